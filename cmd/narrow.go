@@ -47,6 +47,18 @@ func inNamespace(f finding.Finding, namespace string, s *snapshot.Snapshot) bool
 		pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace
 }
 
+// about names what the targets, or else the namespace, ask about; "" is the whole cluster.
+func about(targets []target, namespace string) string {
+	names := make([]string, 0, len(targets))
+	for _, t := range targets {
+		names = append(names, t.String())
+	}
+	if len(names) == 0 && namespace != "" {
+		names = append(names, "namespace "+namespace)
+	}
+	return strings.Join(names, ", ")
+}
+
 // scopeOf is what the targets and the namespace ask about.
 func scopeOf(s *snapshot.Snapshot, targets []target, namespace string, repairs bool) *diagnose.Scope {
 	waits := func(w finding.Waiting) bool {

@@ -35,6 +35,8 @@ type Request struct {
 
 // Scope is what a report is about. What was read as evidence stays the whole cluster.
 type Scope struct {
+	// Of names it in a sentence, such as "namespace shop"; "" is the whole cluster.
+	Of string
 	// Waits reports whether the entry is about a pod that was asked about.
 	Waits func(finding.Waiting) bool
 	// Concerns reports whether the finding is about what was asked about.
@@ -55,6 +57,7 @@ func Build(view *facts.View, request Request) *finding.Report {
 	}
 	if request.Scope != nil {
 		r = request.Scope.of(r)
+		r.Scope.Of = request.Scope.Of
 	}
 	if len(request.Flags) > 0 {
 		for i := range r.Findings {

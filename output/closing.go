@@ -154,6 +154,9 @@ func foundThere(r *finding.Report) string {
 		return tally(r)
 	}
 	over := overWhat(r)
+	if r.Scope.Of != "" {
+		over = " with " + visible(r.Scope.Of) + over
+	}
 	switch {
 	case good(r) && leftOut(r) != "":
 		return fmt.Sprintf("Nothing else is wrong%s, complete; not shown: %s.", over, leftOut(r))

@@ -110,18 +110,21 @@ func (f *Finding) Advised() {
 // ActionsOf are what to do about the finding of a report of that time, in their order. A
 // repair that a guard refuses is none of them.
 func ActionsOf(f Finding, at time.Time) []Action {
-	var list []Action
 	refused := f.Repair != nil && f.Repair.Apply == "" && f.Repair.BlockedBy != ""
-	if refused && f.Confidence != Suspected && f.Repair.SafeOnce != "" {
-		list = append(list, Action{Kind: MakeSafe, Sentence: "to make it safe: " + f.Repair.SafeOnce, Hits: f.Repair.SafeOnceHits, When: Now})
-	}
 	advised := f.advised()
 	for i := range advised {
 		if f.Repair != nil {
 			advised[i].Command = "" // it has its own, or is refused
 		}
 	}
-	list = append(list, slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })...)
+	list := slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })
+	if refused && f.Confidence != Suspected && f.Repair.SafeOnce != "" {
+		looks := 0 // come first: what makes the repair safe may end a pod
+		for looks < len(list) && list[looks].When == Check {
+			looks++
+		}
+		list = slices.Insert(list, looks, Action{Kind: MakeSafe, Sentence: "to make it safe: " + f.Repair.SafeOnce, Hits: f.Repair.SafeOnceHits, When: Now})
+	}
 	if f.Repair == nil {
 		for _, command := range f.AdviceCommands {
 			if !slices.ContainsFunc(list, func(a Action) bool { return a.Command == command }) {

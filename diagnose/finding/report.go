@@ -93,6 +93,9 @@ type Scope struct {
 	Objects map[snapshot.Kind]int `json:"objects,omitempty"`
 	// Checks are how many ran.
 	Checks int `json:"checks"`
+	// Of is what the report is about, such as "namespace shop"; "" is the whole cluster.
+	// What was read as evidence is the whole cluster all the same.
+	Of string `json:"of,omitempty"`
 }
 
 // OmittedCause is a finding that another one follows from and that nobody asked

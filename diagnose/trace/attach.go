@@ -96,6 +96,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.Detail += "; another node has the volume, and whether it keeps it is not known: not all persistentvolumes could be read"
 		t.doubt(&s, snapshot.Volumes)
 	}
+	if t.node == nil {
+		t.doubt(&s, snapshot.Nodes) // which may list the volume as attached
+	}
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
 		s.State, s.On, s.Ends = StageBlocked, Nobody, ""
 		s.Detail = "the node lacks the annotation with which the controller cares for it: nobody attaches volumes to it"

@@ -13,12 +13,13 @@ import (
 )
 
 var InuseStuckUnmountFailed = check.Check{
-	Code:     "VD104",
-	Name:     "inuse-stuck-unmount-failed",
-	Title:    "A kubelet does not unmount a volume that no pod uses any more, which blocks its detach without limit",
-	Severity: finding.Warning,
-	Breaks:   check.Uses,
-	Needs:    check.AttachmentKinds(),
+	Code:        "VD104",
+	Name:        "inuse-stuck-unmount-failed",
+	Title:       "A kubelet does not unmount a volume that no pod uses any more, which blocks its detach without limit",
+	Severity:    finding.Warning,
+	Breaks:      check.Uses,
+	Needs:       check.AttachmentKinds(),
+	OfNamespace: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD602", "VD613", "VD614", "VD615"}, Share: check.OnNode, Match: check.SameDriver},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},

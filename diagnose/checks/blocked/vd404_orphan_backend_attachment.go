@@ -15,13 +15,14 @@ import (
 )
 
 var OrphanBackendAttachment = check.Check{
-	Code:     "VD404",
-	Name:     "orphan-backend-attachment",
-	Title:    "The storage system has a volume attached to a node for which there is no VolumeAttachment",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes),
-	Never:    "strip more finalizers, or detach by force while the other machine may write",
-	Run:      runOrphanBackendAttachment,
+	Code:        "VD404",
+	Name:        "orphan-backend-attachment",
+	Title:       "The storage system has a volume attached to a node for which there is no VolumeAttachment",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes),
+	OfNamespace: true,
+	Never:       "strip more finalizers, or detach by force while the other machine may write",
+	Run:         runOrphanBackendAttachment,
 }
 
 const (

@@ -16,13 +16,14 @@ import (
 )
 
 var PodDoesNotEnd = check.Check{
-	Code:     "VD417",
-	Name:     "pod-does-not-end",
-	Title:    "A pod is Terminating past its grace period, its containers run, and it keeps its volume",
-	Severity: finding.Warning,
-	Needs:    check.AttachmentKinds(snapshot.Leases),
-	Never:    "force-delete the pod: its container goes on writing to the volume, which the controller may then attach elsewhere",
-	Run:      runPodDoesNotEnd,
+	Code:        "VD417",
+	Name:        "pod-does-not-end",
+	Title:       "A pod is Terminating past its grace period, its containers run, and it keeps its volume",
+	Severity:    finding.Warning,
+	Needs:       check.AttachmentKinds(snapshot.Leases),
+	OfNamespace: true,
+	Never:       "force-delete the pod: its container goes on writing to the volume, which the controller may then attach elsewhere",
+	Run:         runPodDoesNotEnd,
 }
 
 func runPodDoesNotEnd(p *check.Run) {

@@ -16,13 +16,14 @@ import (
 )
 
 var InuseNotAttached = check.Check{
-	Code:     "VD301",
-	Name:     "inuse-not-attached",
-	Title:    "The kubelet waits for an entry in volumesAttached that the controller will not write",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.Leases),
-	Never:    "delete the VolumeAttachment: the driver would detach a volume that the pod is about to mount",
-	Run:      runInuseNotAttached,
+	Code:        "VD301",
+	Name:        "inuse-not-attached",
+	Title:       "The kubelet waits for an entry in volumesAttached that the controller will not write",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.Leases),
+	OfNamespace: true,
+	Never:       "delete the VolumeAttachment: the driver would detach a volume that the pod is about to mount",
+	Run:         runInuseNotAttached,
 }
 
 func runInuseNotAttached(p *check.Run) {

@@ -14,12 +14,13 @@ import (
 )
 
 var InuseNotReported = check.Check{
-	Code:     "VD305",
-	Name:     "inuse-not-reported",
-	Title:    "A kubelet does not announce a volume in volumesInUse, and therefore never mounts it",
-	Severity: finding.Error,
-	Breaks:   check.Uses,
-	Needs:    check.AttachmentKinds(snapshot.Leases, snapshot.Events),
+	Code:        "VD305",
+	Name:        "inuse-not-reported",
+	Title:       "A kubelet does not announce a volume in volumesInUse, and therefore never mounts it",
+	Severity:    finding.Error,
+	Breaks:      check.Uses,
+	Needs:       check.AttachmentKinds(snapshot.Leases, snapshot.Events),
+	OfNamespace: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD306"}, Share: check.OnNode, Match: inUseListRewritten},
 	},

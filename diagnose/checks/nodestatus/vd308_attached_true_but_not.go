@@ -16,14 +16,15 @@ import (
 )
 
 var AttachedTrueButNot = check.Check{
-	Code:     "VD308",
-	Name:     "attached-true-but-not",
-	Title:    "A node does not find the device of a volume that counts as attached",
-	Severity: finding.Error,
-	Breaks:   check.Holds,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
-	Never:    "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached",
-	Run:      runAttachedTrueButNot,
+	Code:        "VD308",
+	Name:        "attached-true-but-not",
+	Title:       "A node does not find the device of a volume that counts as attached",
+	Severity:    finding.Error,
+	Breaks:      check.Holds,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
+	OfNamespace: true,
+	Never:       "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached",
+	Run:         runAttachedTrueButNot,
 }
 
 func runAttachedTrueButNot(p *check.Run) {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -29,6 +30,9 @@ type examination struct {
 	// persistsFor is the time between two looks. The report keeps what both find; 0 for one
 	// look.
 	persistsFor time.Duration
+	// since has when the looks before this one first found what they found: --watch and serve
+	// look again and again.
+	since map[string]metav1.Time
 	// repairs says that repairs are to be made, with this consent.
 	repairs bool
 	consent repair.Consent
@@ -168,7 +172,7 @@ func (e *examination) look(s *snapshot.Snapshot, earlier *finding.Report) (*repa
 func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, pods ...string) (*repair.View, []repair.Repair, error) {
 	taken := slices.Concat(e.taken, e.backendFlags())
 	request := diagnose.Request{
-		Checks: e.checks, Answer: toAnswer(e.targets, s, pods), Earlier: earlier,
+		Checks: e.checks, Answer: toAnswer(e.targets, s, pods), Earlier: earlier, Since: e.since,
 		Scope: scopeOf(s, single(e.targets, s), *e.kube.Namespace, e.repairs),
 	}
 	if e.member != nil { // with several clusters it is left out of the one report on all

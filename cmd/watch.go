@@ -82,5 +82,8 @@ func (e *examination) lookAgain(s *snapshot.Snapshot, first bool, errOut io.Writ
 		}
 	}
 	view, _, err := e.narrowed(s, nil)
+	if err == nil {
+		e.since = view.Report.FoundSince(e.since)
+	}
 	return view, err
 }

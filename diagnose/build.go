@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -21,6 +22,9 @@ type Request struct {
 	// Earlier is an earlier report of the same cluster: only what it found, too, is
 	// reported. nil for none.
 	Earlier *finding.Report
+	// Since has, by their fingerprints, when earlier looks at the same cluster first found the
+	// findings that they have found ever since: Report.FoundSince.
+	Since map[string]metav1.Time
 	// Scope is nil for the whole cluster.
 	Scope *Scope
 	// Flags are those that kubectl needs to reach this cluster, as --context=NAME: each
@@ -53,7 +57,10 @@ func Build(view *facts.View, request Request) *finding.Report {
 		r.Answers = append(r.Answers, answerFor(view, r, pod))
 	}
 	if request.Earlier != nil {
-		r = r.KeepPersisting(request.Earlier)
+		r = r.KeepPersisting(request.Earlier).FoundAgain(request.Earlier.FoundSince(nil))
+	}
+	if len(request.Since) > 0 {
+		r = r.FoundAgain(request.Since)
 	}
 	if request.Scope != nil {
 		r = request.Scope.of(r)

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,14 +18,14 @@ import (
 // is known: pods that have ended but are still there, the volume's claim gone
 // or marked Unused, or a pod elsewhere that wants a volume for one node at a
 // time. Whatever has happened since to the node, or brought another pod for the
-// volume, starts the count again.
-func (p *View) Unused(va Attachment) (since metav1.Time, long bool) {
+// volume, starts the count again. proven says that the last user is known to have
+// left by then: else it may have been another pod, which left a moment ago.
+func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 	pair, node := va.VolumeNode, p.Snapshot.Node(va.Node)
 	if node == nil || ReadyCondition(node) == nil {
-		return metav1.Time{}, false
+		return metav1.Time{}, false, false
 	}
-	since = Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime)
-	proven := false
+	since = Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime, va.CreationTimestamp)
 	for _, pv := range p.World.Volumes(pair.Volume) {
 		if at := p.unclaimedSince(pv); !at.IsZero() {
 			since, proven = Latest(since, at), true
@@ -46,19 +47,29 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long bool) {
 		}
 		since = Latest(since, pod.CreationTimestamp)
 		if exclusive {
-			// A StatefulSet makes a pod only once its predecessor is gone.
+			// A StatefulSet makes a pod only once its predecessor is gone. But a volume that was
+			// attached here later was so for another pod.
 			owner := metav1.GetControllerOf(pod)
-			heard, proven = true, proven || owner != nil && owner.Kind == "StatefulSet"
+			heard, proven = true, proven || owner != nil && owner.Kind == "StatefulSet" && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !p.keptByOthers(pod)
 		}
 	}
 	switch {
 	case proven:
-		return since, p.Lasted(since, UnusedGrace)
+		return since, p.Lasted(since, UnusedGrace), true
 	case heard:
-		return since, p.Lasted(since, UnusedGraceUnseen)
+		return since, p.Lasted(since, UnusedGraceUnseen), false
 	default:
-		return metav1.Time{}, false
+		return metav1.Time{}, false, false
 	}
+}
+
+// keptByOthers reports whether the controller has told the pod which others have its volume
+// (reportMultiAttachError, pkg/controller/volume/attachdetach/reconciler/reconciler.go). It
+// does so once.
+func (p *View) keptByOthers(pod *corev1.Pod) bool {
+	return p.LastEvent(pod, func(e *corev1.Event) bool {
+		return e.Reason == "FailedAttachVolume" && strings.Contains(e.Message, "Volume is already used by ")
+	}) != nil
 }
 
 // mounters are the pods on any node, or none, that mount the volume.

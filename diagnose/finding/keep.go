@@ -3,6 +3,7 @@ package finding
 import (
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -115,6 +116,37 @@ func (r *Report) KeepPersisting(earlier *Report) *Report {
 		}
 	}
 	return looked.Keep(func(f Finding) bool { return found.Has(f.Fingerprint) })
+}
+
+// FoundSince tells, by their fingerprints, when a look first found the findings of the report
+// that each look since then has found; before is what the look before told.
+func (r *Report) FoundSince(before map[string]metav1.Time) map[string]metav1.Time {
+	since := map[string]metav1.Time{}
+	for _, f := range r.Findings {
+		since[f.Fingerprint] = r.TakenAt
+		if first, found := before[f.Fingerprint]; found {
+			since[f.Fingerprint] = first
+		}
+	}
+	return since
+}
+
+// FoundAgain is the report for somebody who has looked before: since has when each of its
+// findings was found first. It is certain of those that only another look could settle.
+func (r *Report) FoundAgain(since map[string]metav1.Time) *Report {
+	looked := *r
+	looked.Findings = slices.Clone(r.Findings)
+	for i, f := range r.Findings {
+		first, found := since[f.Fingerprint]
+		if f.Settles == nil || f.Settles.again == nil || !found || r.TakenAt.Sub(first.Time) < f.Settles.again.after {
+			continue
+		}
+		settled := &looked.Findings[i]
+		settled.Confidence, settled.Settles, settled.Severity, settled.Cause = "", nil, f.Settles.again.severity, f.Settles.again.cause
+	}
+	looked.Waiting = slices.Clone(r.Waiting)
+	looked.recount()
+	return &looked
 }
 
 // stuck are the pods that are.

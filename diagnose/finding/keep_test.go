@@ -1,6 +1,11 @@
 package finding
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // TestKeepPersisting: what only the second look finds goes, unless it alone answers
 // for a pod that is stuck.
@@ -25,5 +30,31 @@ func TestKeepPersisting(t *testing.T) {
 	}
 	if confidence, kept := got["VD301"]; !kept || confidence != "" {
 		t.Errorf("VD301 persists: kept %v, %q", kept, confidence)
+	}
+}
+
+// TestFoundAgain: what one look cannot tell from something that passes is certain once looks
+// have found it for as long as it asks, and what it was.
+func TestFoundAgain(t *testing.T) {
+	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	for after, want := range map[time.Duration]Confidence{0: Suspected, 59 * time.Second: Suspected, time.Minute: "", time.Hour: ""} {
+		f := Finding{Code: "VD116", Severity: Error, Cause: "it was detached by force", Fingerprint: "1"}
+		suspected := f.UntilAgain(began, time.Minute, "it passes")
+		if suspected.Severity != Warning || suspected.Confidence != Suspected || !suspected.Settles.At.Time.Equal(began.Add(time.Minute)) {
+			t.Errorf("one look makes it %+v", suspected)
+		}
+		first := &Report{TakenAt: metav1.NewTime(began), Findings: []Finding{suspected}}
+		since := (&Report{TakenAt: metav1.NewTime(began.Add(after)), Findings: []Finding{suspected}}).FoundSince(first.FoundSince(nil))
+		r := (&Report{TakenAt: metav1.NewTime(began.Add(after)), Findings: []Finding{suspected}}).FoundAgain(since)
+		switch got := r.Findings[0]; {
+		case got.Confidence != want:
+			t.Errorf("%s later it is %q", after, got.Confidence)
+		case want == "" && (got.Severity != Error || got.Cause != f.Cause || got.Settles != nil || r.Summary.Error != 1):
+			t.Errorf("%s later it is %+v, counted %+v", after, got, r.Summary)
+		}
+	}
+	r := &Report{Findings: []Finding{{Fingerprint: "2"}}}
+	if again := r.FoundSince(map[string]metav1.Time{"1": metav1.NewTime(began)}); len(again) != 1 || again["2"] != r.TakenAt {
+		t.Errorf("what is gone was found since %v", again)
 	}
 }

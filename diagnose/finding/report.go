@@ -322,6 +322,26 @@ type Settles struct {
 	At metav1.Time `json:"at"`
 	// If is what has to be true until then.
 	If string `json:"if"`
+	// again is what the finding is once a look has found it again so much later; nil where
+	// that settles nothing.
+	again *again
+}
+
+type again struct {
+	after    time.Duration
+	severity Severity
+	cause    string
+}
+
+// UntilAgain is the finding of a look at that time, suspected until another one, so much
+// later, finds it again: one look cannot tell it from something else that passes.
+func (f Finding) UntilAgain(at time.Time, after time.Duration, unless string) Finding {
+	f.Confidence, f.Settles = Suspected, &Settles{At: metav1.NewTime(at.UTC().Add(after)), If: "another look then finds it again", again: &again{after, f.Severity, f.Cause}}
+	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or %s", f.Settles.At.UTC().Format(time.RFC3339), f.Settles.If, f.Cause, unless)
+	if f.Severity.AtLeast(Error) {
+		f.Severity = Warning // an error is certain
+	}
+	return f
 }
 
 // UpstreamBug is a bug of Kubernetes that brings such findings about and that

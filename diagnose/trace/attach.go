@@ -194,7 +194,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	refused := facts.RefusalGrace
 	if lease != nil {
 		// Nobody asks the driver, which no other VolumeAttachment changes.
-		s.State, s.On, refused = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, va.Spec.Attacher)
+		s.State, s.On, refused = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
 		since = facts.Latest(facts.BoundAt(t.pod), facts.Renewed(lease))
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}

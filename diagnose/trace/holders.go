@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,10 +203,10 @@ func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	}
 }
 
-// attacherReturns is how long is granted to an attacher whose lease is not renewed: no time
-// once what waits for it proves that it is gone.
-func (t *tracer) attacherReturns(s *Stage, driver string) time.Duration {
-	if _, tasks := t.Abandoned(driver); len(tasks) > 0 {
+// attacherReturns is how long is granted to an attacher whose lease is not renewed: no time,
+// whoever comes when, unless it has answered since without one.
+func (t *tracer) attacherReturns(s *Stage, lease *coordinationv1.Lease, driver string) time.Duration {
+	if !t.LastAnswer(driver).After(facts.Renewed(lease).Add(facts.AttacherLeaseGrace)) {
 		return 0
 	}
 	t.doubt(s, snapshot.CSINodes)
@@ -228,7 +229,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		t.doubtAttacher(&s, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, va.Spec.Attacher) // nobody asks the driver
+		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher) // nobody asks the driver
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {

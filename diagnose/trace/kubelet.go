@@ -174,7 +174,36 @@ func (t *tracer) waitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	return nil, waitWords{}, false
 }
 
-// mountWaitFailure is the same for the wait for a mount, which begins once the volume is
+// mountedThen reports whether the kubelet has said of the pod that it waited for others of
+// its volumes alone, later than whatever else is known of this one: it names all that are not
+// mounted (getUnmountedVolumes, pkg/kubelet/volumemanager/volume_manager.go), and one that is
+// stays so while the pod has not run.
+func (t *tracer) mountedThen(v *tracedVolume) bool {
+	if !v.Referenced || v.pv == nil || t.node == nil {
+		return false
+	}
+	changed := []metav1.Time{facts.BoundAt(t.pod), v.pv.CreationTimestamp, t.node.CreationTimestamp}
+	if c := facts.ReadyCondition(t.node); c != nil {
+		changed = append(changed, c.LastTransitionTime)
+	}
+	if v.claim != nil {
+		changed = append(changed, v.claim.CreationTimestamp)
+	}
+	if va := t.attachmentOf(v); va != nil {
+		changed = append(changed, va.CreationTimestamp)
+	}
+	for _, f := range t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name) {
+		changed = append(changed, facts.EventTime(f.Event))
+	}
+	for _, e := range slices.Backward(t.events) {
+		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" {
+			return len(w.unmounted) > 0 && !slices.Contains(w.unmounted, v.Name) && facts.SaidSince(e, changed...)
+		}
+	}
+	return false
+}
+
+// mountWaitFailure is waitFailure for the wait for a mount, which begins once the volume is
 // attached.
 func (t *tracer) mountWaitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)

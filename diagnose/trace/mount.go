@@ -135,6 +135,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 
 // staged is whether the driver has prepared the volume on the node.
 func (t *tracer) staged(v *tracedVolume) Stage {
+	if t.mountedThen(v) {
+		return done(StageStaged, metav1.Time{}, "the kubelet waits for others of the pod's volumes alone")
+	}
 	if s, ok := t.elsewhere(StageStaged, v); ok {
 		return s
 	}
@@ -179,6 +182,9 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 	}
 	if t.pod.Spec.NodeName == "" {
 		return after(StageMounted)
+	}
+	if t.mountedThen(v) {
+		return done(StageMounted, metav1.Time{}, "the kubelet waits for others of the pod's volumes alone")
 	}
 	failures := t.mountFailures(v)
 	if s, ok := t.notInline(v, failures); ok {

@@ -37,10 +37,10 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 		if pods, _ := heldByEnded(p.View, va.VolumeNode); len(pods) > 0 {
 			continue // terminated-pod-holds-volume: nothing has failed
 		}
-		if since, long := p.Unused(va); long {
+		if since, long, proven := p.Unused(va); long {
 			f := keptFinding(p.View, va)
 			f.Since = &since
-			unmountFailed(p, f, va)
+			unmountFailed(p, f, va, proven)
 		}
 	}
 }
@@ -59,7 +59,7 @@ func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
 	return f
 }
 
-func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
+func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven bool) {
 	driver, _, _ := reconcile.ParseCSI(va.Volume)
 	f.Message = fmt.Sprintf("The kubelet of node %s cannot unmount volume %s, which no pod there uses", f.Node, f.PersistentVolume)
 	f.Detail = finding.Clauses(fmt.Sprintf("in use there without a pod for at least %s; the controller waits for the unmount", facts.Rounded(p.Age(*f.Since))), f.Detail)
@@ -84,6 +84,9 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment) {
 		"limit (up to 1.24.8 it detached after 6 min, mounted or not)"}
 	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; find there what holds the mount "+
 		"(findmnt, multipath); {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node)
+	if !proven {
+		f = f.UntilAgain(p.Snapshot.TakenAt, facts.UnusedGrace, "another pod used the volume there until a moment ago, and the kubelet has not unmounted it yet")
+	}
 	p.Report(f)
 }
 

@@ -36,7 +36,7 @@ func runUncertainAfterFailedAttach(p *check.Run) {
 			continue
 		}
 		// The controller takes it for mounted until the node's next update.
-		since, long := p.Unused(va)
+		since, long, _ := p.Unused(va)
 		if !long {
 			since = nobodyWaitedSince(p.View, va)
 		}

@@ -90,7 +90,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: string(pair.Volume)},
 			{Object: "volumeattachment/" + name, Field: "metadata.name", Value: "there is no such object"},
 		},
-		SelfHeals: finding.SelfHeals{Because: phantomStays(p.World.VerifySync())},
+		SelfHeals: phantomHeals(p.World.VerifySync(), 0),
 		ByHand:    "{delete-pod}; let it return when the entry has left volumesAttached",
 	})
 	if !written.IsZero() {
@@ -128,16 +128,23 @@ func addedByRepair(f *finding.Finding) {
 		"to or detached from this node"}
 }
 
-// phantomStays says why the controller does not fix it.
-func phantomStays(sync time.Duration) string {
-	switch {
-	case sync < 0:
-		return "the controller is told not to compare what is attached (--disable-attach-detach-reconcile-sync)"
-	case sync == reconcile.VerifySyncPeriod:
-		return "the controller compares once a minute and has not fixed it; it does within about 2 min of a restart of kube-controller-manager"
-	default:
-		return fmt.Sprintf("the controller compares every %s and has not fixed it; it does within about %s of a restart of kube-controller-manager", sync, sync+reconcile.VerifySyncPeriod)
+// phantomHeals says whether the controller fixes it. No object shows how long the
+// VolumeAttachment has been missing, but for an event: see missingRelationship.
+func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
+	if sync < 0 {
+		return finding.SelfHeals{Because: "the controller is told not to compare what is attached (--disable-attach-detach-reconcile-sync)"}
 	}
+	every := "once a minute"
+	if sync != reconcile.VerifySyncPeriod {
+		every = "every " + sync.String()
+	}
+	bound, restart := sync+phantomMargin, sync+reconcile.VerifySyncPeriod
+	if missing >= bound {
+		return finding.SelfHeals{Because: fmt.Sprintf("the controller compares %s and has not fixed it; it does within about %s of a restart of kube-controller-manager",
+			every, facts.Rounded(restart))}
+	}
+	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller compares %s, and attaches again what has just lost its VolumeAttachment; what lacks it for %s "+
+		"the controller does not know, until about %s after a restart of kube-controller-manager", every, facts.Rounded(bound), facts.Rounded(restart))}
 }
 
 func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool, writer string) {
@@ -149,6 +156,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s has no VolumeAttachment", facts.PodName(pod), f.Node, f.PersistentVolume)
 		f.Detail = "volumesAttached lists the volume, and the kubelet cannot go on without its VolumeAttachment"
 		if e := missingRelationship(p.View, pod); e != nil {
+			f.SelfHeals = phantomHeals(p.World.VerifySync(), p.Age(facts.FirstTime(e)))
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
 		}
 	case len(pods) > 0:
@@ -171,8 +179,8 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		case !strings.HasPrefix(writer, reconcile.ControllerManager):
 			next = fmt.Sprintf("attaches it as usual, and will wait once %s has been restarted: the controller reads the entry, which %q wrote, only when it starts",
 				reconcile.ControllerManager, writer)
-			f.SelfHeals.Because = "the controller does not know of the entry, and takes it off when it next writes the list: when a volume is attached to or detached " +
-				"from this node"
+			f.SelfHeals = finding.SelfHeals{Because: "the controller does not know of the entry, and takes it off when it next writes the list: when a volume is attached to or " +
+				"detached from this node"}
 		}
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
 		f.Detail = "the next pod there that wants the volume " + next

@@ -367,7 +367,7 @@ func (j *judging) healing(i int, f finding.Finding) {
 		}
 	}
 	if len(waits) == 0 {
-		j.exempt(judge, "no pod waits because of it")
+		j.stands(i, f, end, claim)
 		return
 	}
 	j.Judged[judge]++
@@ -386,6 +386,29 @@ func (j *judging) healing(i int, f finding.Finding) {
 		j.false(judge, string(f.Code), l, claim, "left alone, it healed: "+strings.Join(served, ", "))
 	case !end.Equal(j.Ended):
 		j.exempt(judge, "somebody acted")
+	}
+}
+
+// stands judges a finding that does not heal and for which no pod waits: it stands, or
+// another one about the same does, until somebody acts.
+func (j *judging) stands(i int, f finding.Finding, end time.Time, claim string) {
+	const judge = "stands"
+	l := j.Looks[i]
+	j.Judged[judge]++
+	if j.unshown(l.At, string(f.Volume)) {
+		j.exempt(judge, "what had been done was not to be seen yet")
+		return
+	}
+	for _, later := range j.Looks[i+1:] {
+		if !later.ended().Before(end) || !j.calm(l.At, later.ended()) {
+			break
+		}
+		if !slices.ContainsFunc(later.Report.Findings, func(g finding.Finding) bool {
+			return g.Fingerprint == f.Fingerprint || g.Subject == f.Subject || f.Volume != "" && g.Volume == f.Volume
+		}) {
+			j.false(judge, string(f.Code), l, claim, "nobody had acted, and it is gone at "+j.since(later.At))
+			return
+		}
 	}
 }
 

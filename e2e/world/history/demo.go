@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/bubble"
@@ -71,13 +72,15 @@ func demo(out io.Writer, options output.Options) error {
 		})
 	}
 	var timeline finding.Timeline
+	var since map[string]metav1.Time
 	last, waited := "all pods run", false
 	for w.Since() < length {
 		time.Sleep(LookEvery)
-		view, err := w.examine(ctx)
+		view, err := w.examine(ctx, since)
 		if err != nil {
 			return err
 		}
+		since = view.Report.FoundSince(since)
 		for _, e := range timeline.Next(view.Report, view.Undecided) {
 			if err := output.PrintEntry(out, "table", e, options); err != nil {
 				return err

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
@@ -32,21 +34,22 @@ func (w *World) read(ctx context.Context) (*cluster.Cluster, *snapshot.Snapshot,
 	return c, s, nil
 }
 
-// examine looks once, as the command does.
-func (w *World) examine(ctx context.Context) (*repair.View, error) {
+// examine looks, as the command does that looks again and again: since is what the looks
+// before found, as Report.FoundSince tells it.
+func (w *World) examine(ctx context.Context, since map[string]metav1.Time) (*repair.View, error) {
 	c, s, err := w.read(ctx)
 	if err != nil {
 		return nil, err
 	}
 	c.Close()
-	view, _ := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{})
+	view, _ := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{Since: since})
 	return view, nil
 }
 
 // look keeps the report as its JSON has it.
-func (w *World) look(ctx context.Context) (claims.Look, error) {
+func (w *World) look(ctx context.Context, since map[string]metav1.Time) (claims.Look, error) {
 	at := time.Now()
-	view, err := w.examine(ctx)
+	view, err := w.examine(ctx, since)
 	if err != nil {
 		return claims.Look{}, err
 	}
@@ -61,20 +64,21 @@ func (w *World) look(ctx context.Context) (claims.Look, error) {
 // watch looks again and again until the context ends.
 func (w *World) watch(ctx context.Context) (looks []claims.Look, err error) {
 	said := ""
+	var since map[string]metav1.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return looks, nil
 		case <-time.After(LookEvery):
 		}
-		l, err := w.look(ctx)
+		l, err := w.look(ctx, since)
 		if ctx.Err() != nil {
 			return looks, nil
 		}
 		if err != nil {
 			return looks, err
 		}
-		looks = append(looks, l)
+		looks, since = append(looks, l), l.Report.FoundSince(since)
 		if now := l.Key(); now != said {
 			w.Say("look: %s", strings.ReplaceAll(l.String(), "\n", "\n      "))
 			said = now

@@ -89,6 +89,12 @@ var deeds = map[string]deed{
 	"run a job":             runJob,
 	"run a second pod":      runSecondPod,
 	"slow requests":         slowRequests,
+	"edit the claimRef":     changeVolume(editClaimRef),
+	"edit the access modes": changeVolume(editModes),
+	"delete the CSIDriver":  deleteCSIDriver,
+	"take the annotation":   takeAnnotation,
+	"delete the claim":      deleteClaim,
+	"delete the volume":     deleteVolume,
 }
 
 // heeding is what only copies of a history do: what the tool says.
@@ -509,7 +515,7 @@ func stripAttachment(w *World, s Step) (func(*World) error, error) {
 	if err := w.client.StorageV1().VolumeAttachments().Delete(w.ctx, va.Name, metav1.DeleteOptions{}); err != nil {
 		return nil, err
 	}
-	_, err = w.client.StorageV1().VolumeAttachments().Patch(w.ctx, va.Name, types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{})
+	_, err = w.client.StorageV1().VolumeAttachments().Patch(w.ctx, va.Name, types.MergePatchType, noFinalizers, metav1.PatchOptions{})
 	return nil, err
 }
 

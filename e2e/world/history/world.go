@@ -278,7 +278,7 @@ func (w *World) make(size Size) error {
 func (w *World) MakeNode(name string) error {
 	n, err := w.client.CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
 		Labels:      map[string]string{corev1.LabelHostname: name},
-		Annotations: map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"},
+		Annotations: map[string]string{managedAnnotation: "true"},
 	}}, metav1.CreateOptions{})
 	if err != nil {
 		return err

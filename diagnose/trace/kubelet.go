@@ -197,7 +197,8 @@ func (t *tracer) mountedThen(v *tracedVolume) bool {
 	}
 	for _, e := range slices.Backward(t.events) {
 		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" {
-			return len(w.unmounted) > 0 && !slices.Contains(w.unmounted, v.Name) && facts.SaidSince(e, changed...)
+			return !slices.Contains(w.unmounted, v.Name) && facts.SaidSince(e, changed...) &&
+				slices.ContainsFunc(t.pod.Spec.Volumes, func(other corev1.Volume) bool { return slices.Contains(w.unmounted, other.Name) })
 		}
 	}
 	return false

@@ -63,12 +63,14 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 	}
 }
 
-// keptByOthers reports whether the controller has told the pod which others have its volume
-// (reportMultiAttachError, pkg/controller/volume/attachdetach/reconciler/reconciler.go). It
-// does so once.
+// UsedByPods is how the controller begins to tell a pod, once, which others have its volume
+// (reportMultiAttachError, pkg/controller/volume/attachdetach/reconciler/reconciler.go).
+const UsedByPods = "Volume is already used by"
+
+// keptByOthers reports whether the controller has told the pod so.
 func (p *View) keptByOthers(pod *corev1.Pod) bool {
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
-		return e.Reason == "FailedAttachVolume" && strings.Contains(e.Message, "Volume is already used by ")
+		return e.Reason == AttachFailedReason && strings.Contains(e.Message, UsedByPods)
 	}) != nil
 }
 

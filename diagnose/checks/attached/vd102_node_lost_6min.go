@@ -66,7 +66,7 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		facts.Also(&f, "the controller detaches it by force, in %s at the earliest", facts.Rounded(left))
 	case left > 0:
 		f.Severity = finding.Info
-		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left), Because: fmt.Sprintf(
+		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left + facts.DetachTakes), Because: fmt.Sprintf(
 			"the controller detaches by force %s after the last pod on the node is gone, unless the node returns", facts.Rounded(wait))}
 		facts.Also(&f, "the controller detaches it by force in about %s", facts.Rounded(left))
 	case -left < facts.DetachTakes:
@@ -89,16 +89,13 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told metav1.Time, may bool) {
 	for _, pv := range p.World.Volumes(va.Volume) {
 		for _, pod := range waiters {
-			if e := p.LastAttachEvent(pod, pv.Name, facts.AttachFailedReason); e != nil && strings.Contains(e.Message, usedByPods) {
+			if e := p.LastAttachEvent(pod, pv.Name, facts.AttachFailedReason); e != nil && strings.Contains(e.Message, facts.UsedByPods) {
 				told, may = facts.Latest(told, facts.EventTime(e)), true
 			}
 		}
 	}
 	return told, may || !p.Snapshot.Complete(snapshot.Events)
 }
-
-// usedByPods is how the controller begins to name them (reportMultiAttachError).
-const usedByPods = "Volume is already used by"
 
 // heldByLostPod is the case without a count-down: the kubelet that would say
 // that the containers have ended is gone, so the pod goes on wanting the volume.

@@ -45,7 +45,7 @@ func runThirdPartyDeletesVAs(p *check.Run) {
 		d := p.Snapshot.CSIDriver(driver)
 		for _, pod := range p.World.LivePods(va.VolumeNode) {
 			container, started := runsSince(pod)
-			if container == "" || !p.ContainersUse(pod, va.Volume) || !started.Add(clocksOfNodes).Before(va.CreationTimestamp.Time) ||
+			if container == "" || pod.DeletionTimestamp != nil || !p.ContainersUse(pod, va.Volume) || !started.Add(clocksOfNodes).Before(va.CreationTimestamp.Time) ||
 				d != nil && started.Before(&d.CreationTimestamp) {
 				continue
 			}

@@ -39,6 +39,7 @@ var causes = map[finding.Code][]string{
 	"VD112": {"delete the node"},
 	"VD114": lostNodes,
 	"VD116": slices.Concat(lostNodes, taken),
+	"VD119": {"delete the volume"},
 	"VD122": taken,
 	"VD203": {"run a second pod"},
 	"VD301": slices.Concat([]string{"drop the entry", "stop the manager"}, taken),
@@ -46,10 +47,16 @@ var causes = map[finding.Code][]string{
 	"VD401": slices.Concat(detaches, []string{"stop the attacher"}),
 	"VD403": lostNodes,
 	"VD404": slices.Concat(attaches, detaches, taken),
+	"VD402": {"take the annotation"},
+	"VD408": {"take the annotation"},
 	"VD410": slices.Concat(attaches, taken),
 	"VD411": mounts,
 	"VD417": slices.Concat([]string{"keep the containers"}, unmounts),
+	"VD501": {"edit the claimRef"},
+	"VD504": {"edit the claimRef", "delete the volume"},
 	"VD513": {"remake the claim"},
+	"VD514": {"delete the claim", "delete the volume", "remake the claim"},
+	"VD603": {"delete the CSIDriver"},
 	"VD604": {"stop the attacher"},
 	"VD605": {"stop the attacher"},
 	"VD622": {"stop the manager"},
@@ -60,7 +67,7 @@ var causes = map[finding.Code][]string{
 func KindsOf(code finding.Code) []string { return causes[code] }
 
 // lasting are the kinds of what nobody undoes.
-var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry"}
+var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry", "delete the claim", "delete the volume"}
 
 // traces are the codes of what stands in the objects for good: it may be of long ago.
 var traces = []finding.Code{"VD116", "VD122", "VD301", "VD302", "VD404", "VD513"}
@@ -132,10 +139,10 @@ var actors = []struct {
 	kinds []string
 }{
 	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
-	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken)},
+	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, []string{"stop the attacher"})}, // who refuses what an attacher that was away has left attached
 	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
-	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers"})},
+	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers", "run a second pod"})}, // it unmounts for a pod that has just gone
 	{regexp.MustCompile(`^node `), lostNodes},
 	{regexp.MustCompile(`^pod `), []string{"run a second pod"}},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
@@ -189,8 +190,8 @@ const (
 	// updates its node's status every ten seconds.
 	reports = 12 * time.Second
 	// moves is how much later a wait may be due than was said, when an object has come that it
-	// is counted from.
-	moves = 30 * time.Second
+	// is counted from: an attach that the controller begins anew has a minute to fail.
+	moves = facts.RefusalGrace
 	// begun is how long a wait may be younger than the lists of a look.
 	begun = 20 * time.Second
 )
@@ -367,7 +368,7 @@ func (j *judging) healing(i int, f finding.Finding) {
 		}
 	}
 	if len(waits) == 0 {
-		j.stands(i, f, end, claim)
+		j.stands(i, f, claim)
 		return
 	}
 	j.Judged[judge]++
@@ -390,8 +391,8 @@ func (j *judging) healing(i int, f finding.Finding) {
 }
 
 // stands judges a finding that does not heal and for which no pod waits: it stands, or
-// another one about the same does, until somebody acts.
-func (j *judging) stands(i int, f finding.Finding, end time.Time, claim string) {
+// another one about the same does, unless somebody has just acted or does.
+func (j *judging) stands(i int, f finding.Finding, claim string) {
 	const judge = "stands"
 	l := j.Looks[i]
 	j.Judged[judge]++
@@ -400,11 +401,12 @@ func (j *judging) stands(i int, f finding.Finding, end time.Time, claim string) 
 		return
 	}
 	for _, later := range j.Looks[i+1:] {
-		if !later.ended().Before(end) || !j.calm(l.At, later.ended()) {
+		acted := func(a Act) bool { return a.At.After(l.At.Add(-slack)) && !a.At.After(later.ended()) } // it may end it yet
+		if slices.ContainsFunc(j.Acts, acted) || !j.calm(l.At, later.ended()) {
 			break
 		}
 		if !slices.ContainsFunc(later.Report.Findings, func(g finding.Finding) bool {
-			return g.Fingerprint == f.Fingerprint || g.Subject == f.Subject || f.Volume != "" && g.Volume == f.Volume
+			return g.Fingerprint == f.Fingerprint || f.Subject.Name != "" && g.Subject == f.Subject || f.Volume != "" && g.Volume == f.Volume
 		}) {
 			j.false(judge, string(f.Code), l, claim, "nobody had acted, and it is gone at "+j.since(later.At))
 			return

@@ -53,6 +53,8 @@ func TestJudges(t *testing.T) {
 		named[0].Code = code
 		return named
 	}
+	another := slices.Clone(never)
+	another[0].Fingerprint = "2"
 	away, unmounted, rest := of("VD604"), of("VD411"), of("VD409")
 	acts := func(actor string) finding.Waiting {
 		return finding.Waiting{Pod: "shop/db-0", Verdict: finding.Stuck, Stage: "mounted", Actor: actor}
@@ -102,7 +104,7 @@ func TestJudges(t *testing.T) {
 		"for nobody, and it stands":             {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},
 		"for nobody, and it is gone":            {Record{Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, "stands VD413"},
 		"for nobody, and somebody ended it":     {Record{Acts: []Act{{At: at(7)}}, Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, ""},
-		"for nobody, and another one tells":     {Record{Looks: []Look{looksAt(5, never), looksAt(9, away)}}, ""},
+		"for nobody, and another one tells":     {Record{Looks: []Look{looksAt(5, never), looksAt(9, another)}}, ""},
 		"suspected":                             {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
 		"a cure that nobody has noticed":        {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
 		"a cure that somebody could notice":     {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},

@@ -16,6 +16,8 @@ type Look struct {
 	// Until is when the last list was read, where that took its time: what was done by then may
 	// be in the report.
 	Until time.Time
+	// Attachments tells of the VolumeAttachments that were read, in short, for the world's log.
+	Attachments string
 }
 
 // ended is when the look ended.
@@ -50,16 +52,23 @@ func (l Look) Waiting(pod string) *finding.Waiting {
 
 // Key is what differs from one look to the next when something happens, and not because
 // time passes.
-func (l Look) Key() string { return l.text(func(f finding.Finding) string { return f.Fingerprint }) }
+func (l Look) Key() string {
+	return l.text(func(f finding.Finding) string { return f.Fingerprint }, func(finding.Waiting) string { return "" })
+}
 
 // String is the look in short.
 func (l Look) String() string {
-	return l.text(func(f finding.Finding) string { return f.Message })
+	return l.text(func(f finding.Finding) string { return f.Message }, func(w finding.Waiting) string {
+		if w.DueAt == nil {
+			return ""
+		}
+		return ", due at " + w.DueAt.UTC().Format(time.TimeOnly)
+	})
 }
 
-func (l Look) text(of func(finding.Finding) string) string {
+func (l Look) text(of func(finding.Finding) string, due func(finding.Waiting) string) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, "exit %d", l.Exit())
+	fmt.Fprintf(&s, "exit %d%s", l.Exit(), l.Attachments)
 	if len(l.Report.Gaps) > 0 {
 		fmt.Fprintf(&s, ", gaps %v", l.Report.Gaps)
 	}
@@ -67,7 +76,7 @@ func (l Look) text(of func(finding.Finding) string) string {
 		fmt.Fprintf(&s, "\n%s %s %s, %s: %s", f.Code, f.Severity, confidence(f), heals(f.SelfHeals), of(f))
 	}
 	for _, x := range l.Report.Waiting {
-		fmt.Fprintf(&s, "\n%s: %s, stage %s, actor %s", x.Pod, x.Verdict, x.Stage, x.Actor)
+		fmt.Fprintf(&s, "\n%s: %s, stage %s, actor %s%s", x.Pod, x.Verdict, x.Stage, x.Actor, due(x))
 	}
 	return s.String()
 }

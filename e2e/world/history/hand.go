@@ -10,6 +10,9 @@ import (
 // The deeds of this file change by hand what a pod's volume is looked up by, while the pod
 // runs. A controller at work keeps what it knows of the pod; one that starts reads anew.
 
+// byHand are those deeds. Stories do them, and random histories do not.
+var byHand = []string{"edit the claimRef", "edit the access modes", "delete the CSIDriver", "take the annotation", "delete the claim", "delete the volume"}
+
 func editClaimRef(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "another" }
 
 func editModes(pv *corev1.PersistentVolume) {
@@ -62,7 +65,7 @@ func takeAnnotation(w *World, s Step) (func(*World) error, error) {
 	set := func(managed bool) error {
 		return w.changeNode(s.Node, false, func(n *corev1.Node) {
 			if delete(n.Annotations, managedAnnotation); managed {
-				n.Annotations[managedAnnotation] = "true"
+				metav1.SetMetaDataAnnotation(&n.ObjectMeta, managedAnnotation, "true")
 			}
 		})
 	}

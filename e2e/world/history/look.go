@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
@@ -57,8 +58,31 @@ func (w *World) look(ctx context.Context, since map[string]metav1.Time) (claims.
 	if err != nil {
 		return claims.Look{}, err
 	}
-	l := claims.Look{At: at, Until: time.Now()}
+	l := claims.Look{At: at, Until: time.Now(), Attachments: attachments(view.Snapshot)}
 	return l, json.Unmarshal(text, &l.Report)
+}
+
+// attachments are those that are not simply attached.
+func attachments(s *snapshot.Snapshot) string {
+	text := ""
+	for _, va := range s.VolumeAttachments {
+		state := ""
+		switch {
+		case va.DeletionTimestamp != nil:
+			state = "is being deleted since " + va.DeletionTimestamp.UTC().Format(time.TimeOnly)
+		case !va.Status.Attached:
+			state = "is not attached"
+		default:
+			continue
+		}
+		for _, e := range []*storagev1.VolumeError{va.Status.AttachError, va.Status.DetachError} {
+			if e != nil {
+				state += ", refused"
+			}
+		}
+		text += fmt.Sprintf("; %s on %s %s", *va.Spec.Source.PersistentVolumeName, va.Spec.NodeName, state)
+	}
+	return text
 }
 
 // watch looks again and again until the context ends.

@@ -179,7 +179,10 @@ func (r *results) write(file string) error {
 		},
 		"join":   func(s []string) string { return strings.Join(s, ", ") },
 		"counts": counts,
-		"deeds":  func() []string { return slices.Sorted(maps.Keys(deeds)) },
+		"deeds": func() []string {
+			return slices.DeleteFunc(slices.Sorted(maps.Keys(deeds)), func(d string) bool { return slices.Contains(byHand, d) })
+		},
+		"byHand": func() []string { return byHand },
 		"kinds": func() []count {
 			kinds := map[string]int{}
 			for _, f := range r.False {

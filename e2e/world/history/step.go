@@ -177,7 +177,7 @@ func (w *World) shown() {
 // cause writes down what is wrong with the world from now on.
 func (w *World) cause(s Step) (ended func()) {
 	volume := ""
-	if s.Claim != "" {
+	if s.Claim != "" && s.Do != "keep the containers" { // a pod keeps all of its volumes
 		if pv, err := w.volumeOf(s.Claim); err == nil {
 			volume = pv.Spec.CSI.VolumeHandle
 		}
@@ -256,7 +256,8 @@ func (w *World) volumeOf(claim string) (*corev1.PersistentVolume, error) {
 	return w.objects.Volumes.Get(c.Spec.VolumeName)
 }
 
-// attachmentOf is the first VolumeAttachment of the claim's volume.
+// attachmentOf is the oldest VolumeAttachment of the claim's volume. Their names, which are
+// hashes of random ones, tell nothing.
 func (w *World) attachmentOf(claim string) (*storagev1.VolumeAttachment, error) {
 	pv, err := w.volumeOf(claim)
 	if err != nil {
@@ -266,12 +267,16 @@ func (w *World) attachmentOf(claim string) (*storagev1.VolumeAttachment, error) 
 	if err != nil {
 		return nil, err
 	}
+	var oldest *storagev1.VolumeAttachment
 	for i, va := range all.Items {
-		if name := va.Spec.Source.PersistentVolumeName; name != nil && *name == pv.Name {
-			return &all.Items[i], nil
+		if name := va.Spec.Source.PersistentVolumeName; name != nil && *name == pv.Name && (oldest == nil || va.CreationTimestamp.Before(&oldest.CreationTimestamp)) {
+			oldest = &all.Items[i]
 		}
 	}
-	return nil, errNothing
+	if oldest == nil {
+		return nil, errNothing
+	}
+	return oldest, nil
 }
 
 // changeNode changes a node, as somebody with kubectl does.

@@ -75,6 +75,13 @@ var Stories = []Story{
 	}, "VD410", 0},
 	{"a second pod wants a volume for one node, and the first runs on", []Step{{At: 2 * time.Minute, Do: "run a second pod", Claim: "web0", For: 20 * time.Minute}}, "VD203", 2 * time.Minute},
 
+	{"a claimRef is edited under a pod, and mended after ten minutes", []Step{{At: 2 * time.Minute, Do: "edit the claimRef", Claim: "web0", For: 10 * time.Minute}}, "VD501", 0},
+	{"a node loses its annotation under a pod, and the controller restarts", []Step{
+		{At: 2 * time.Minute, Do: "take the annotation", Node: "@web0", For: 12 * time.Minute}, {At: 4 * time.Minute, Do: "stop the manager", For: time.Second},
+	}, "VD408", 0},
+	{"a claim goes before its pod", []Step{{At: 2 * time.Minute, Do: "delete the claim", Claim: "web0"}, {At: 6 * time.Minute, Do: "delete the pod", Claim: "web0"}}, "VD514", 0},
+	{"a volume goes before its pod", []Step{{At: 2 * time.Minute, Do: "delete the volume", Claim: "data-db0-0"}, {At: 6 * time.Minute, Do: "delete the pod", Claim: "data-db0-0"}}, "VD504", 0},
+
 	{"healthy: nothing happens", nil, "", 0},
 	// The driver is not asked to detach, and the controller makes the attachment again.
 	{"healthy: a VolumeAttachment is stripped under a running pod", []Step{{At: 2 * time.Minute, Do: "strip the attachment", Claim: "web0"}}, "", 0},
@@ -126,4 +133,10 @@ var Stories = []Story{
 		{At: 100 * time.Second, Do: "slow requests", For: 15 * time.Minute}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 8 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 4 * time.Minute},
 	}, "", 0},
 	{"healthy: a node is deleted, and its volumes follow by force", []Step{{At: 2 * time.Minute, Do: "delete the node", Node: "@web0"}}, "", 0},
+	{"healthy: the access modes of a volume are edited under its pod, which moves", []Step{
+		{At: 2 * time.Minute, Do: "edit the access modes", Claim: "web0", For: 20 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute},
+	}, "", 0},
+	{"healthy: the CSIDriver is replaced while pods run, and while one moves", []Step{
+		{At: 2 * time.Minute, Do: "delete the CSIDriver", For: 2 * time.Second}, {At: 4 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 4*time.Minute + 3*time.Second, Do: "delete the CSIDriver", For: 2 * time.Second},
+	}, "", 0},
 }

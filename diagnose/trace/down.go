@@ -172,12 +172,23 @@ func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool)
 	return list
 }
 
-// inMemory reports whether the kubelet mounts a tmpfs for the volume, which can be busy as
-// any mount can.
-func (t *tracer) inMemory(v VolumeTrace) bool {
-	return slices.ContainsFunc(t.pod.Spec.Volumes, func(source corev1.Volume) bool {
-		return source.Name == v.Name && (source.Secret != nil || source.Projected != nil || source.EmptyDir != nil && source.EmptyDir.Medium == corev1.StorageMediumMemory)
+// canBeBusy reports whether the kubelet mounts something for the volume that can be busy as any
+// mount can: a tmpfs, or a subPath.
+func (t *tracer) canBeBusy(v VolumeTrace) bool {
+	return t.hasSubPath(v) || slices.ContainsFunc(t.pod.Spec.Volumes, func(source corev1.Volume) bool {
+		return source.Name == v.Name && (source.Secret != nil || source.Projected != nil || source.DownwardAPI != nil || source.EmptyDir != nil && source.EmptyDir.Medium == corev1.StorageMediumMemory)
 	})
+}
+
+// hasSubPath reports whether a container mounts only a path of the volume, which the kubelet
+// mounts on its own.
+func (t *tracer) hasSubPath(v VolumeTrace) bool {
+	for c := range facts.Containers(t.pod) {
+		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name && m.SubPath+m.SubPathExpr != "" }) {
+			return true
+		}
+	}
+	return false
 }
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }

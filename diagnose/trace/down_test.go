@@ -1,11 +1,14 @@
 package trace_test
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -122,6 +125,57 @@ func TestTraceDown(t *testing.T) {
 			verdict: "none Ended"},
 	} {
 		t.Run(c.name, c.run)
+	}
+}
+
+// TestTmpfsKeepsThePod: what the kubelet mounts itself can be busy, and keeps the pod. Of two such
+// volumes no object tells which.
+func TestTmpfsKeepsThePod(t *testing.T) {
+	sources := map[string]corev1.VolumeSource{
+		"secret":      {Secret: &corev1.SecretVolumeSource{SecretName: "keys"}},
+		"projected":   {Projected: &corev1.ProjectedVolumeSource{}},
+		"downwardAPI": {DownwardAPI: &corev1.DownwardAPIVolumeSource{}},
+		"memory":      {EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}},
+	}
+	beside := func(w *testworld.World, names ...string) *trace.Trace {
+		for _, name := range names {
+			w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: name, VolumeSource: sources[name]})
+			w.Pod.Spec.Containers[0].VolumeMounts = append(w.Pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: name, MountPath: "/" + name})
+		}
+		return traceOf(w)
+	}
+	for name := range sources {
+		if v := beside(testworld.New().Stopped(9), name).Verdict; !slices.Contains(v.Volumes, name) {
+			t.Errorf("%s beside a disk: the verdict is about %q %v: %s", name, v.Volume, v.Volumes, v.Message)
+		}
+	}
+	away := testworld.New().Pending(9)
+	away.Pod.DeletionTimestamp, away.CSINodes[0].Spec.Drivers = new(testworld.MinutesAgo(5)), nil
+	away.Pod.Status.Phase, away.Pod.Status.ContainerStatuses = corev1.PodFailed, nil
+	if v := beside(away, "memory").Verdict; !slices.Contains(v.Volumes, "memory") {
+		t.Errorf("beside a disk that may never have been mounted, and whose driver is not there, the verdict is about %q %v: %s", v.Volume, v.Volumes, v.Message)
+	}
+	sources["part of a disk"], sources["part of the host"] = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
+	for _, name := range []string{"part of a disk", "part of the host"} {
+		if v := beside(testworld.New().Stopped(9), name).Verdict; slices.Contains(v.Volumes, name) {
+			t.Errorf("%s, whole: the verdict is about %v", name, v.Volumes)
+		}
+		w := testworld.New().Stopped(9)
+		w.Pod.Spec.InitContainers = []corev1.Container{{Name: "first", VolumeMounts: []corev1.VolumeMount{{Name: name, MountPath: "/x", SubPath: "some/where"}}}}
+		if v := beside(w, name).Verdict; !slices.Contains(v.Volumes, name) {
+			t.Errorf("%s: the verdict is about %q %v: %s", name, v.Volume, v.Volumes, v.Message)
+		}
+	}
+	w := testworld.New().Stopped(9)
+	w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached, w.VolumeAttachments = nil, nil, nil
+	doc := beside(w, "secret", "memory")
+	if v := doc.Verdict; v.State != finding.Stuck || !slices.Equal(slices.Sorted(slices.Values(v.Volumes)), []string{"memory", "secret"}) {
+		t.Errorf("the verdict is %s about %v: %s", v.State, v.Volumes, v.Message)
+	}
+	for _, v := range doc.Volumes {
+		if s, _ := doc.Standing(v); v.Name != "data" && s.Stage.State != trace.StageUnknown {
+			t.Errorf("%s is %s, and no object tells which of the two is busy", v.Name, s.Stage.State)
+		}
 	}
 }
 

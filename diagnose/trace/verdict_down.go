@@ -36,9 +36,12 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	held = likely(volumes, held)
 	if t.pod.DeletionTimestamp != nil && len(held) > 0 {
 		certain := slices.DeleteFunc(slices.Clone(held), func(v VolumeTrace) bool { return len(v.stage(StageUnmounted).Said) == 0 })
-		if len(certain) == 0 && !slices.ContainsFunc(held, func(v VolumeTrace) bool { return v.stage(StageUnmounted).State == StageBlocked }) {
-			// Nothing shows that these are what is left: the last may as well be a tmpfs.
-			held = append(held, t.notRemoved(volumes, t.inMemory)...)
+		if len(certain) == 0 && !slices.ContainsFunc(held, func(v VolumeTrace) bool {
+			s := v.stage(StageUnmounted)
+			return s.State == StageBlocked && !s.doubtful
+		}) {
+			// Nothing shows that these are what is left: the last may as well be one that the kubelet mounts itself.
+			held = append(held, t.notRemoved(volumes, t.canBeBusy)...)
 		}
 		list, _ := waits(held)
 		verdict := t.waitFor(list)
@@ -60,7 +63,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	if t.pod.DeletionTimestamp != nil {
-		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" }) // for which nothing is mounted
+		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" || t.hasSubPath(v) }) // for a whole one nothing is mounted
 		switch {
 		case len(list) > 0 && !t.knows(snapshot.Events, t.pod.Namespace): // which may tell that the kubelet has not come to them
 			for _, v := range list {
@@ -68,7 +71,9 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			}
 			return t.unsure(list[0], StageUnmounted)
 		case len(list) > 1:
-			return t.cannotGo(t.waitForOne(list))
+			verdict := t.waitForOne(list)
+			openToBe(volumes, list)
+			return t.cannotGo(verdict)
 		case len(list) == 1:
 			return t.cannotGo(t.waitFor(list))
 		}
@@ -111,9 +116,11 @@ func likely(volumes, held []VolumeTrace) []VolumeTrace {
 func openToBe(volumes, held []VolumeTrace) {
 	for i := range volumes {
 		v := &volumes[i]
-		if s := v.stage(StageUnmounted); s.State == StageWaiting && slices.ContainsFunc(held, func(h VolumeTrace) bool { return h.Name == v.Name }) {
+		if s := v.stage(StageUnmounted); (s.State == StageWaiting || s.doubtful) && slices.ContainsFunc(held, func(h VolumeTrace) bool { return h.Name == v.Name }) {
 			s.State, s.Overdue = StageUnknown, false
-			s.Detail = "no object tells whether it is unmounted: the pod waits for one of its volumes"
+			if !slices.Contains(nodeLocal, v.Type) {
+				s.Detail = "no object tells whether it is unmounted: the pod waits for one of its volumes"
+			}
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Node is the kubelet's half of one node. Its JSON is part of Plan's, a contract.
@@ -97,7 +98,7 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 			if pv != nil && pv.Spec.CSI != nil {
 				used[reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)] = pod
 			}
-			if pv == nil && v.Volume == "" && v.Claim != "" {
+			if pv == nil && v.Volume == "" && v.Claim != "" && mayHaveHad(view.Snapshot, pod) {
 				unresolved = "claim " + pod.Namespace + "/" + v.Claim + " of pod " + facts.PodName(pod) + " leads to no volume"
 			}
 		}
@@ -115,6 +116,12 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 		return cmp.Or(facts.BoolToInt(a.State == trace.StageDone)-facts.BoolToInt(b.State == trace.StageDone), cmp.Compare(a.Volume, b.Volume), slices.CompareFunc(a.Pods, b.Pods, comparePods))
 	})
 	return n
+}
+
+// mayHaveHad reports whether a pod whose claim leads to no volume may have had one mounted: one
+// that was never started found none, unless the claim is only unread.
+func mayHaveHad(s *snapshot.Snapshot, pod *corev1.Pod) bool {
+	return facts.Started(pod) || !s.CompleteIn(snapshot.Claims, pod.Namespace) || !s.CompleteIn(snapshot.Volumes, "")
 }
 
 func comparePods(a, b PodVolume) int {

@@ -97,6 +97,12 @@ func TestKubeletRows(t *testing.T) {
 			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
+		{"nobody wants it, beside a pod whose claim never led anywhere", testworld.With(testworld.New().Pending(0.1), func(w *testworld.World) {
+			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
+		}), []string{
+			"[default/app:data] waiting [claimBound]; the persistent volume controller; AddPodToVolume [] 15s",
+			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+		}},
 		{"nobody wants it, beside an NFS volume", testworld.With(testworld.New(), func(w *testworld.World) { asNFS(w) }), []string{
 			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",

@@ -77,7 +77,7 @@ func (f MountFailure) Passing() bool {
 // ServerUnreached reports whether the mount failed because the kubelet did not reach the API
 // server, or lost its answer. A driver may say the same of its storage.
 func ServerUnreached(reason string) bool {
-	return ContainsAny(reason, kubeletwords.ServerUnreached, kubeletwords.AnswerCutOff) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
+	return ContainsAny(reason, kubeletwords.ServerUnreached, kubeletwords.TokenUnreached, kubeletwords.AnswerCutOff) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
 }
 
 // spamBurst is how many events about an object a recorder sends before it pauses

@@ -31,11 +31,14 @@ const (
 	PathCheckFailed  = "hostPath type check failed"
 	NodeNotAllowed   = "no matching NodeSelectorTerms"
 	DriverUnknown    = "not found in the list of registered CSI drivers"
-	ServerUnreached  = `Get "https://` // said of the API server; a driver says it of its storage
+	ServerUnreached  = `Get "https://`  // said of the API server; a driver says it of its storage
+	TokenUnreached   = `Post "https://` // the same, of a token
 	AnswerCutOff     = "unexpected error when reading response body"
 	NobodyListens    = "connect: connection refused"
 	SocketMissing    = "connect: no such file or directory"
 	DataLost         = "unmounter failed to load volume data file"
+	MountBusy        = "target is busy"
+	StillMapped      = "is still referenced from other Pods"
 	DeviceOpen       = "the device is in use when it was no longer expected to be in use"
 )
 
@@ -103,6 +106,8 @@ var (
 	MissingLocal = regexp.MustCompile(`path "([^"]+)" does not exist`)
 	// MissingAccount is the ServiceAccount for which there is no token.
 	MissingAccount = regexp.MustCompile(`serviceaccounts? "([^"]+)" not found`)
+	// NoDevice is the path at which a driver was to make the device of a block volume.
+	NoDevice = regexp.MustCompile(`lstat (\S+/volumeDevices/publish/\S+): no such file or directory`)
 	// OtherMounts are the places where a device is mounted beside the kubelet's own.
 	OtherMounts = regexp.MustCompile(`is still mounted by other references \[([^\]]+)\]`)
 	// DirectoryGone is a record of a volume that could not be written because its directory

@@ -25,7 +25,6 @@ var unheard = map[string]string{
 	"CachesEmpty":     "the caches of the machines fill within a second",
 	"NoMountOptions":  "no volume of the machines asks for options that its plugin does not take",
 	"DeviceOpen":      "nothing on the machines holds a device open",
-	"ContextDeadline": "a call takes two minutes to end like that, and the pods of a batch end before",
 	"NoToken":         "the drivers of the machines ask for no token",
 	"LabelsCollide":   "the machines have no SELinux",
 	"LabelMounted":    "the machines have no SELinux",
@@ -94,10 +93,20 @@ func TestTextsWereHeard(t *testing.T) {
 	}
 }
 
+// TestStepsDownWereHeard: what stands before the volume in the log differs by the step, and the
+// reader of the log knows none of these words. These are what a kubelet writes.
+func TestStepsDownWereHeard(t *testing.T) {
+	said := strings.Join(heard(t), "\n")
+	for _, step := range []string{"UnmountVolume.TearDown failed", "UnmountDevice failed", "GetDeviceMountRefs check failed", "UnmapDevice failed", "UnmapDevice.TearDownDevice failed", "error cleaning subPath mounts"} {
+		if !strings.Contains(said, "log "+step+` for volume "`) {
+			t.Errorf("no kubelet has logged %q", step)
+		}
+	}
+}
+
 // unheardSteps are those of which no failure was seen, each with why.
 var unheardSteps = map[string]string{
 	"MountOptionSupport": "no volume of the machines asks for options that its plugin does not take",
-	"NewMounter":         "the plugin makes one without a call that could fail",
 	"GetDeviceMountPath": "it reads what was made right before",
 	"GetGlobalMapPath":   "it reads what was made right before",
 }
@@ -110,7 +119,7 @@ var rare = map[string]string{
 func TestExpressionsMatchWhatWasHeard(t *testing.T) {
 	for name, e := range map[string]*regexp.Regexp{
 		"Failed": Failed, "WaitFailed": WaitFailed, "MissingObject": MissingObject, "MissingKey": MissingKey, "MissingPath": MissingPath, "UnknownDriver": UnknownDriver,
-		"DirectoryGone": DirectoryGone,
+		"DirectoryGone": DirectoryGone, "NoDevice": NoDevice, "OtherMounts": OtherMounts, "MissingLocal": MissingLocal, "MissingAccount": MissingAccount,
 	} {
 		matched := 0
 		for _, line := range heard(t) {
@@ -162,14 +171,17 @@ func TestTable(t *testing.T) {
 	for message, actor := range map[string]string{
 		`secrets "gone" not found`:   "whoever is to create secret/gone",
 		`configmap "gone" not found`: "whoever is to create configmap/gone",
-		`fetching NodeStageSecretRef a/gone failed: secrets "gone" not found`:     "whoever is to create secret/gone",
-		`failed to fetch token: serviceaccounts "app" not found`:                  "whoever is to create serviceaccount/app",
-		`path "/mnt/disks/a" does not exist`:                                      "whoever is to make /mnt/disks/a on $node",
-		`hostPath type check failed: /etc/x is not a directory`:                   "whoever is to make /etc/x on $node",
-		`the device mount path "/x" is still mounted by other references [/y /z]`: "whoever mounted it at /y /z on $node",
+		`fetching NodeStageSecretRef a/gone failed: secrets "gone" not found`:                            "whoever is to create secret/gone",
+		`failed to fetch token: serviceaccounts "app" not found`:                                         "whoever is to create serviceaccount/app",
+		`path "/mnt/disks/a" does not exist`:                                                             "whoever is to make /mnt/disks/a on $node",
+		`hostPath type check failed: /etc/x is not a directory`:                                          "whoever is to make /etc/x on $node",
+		`the device mount path "/x" is still mounted by other references [/y /z]`:                        "whoever mounted it at /y /z on $node",
+		`lstat /k/plugins/kubernetes.io/csi/volumeDevices/publish/pv-1/uid-1: no such file or directory`: "CSI driver $driver on $node",
+		`error processing /k/volume-subpaths/pv-1/main: error cleaning subpath mount /k/volume-subpaths/pv-1/main/0: unmount failed: exit status 32 Output: umount: /k/volume-subpaths/pv-1/main/0: target is busy.`: NodeAdmin,
+		`the device "/k/dev" is still referenced from other Pods [/k/dev/uid-1]`: NodeAdmin,
 	} {
 		words := MountWords
-		if strings.Contains(message, "references [") {
+		if strings.Contains(message, "references [") || strings.Contains(message, MountBusy) || strings.Contains(message, StillMapped) {
 			words = UnmountWords
 		}
 		if w, ok := Find(words, message); !ok || w.Actor != actor {

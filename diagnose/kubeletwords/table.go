@@ -91,6 +91,7 @@ var MountWords = []Word{
 	{Pattern: MissingKey, Actor: "whoever is to add the key $1", Ends: "the object that the pod names has the key $1" + again, Means: "the object is there but lacks the key that the pod names"},
 	{Pattern: MissingPath, Actor: "whoever is to make $1 on $node", Ends: "the path is there, and of the type that the pod names" + again, Means: "the path on the node is missing or not of the type that the pod names"},
 	{Pattern: MissingLocal, Actor: "whoever is to make $1 on $node", Ends: "the path is there" + again, Means: "the path of the local volume is missing on the node"},
+	{Pattern: NoDevice, Actor: "CSI driver $driver on $node", Ends: "the driver makes the device" + again, Means: "the driver answered that it has published the volume, and made no device at the path that the kubelet gave it"},
 	{Text: "incorrect mount option was specified", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
 	{Text: "unknown mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
 	{Text: "unrecognized mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
@@ -145,6 +146,8 @@ var WaitWords = []Word{
 var UnmountWords = []Word{
 	{Text: DataLost, Ends: "the kubelet of $node is restarted: until then it looks for a file that is gone", Means: "the kubelet's own record of the mount is gone"},
 	{Pattern: OtherMounts, Actor: "whoever mounted it at $1 on $node", Ends: "nothing else on the node has it mounted", Means: "the volume is mounted at other places of the node as well, which the kubelet did not do"},
+	{Text: MountBusy, Speaker: Program, Actor: NodeAdmin, Ends: "nothing on the node uses the mount any more", Means: "a process on the node still uses what is mounted, or something is mounted below it"},
+	{Text: StillMapped, Actor: NodeAdmin, Ends: "no device of another pod is left there", Means: "the kubelet finds the device still mapped for another pod: what an earlier one left there keeps it"},
 	{Text: DeviceOpen, Actor: NodeAdmin, Ends: "nothing on the node holds the device open", Means: "it is unmounted, and something on the node still holds its device open"},
 	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet; then the unmount follows by itself", Means: "the kubelet does not know the driver: its node plugin has not registered"},
 }

@@ -38,6 +38,7 @@ import (
 	"k8s.io/kubernetes/pkg/volume/emptydir"
 	"k8s.io/kubernetes/pkg/volume/hostpath"
 	"k8s.io/kubernetes/pkg/volume/local"
+	"k8s.io/kubernetes/pkg/volume/nfs"
 	"k8s.io/kubernetes/pkg/volume/projected"
 	volumesecret "k8s.io/kubernetes/pkg/volume/secret"
 	"k8s.io/kubernetes/pkg/volume/util/hostutil"
@@ -158,7 +159,7 @@ func (k *kubelet) run(ctx context.Context) error {
 func volumePlugins() []volume.VolumePlugin {
 	return slices.Concat(emptydir.ProbeVolumePlugins(), hostpath.ProbeVolumePlugins(volume.VolumeConfig{}), volumesecret.ProbeVolumePlugins(),
 		downwardapi.ProbeVolumePlugins(), volumeconfigmap.ProbeVolumePlugins(), projected.ProbeVolumePlugins(), local.ProbeVolumePlugins(),
-		csi.ProbeVolumePlugins())
+		nfs.ProbeVolumePlugins(volume.VolumeConfig{}), csi.ProbeVolumePlugins())
 }
 
 // look is the truth, as the volume manager tells it.

@@ -3,12 +3,14 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -75,7 +77,7 @@ func (c *calls) forget() {
 
 // nodePlugin is the node service of a CSI driver, and its registrar. A volume is a
 // tmpfs, or the file system of a disk where the driver has disks; a block volume is a
-// file, which the kubelet makes a loop device of.
+// loop device.
 type nodePlugin struct {
 	csi.UnimplementedIdentityServer
 	csi.UnimplementedNodeServer
@@ -188,7 +190,7 @@ func (p *nodePlugin) do(ctx context.Context, rpc wire.RPC, handle, target string
 	}
 	end := p.calls.began(call)
 	err := p.refuse(ctx, rpc, handle)
-	if err == nil && act != nil {
+	if f, _ := p.fault(rpc, handle); err == nil && act != nil && !f.Nothing {
 		err = act()
 	}
 	end(err)
@@ -196,7 +198,7 @@ func (p *nodePlugin) do(ctx context.Context, rpc wire.RPC, handle, target string
 }
 
 // podOfTarget finds the pod in the path that the kubelet names.
-var podOfTarget = regexp.MustCompile(`/([0-9a-f]{8}-[0-9a-f-]{27})(?:/|$)`)
+var podOfTarget = regexp.MustCompile(`/([0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{32})(?:/|$)`)
 
 // refuse is the answer that the fault of the call makes; nil where it has none.
 func (p *nodePlugin) refuse(ctx context.Context, rpc wire.RPC, handle string) error {
@@ -270,7 +272,9 @@ func (p *nodePlugin) NodeStageVolume(ctx context.Context, r *csi.NodeStageVolume
 
 // NodeUnstageVolume takes it from the machine.
 func (p *nodePlugin) NodeUnstageVolume(ctx context.Context, r *csi.NodeUnstageVolumeRequest) (*csi.NodeUnstageVolumeResponse, error) {
-	return &csi.NodeUnstageVolumeResponse{}, p.do(ctx, wire.Unstage, r.GetVolumeId(), "", func() error { return unmount(r.GetStagingTargetPath()) })
+	return &csi.NodeUnstageVolumeResponse{}, p.do(ctx, wire.Unstage, r.GetVolumeId(), "", func() error {
+		return errors.Join(unmount(r.GetStagingTargetPath()), p.removeDevice(r.GetVolumeId()))
+	})
 }
 
 // NodePublishVolume mounts the volume for one pod.
@@ -291,23 +295,50 @@ func (p *nodePlugin) NodePublishVolume(ctx context.Context, r *csi.NodePublishVo
 	})
 }
 
-// publishDevice binds a file of another file system to the path: a kubelet knows what
-// is mounted on a file by its device.
+// publishDevice binds a loop device, of a file of the volume, to the path.
 func (p *nodePlugin) publishDevice(handle, target string) error {
 	if mounted(target) {
 		return nil
 	}
-	dir := filepath.Join(filepath.Dir(p.endpoint), "devices")
-	if err := mountTmpfs(dir); err != nil {
+	dir := filepath.Dir(p.deviceFile(handle))
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err
 	}
-	device := filepath.Join(dir, handle)
-	for _, path := range []string{device, target} {
-		if err := os.WriteFile(path, make([]byte, 4096), 0o600); err != nil {
+	device, err := os.ReadFile(p.deviceFile(handle))
+	if os.IsNotExist(err) {
+		file := filepath.Join(dir, handle+".img")
+		if err := os.WriteFile(file, make([]byte, 1<<20), 0o600); err != nil {
 			return err
 		}
+		if device, err = exec.Command("losetup", "--find", "--show", file).Output(); err == nil {
+			device = bytes.TrimSpace(device)
+			err = os.WriteFile(p.deviceFile(handle), device, 0o600)
+		}
 	}
-	return unix.Mount(device, target, "", unix.MS_BIND, "")
+	if err != nil {
+		return fmt.Errorf("make the device of %s: %w", handle, err)
+	}
+	if err := os.WriteFile(target, nil, 0o600); err != nil {
+		return err
+	}
+	return unix.Mount(string(device), target, "", unix.MS_BIND, "")
+}
+
+// deviceFile has the name of the volume's device.
+func (p *nodePlugin) deviceFile(handle string) string {
+	return filepath.Join(filepath.Dir(p.endpoint), "devices", handle)
+}
+
+// removeDevice gives the volume's device back; none is fine.
+func (p *nodePlugin) removeDevice(handle string) error {
+	device, err := os.ReadFile(p.deviceFile(handle))
+	if os.IsNotExist(err) {
+		return nil
+	}
+	if err == nil {
+		err = exec.Command("losetup", "--detach", string(device)).Run()
+	}
+	return errors.Join(err, os.Remove(p.deviceFile(handle)))
 }
 
 // NodeUnpublishVolume takes it from the pod.

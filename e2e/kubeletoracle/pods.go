@@ -87,10 +87,12 @@ func (p *pods) synced() bool {
 func (p *pods) update(ctx context.Context, pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	object := pod.UID
+	pod = staticOf(pod)
 	p.known[pod.UID] = pod
 	w := p.workers[pod.UID]
 	if w == nil {
-		w = newWorker(p, pod)
+		w = newWorker(p, pod, object)
 		p.workers[pod.UID] = w
 		go w.run(ctx)
 	}
@@ -102,10 +104,23 @@ func (p *pods) update(ctx context.Context, pod *corev1.Pod) {
 func (p *pods) remove(pod *corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	pod = staticOf(pod)
 	delete(p.known, pod.UID)
 	if w := p.workers[pod.UID]; w != nil {
 		w.end()
 	}
+}
+
+// staticOf is the static pod whose mirror this is, which the kubelet knows by the hash of its
+// file; another pod is itself.
+func staticOf(pod *corev1.Pod) *corev1.Pod {
+	hash := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	if hash == "" {
+		return pod
+	}
+	static := pod.DeepCopy()
+	static.UID = types.UID(hash)
+	return static
 }
 
 // finished forgets the worker of a pod that is gone.
@@ -165,14 +180,16 @@ func (p *pods) ShouldPodRuntimeBeRemoved(uid types.UID) bool {
 type worker struct {
 	pods *pods
 	pod  *corev1.Pod // as it was first seen: what is said of volumes does not change
-	stop chan struct{}
+	// object is the UID of the pod's object, another one than the pod's where that is static.
+	object types.UID
+	stop   chan struct{}
 
 	mu   sync.Mutex
 	said wire.Pod
 }
 
-func newWorker(p *pods, pod *corev1.Pod) *worker {
-	return &worker{pods: p, pod: pod, stop: make(chan struct{})}
+func newWorker(p *pods, pod *corev1.Pod, object types.UID) *worker {
+	return &worker{pods: p, pod: pod, object: object, stop: make(chan struct{})}
 }
 
 func (w *worker) state() wire.Pod {
@@ -257,6 +274,10 @@ func (w *worker) sync(ctx context.Context) time.Duration {
 		return syncBackOff
 	}
 	if !w.state().Ready {
+		if err := k.prepareSubPaths(w.pod); err != nil {
+			klog.ErrorS(err, "Failed to prepare the subPaths", "pod", klog.KObj(w.pod))
+			return syncBackOff
+		}
 		if err := k.startContainers(w.pod.UID); err != nil {
 			klog.ErrorS(err, "Failed to start the containers", "pod", klog.KObj(w.pod))
 			return syncBackOff

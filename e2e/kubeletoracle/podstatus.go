@@ -16,7 +16,7 @@ import (
 // write changes the pod's status, unless the pod of that UID is gone. The lists
 // replace those that were there.
 func (w *worker) write(ctx context.Context, status corev1.PodStatus) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": w.pod.UID}, "status": status})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": w.object}, "status": status})
 	if err != nil {
 		return err
 	}
@@ -64,17 +64,35 @@ func (w *worker) writeStarting(ctx context.Context) error {
 	}
 	now := metav1.Now()
 	status := corev1.PodStatus{Phase: corev1.PodPending, StartTime: &now, Conditions: w.conditions(false, false)}
-	for _, c := range w.pod.Spec.Containers {
-		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
-			Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}},
-		})
+	reason := "ContainerCreating"
+	if len(w.pod.Spec.InitContainers) > 0 {
+		reason = "PodInitializing"
 	}
+	status.InitContainerStatuses, status.ContainerStatuses = waitingFor(reason, w.pod.Spec.InitContainers), waitingFor(reason, w.pod.Spec.Containers)
 	return w.write(ctx, status)
+}
+
+// waitingFor are the containers before they start.
+func waitingFor(reason string, containers []corev1.Container) (list []corev1.ContainerStatus) {
+	for _, c := range containers {
+		list = append(list, corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}})
+	}
+	return list
 }
 
 func (w *worker) writeRunning(ctx context.Context) error {
 	now, started := metav1.Now(), true
 	status := corev1.PodStatus{Phase: corev1.PodRunning, Conditions: w.conditions(true, true)}
+	for _, c := range w.pod.Spec.InitContainers {
+		ran := corev1.ContainerStatus{Name: c.Name, Image: c.Image, Ready: true, Started: &started}
+		if c.RestartPolicy != nil {
+			ran.State.Running = &corev1.ContainerStateRunning{StartedAt: now}
+		} else {
+			no := false
+			ran.Started, ran.State.Terminated = &no, &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}
+		}
+		status.InitContainerStatuses = append(status.InitContainerStatuses, ran)
+	}
 	for _, c := range w.pod.Spec.Containers {
 		status.ContainerStatuses = append(status.ContainerStatuses, corev1.ContainerStatus{
 			Name: c.Name, Image: c.Image, Ready: true, Started: &started, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}},
@@ -97,24 +115,30 @@ func (w *worker) writeStopped(ctx context.Context) error {
 	if status.Phase != corev1.PodSucceeded {
 		status.Phase = corev1.PodFailed
 	}
+	status.InitContainerStatuses, status.ContainerStatuses = stoppedNow(pod.Status.InitContainerStatuses), stoppedNow(pod.Status.ContainerStatuses)
+	return w.write(ctx, status)
+}
+
+// stoppedNow are the containers once those that run were killed.
+func stoppedNow(list []corev1.ContainerStatus) (stopped []corev1.ContainerStatus) {
 	now := metav1.Now()
-	for _, c := range pod.Status.ContainerStatuses {
+	for _, c := range list {
 		ended := corev1.ContainerStatus{Name: c.Name, Image: c.Image}
 		if c.State.Running != nil {
 			ended.State.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", StartedAt: c.State.Running.StartedAt, FinishedAt: now}
 		} else {
 			ended.State = c.State
 		}
-		status.ContainerStatuses = append(status.ContainerStatuses, ended)
+		stopped = append(stopped, ended)
 	}
-	return w.write(ctx, status)
+	return stopped
 }
 
 // remove lets the pod's object go, as the status manager does once all is unmounted.
 func (w *worker) remove(ctx context.Context) error {
 	now := int64(0)
 	err := w.pods.kubelet.client.CoreV1().Pods(w.pod.Namespace).Delete(ctx, w.pod.Name, metav1.DeleteOptions{
-		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(w.pod.UID)),
+		GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(w.object)),
 	})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return err

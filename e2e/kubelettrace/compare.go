@@ -14,7 +14,8 @@ var actors = []struct {
 	begins string
 	actor  Actor
 }{
-	{"the kubelet of ", TheKubelet}, {"CSI driver ", TheDriver}, {"the node plugin of ", ThePlugin}, {"whoever ", Creator},
+	{"the kubelet of ", TheKubelet}, {"CSI driver ", TheDriver}, {"the node plugin of ", ThePlugin},
+	{"the node admin", NodeAdmin}, {"whoever mounted it at ", NodeAdmin}, {"whoever ", Creator},
 	{"the attach/detach controller", Controller}, {"the external-attacher of ", Controller}, {"nobody", Nobody},
 	{"the persistent volume controller", Binder}, {"the provisioner of ", Binder}, {"the ephemeral volume controller", Creator}, {"pod ", Other},
 }
@@ -81,8 +82,12 @@ func (l Look) volume(name string) *trace.VolumeTrace {
 
 // acts reports whether the words name who has to act. Whoever asked the kubelet may know that it
 // is the kubelet itself which has not come to its driver. As long as a list that was read
-// may be older than the other, the trace names none where it would be nobody.
+// may be older than the other, the trace names none where it would be nobody. That something on
+// the node is busy only the kubelet's log tells: without it, who unmounts is named.
 func (l Look) acts(words string, truth Truth) bool {
+	if truth.Busy && !l.asked {
+		return slices.Contains([]Actor{NodeAdmin, TheKubelet, TheDriver, ThePlugin}, actorOf(words))
+	}
 	return actorOf(words) == truth.Actor || words == "" && truth.Actor == Nobody || l.asked && truth.Uncalled && actorOf(words) == TheKubelet
 }
 

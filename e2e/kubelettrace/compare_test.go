@@ -68,7 +68,7 @@ func TestRecordedRowsCanFail(t *testing.T) {
 		s := seen{answer: wire.Answer{Kubelet: &wire.Kubelet{InUse: []corev1.UniqueVolumeName{"kubernetes.io/csi/d^1", "kubernetes.io/csi/d^2", "kubernetes.io/csi/d^3"}}},
 			registered: func(string) bool { return true }}
 		spoil(&l, volumes, &s)
-		_, leftovers := CompareLeftovers(l.Plan, s)
+		_, leftovers := CompareLeftovers(l.Plan, s, false)
 		return strings.Join(append(l.CompareRows(volumes), leftovers...), "\n")
 	}
 	if wrong := compare(func(*Look, []Volume, *seen) {}); wrong != "" {
@@ -89,6 +89,8 @@ func TestRecordedRowsCanFail(t *testing.T) {
 		"a leftover left out":     {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes = l.Plan.Volumes[:2] }, "which has no row"},
 		"a leftover that is gone": {func(_ *Look, _ []Volume, s *seen) { s.answer.Kubelet.InUse = s.answer.Kubelet.InUse[:2] }, "given volume"},
 		"a leftover on another":   {func(_ *Look, _ []Volume, s *seen) { s.registered = func(string) bool { return false } }, "nobody wants"},
+		"a leftover not known":    {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[2].State = trace.StageUnknown }, "nobody wants"},
+		"a leftover of another":   {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[2].Actor = "the kubelet of n1" }, "nobody wants"},
 		"a leftover still mounted": {func(l *Look, _ []Volume, s *seen) {
 			now := time.Now()
 			s.answer.Calls = []wire.Call{{RPC: wire.Publish, Handle: "3", Pod: "p", Began: now, Ended: now}}
@@ -100,6 +102,40 @@ func TestRecordedRowsCanFail(t *testing.T) {
 				t.Errorf("not noticed: want %q in %q", c.says, wrong)
 			}
 		})
+	}
+}
+
+// TestRecordedLeftoversCanFail: whoever has the kubelet's log has to know what fails with a
+// volume that no pod wants.
+func TestRecordedLeftoversCanFail(t *testing.T) {
+	now := time.Now()
+	refused := wire.Call{RPC: wire.Unstage, Handle: "3", Began: now, Ended: now, Code: 13}
+	hangs := wire.Call{RPC: wire.Unstage, Handle: "3", Began: now}
+	elsewhere := map[string]string{elsewherePath("3"): "0:1"}
+	for name, c := range map[string]struct {
+		calls  []wire.Call
+		mounts map[string]string
+		state  trace.StageState
+		actor  string
+		right  bool
+	}{
+		"hangs":                      {[]wire.Call{hangs}, nil, trace.StageWaiting, "CSI driver d on n1", true},
+		"hangs, and was refused":     {[]wire.Call{refused, hangs}, nil, trace.StageBlocked, "CSI driver d on n1", true},
+		"refused":                    {[]wire.Call{refused}, nil, trace.StageBlocked, "CSI driver d on n1", true},
+		"refused, and waits":         {[]wire.Call{refused}, nil, trace.StageWaiting, "CSI driver d on n1", false},
+		"refused, and the kubelet":   {[]wire.Call{refused}, nil, trace.StageBlocked, "the kubelet of n1", false},
+		"elsewhere":                  {nil, elsewhere, trace.StageBlocked, "whoever mounted it at /x on n1", true},
+		"elsewhere, and the driver":  {nil, elsewhere, trace.StageBlocked, "CSI driver d on n1", false},
+		"elsewhere, and it is fine":  {nil, elsewhere, trace.StageWaiting, "whoever mounted it at /x on n1", false},
+		"nothing, and it is refused": {nil, nil, trace.StageBlocked, "CSI driver d on n1", false},
+	} {
+		plan := rightPlan()
+		plan.Volumes[2].State, plan.Volumes[2].Actor = c.state, c.actor
+		s := seen{answer: wire.Answer{Calls: c.calls, Kubelet: &wire.Kubelet{InUse: []corev1.UniqueVolumeName{"kubernetes.io/csi/d^1", "kubernetes.io/csi/d^2", "kubernetes.io/csi/d^3"}}},
+			registered: func(string) bool { return true }, mounts: c.mounts}
+		if _, wrong := CompareLeftovers(plan, s, true); (len(wrong) == 0) != c.right {
+			t.Errorf("%s: %v", name, wrong)
+		}
 	}
 }
 

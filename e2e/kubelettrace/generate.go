@@ -1,6 +1,8 @@
 package kubelettrace
 
 import (
+	"cmp"
+	"crypto/md5"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -24,8 +26,10 @@ type drawnPod struct {
 	faults  []drawnFault
 	// attachFails are those that their driver refuses to attach.
 	attachFails []Volume
-	// endFaults are those that are set before the pod is deleted.
+	// endFaults are those that are set before the pod is deleted, and holds what is then kept
+	// busy on the node.
 	endFaults []drawnFault
+	holds     []hold
 	// kinds are what was drawn, for the page.
 	kinds []string
 	ran   bool // its containers have run
@@ -73,6 +77,7 @@ func refusal(r *rand.Rand, rpc wire.RPC, handle string) wire.Fault {
 
 func (d *drawnPod) source(v Volume, source corev1.VolumeSource) {
 	d.pod.Spec.Volumes = append(d.pod.Spec.Volumes, corev1.Volume{Name: v.Name, VolumeSource: source})
+	v.Spec = cmp.Or(v.Spec, v.Name)
 	c := &d.pod.Spec.Containers[0]
 	switch {
 	case v.Unused:
@@ -87,6 +92,7 @@ func (d *drawnPod) source(v Volume, source corev1.VolumeSource) {
 // claim adds a volume with a claim; bound says how the claim is.
 func (d *drawnPod) claim(v Volume, state claimState, change func(*corev1.PersistentVolume)) {
 	d.claims = append(d.claims, drawnClaim{name: v.Name, driver: v.Driver, state: state, change: change})
+	v.Spec = volumeName(d.pod.Namespace, v.Name)
 	d.source(v, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: v.Name}})
 }
 
@@ -138,13 +144,29 @@ func (d *drawnPod) bound(driver, volume string, r *rand.Rand, more variant) {
 	d.ends(v, r)
 }
 
-// ends draws how the volume is unmounted.
+// ends draws how the volume is unmounted, and unstaged.
 func (d *drawnPod) ends(v Volume, r *rand.Rand) {
-	switch r.IntN(4) {
+	fails := func(kind string, f wire.Fault) {
+		d.kinds = append(d.kinds, kind)
+		d.endFaults = append(d.endFaults, drawnFault{v.Driver, f})
+	}
+	way := r.IntN(8)
+	if !v.Stages && way > 1 {
+		return // it is not unstaged
+	}
+	switch way {
 	case 0:
-		d.endFaults = append(d.endFaults, drawnFault{v.Driver, refusal(r, wire.Unpublish, v.Handle)})
+		fails("ends: unpublish refused", refusal(r, wire.Unpublish, v.Handle))
 	case 1:
-		d.endFaults = append(d.endFaults, drawnFault{v.Driver, wire.Fault{RPC: wire.Unpublish, Handle: v.Handle, Hang: true}})
+		fails("ends: unpublish hangs", wire.Fault{RPC: wire.Unpublish, Handle: v.Handle, Hang: true})
+	case 2:
+		fails("ends: unstage refused", refusal(r, wire.Unstage, v.Handle))
+	case 3:
+		fails("ends: unstage hangs", wire.Fault{RPC: wire.Unstage, Handle: v.Handle, Hang: true})
+	case 4:
+		if !v.Device { // of one, a bind mount elsewhere is nothing to the kubelet
+			d.holds = append(d.holds, hold{of: v, how: mountedElsewhere})
+		}
 	}
 }
 
@@ -178,6 +200,25 @@ func plain(name string, weight int, v Volume, source corev1.VolumeSource) kind {
 	}}
 }
 
+// localAt makes the volume a directory of the node.
+func localAt(path string) func(*corev1.PersistentVolume) {
+	return func(pv *corev1.PersistentVolume) {
+		inZone("east")(pv)
+		pv.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}}
+	}
+}
+
+// token adds a volume with a token of the pod's ServiceAccount, which is this one unless the
+// pod has one.
+func (d *drawnPod) token(name, account string) {
+	d.pod.Spec.ServiceAccountName = cmp.Or(d.pod.Spec.ServiceAccountName, account)
+	v := Volume{Name: name}
+	if d.pod.Spec.ServiceAccountName == "gone" {
+		v.Local, v.Heals = Creator, true
+	}
+	d.source(v, tokenOf())
+}
+
 // ephemeral is a volume whose claim is the pod's own.
 func ephemeral() corev1.VolumeSource {
 	class := fixture.StorageClass
@@ -186,6 +227,13 @@ func ephemeral() corev1.VolumeSource {
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, StorageClassName: &class,
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
 		},
+	}}}
+}
+
+func tokenOf() corev1.VolumeSource {
+	return corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}},
+		{DownwardAPI: &corev1.DownwardAPIProjection{Items: podName}},
 	}}}
 }
 
@@ -243,6 +291,14 @@ var kinds = []kind{
 		publishRefused(d, v, r)
 		return device(d, v, r)
 	}),
+	disk("block, answered without a device", 1, func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
+		d.fails(v.Driver, wire.Fault{RPC: wire.Publish, Handle: v.Handle, Nothing: true})
+		return device(d, v, r)
+	}),
+	disk("answered without a device", 1, func(d *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
+		d.fails(v.Driver, wire.Fault{RPC: wire.Stage, Handle: v.Handle, Nothing: true})
+		return nil
+	}),
 	disk("files, used as a device", 1, func(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume) {
 		v.Device, v.Local, v.Never = true, Nobody, true
 		return nil
@@ -251,7 +307,7 @@ var kinds = []kind{
 		v.Unused = true
 		return nil
 	}),
-	{"files: well", 3, func(d *drawnPod, name string, _ *rand.Rand) { d.claim(d.csi(Files, name), claimBound, nil) }},
+	{"files: well", 3, func(d *drawnPod, name string, r *rand.Rand) { d.bound(Files, name, r, nil) }},
 	{"files: publish refused", 2, func(d *drawnPod, name string, r *rand.Rand) {
 		v := d.csi(Files, name)
 		d.fails(Files, refusal(r, wire.Publish, v.Handle))
@@ -275,6 +331,7 @@ var kinds = []kind{
 	migrated("elsewhere", 1, elsewhere),
 	{"migrated, without a claim", 2, func(d *drawnPod, name string, r *rand.Rand) {
 		v := d.csi(EBS, name)
+		v.Spec = EBS + "-" + v.Handle
 		d.source(v, corev1.VolumeSource{AWSElasticBlockStore: ebs(v.Handle)})
 		d.ends(v, r)
 	}},
@@ -290,10 +347,11 @@ var kinds = []kind{
 		v.Unclaimed, v.Local = true, Nobody
 		d.claim(v, claimOfAnother, nil)
 	}},
-	{"ephemeral", 2, func(d *drawnPod, name string, _ *rand.Rand) {
+	{"ephemeral", 2, func(d *drawnPod, name string, r *rand.Rand) {
 		claim := d.pod.Name + "-" + name
 		v := d.csi(Disk, claim)
-		v.Name = name
+		v.Name, v.Spec = name, volumeName(d.pod.Namespace, claim)
+		d.ends(v, r)
 		d.claims = append(d.claims, drawnClaim{name: claim, driver: Disk, own: true})
 		d.source(v, ephemeral())
 	}},
@@ -302,6 +360,16 @@ var kinds = []kind{
 	}},
 	plain("inline", 2, Volume{Driver: Files}, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: Files}}),
 	plain("inline, not supported", 1, Volume{Driver: Disk, Local: Nobody, Never: true}, corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: Disk}}),
+	{"local", 1, func(d *drawnPod, name string, _ *rand.Rand) {
+		d.claim(Volume{Name: name}, claimBound, localAt("/var/tmp"))
+	}},
+	{"local, path missing", 1, func(d *drawnPod, name string, _ *rand.Rand) {
+		d.claim(Volume{Name: name, Local: Creator}, claimBound, localAt("/no/disk"))
+	}},
+	plain("nfs, no tool for it on the node", 1, Volume{Local: NodeAdmin}, corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/"}}),
+	{"token", 1, func(d *drawnPod, name string, _ *rand.Rand) { d.token(name, "there") }},
+	{"token, account missing", 1, func(d *drawnPod, name string, _ *rand.Rand) { d.token(name, "gone") }},
+	plain("emptyDir in memory", 2, Volume{}, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}),
 	plain("emptyDir", 2, Volume{}, corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}),
 	plain("hostPath", 1, Volume{}, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}),
 	plain("hostPath missing", 1, Volume{Local: Creator}, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/no/socket", Type: &socketType}}),
@@ -341,7 +409,7 @@ func draws(r *rand.Rand, list []*drawnPod) *drawnPod {
 		return nil
 	}
 	first := list[r.IntN(len(list))]
-	if first.ownsClaim() {
+	if first.ownsClaim() || first.static() {
 		return nil
 	}
 	return first
@@ -352,19 +420,87 @@ func (d *drawnPod) ownsClaim() bool {
 	return slices.ContainsFunc(d.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 }
 
-// vary changes how the pod uses its volumes.
-func (d *drawnPod) vary(r *rand.Rand) {
-	if r.IntN(6) == 0 {
-		group := int64(1000)
-		d.pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
-		d.kinds = append(d.kinds, "fsGroup")
+// inStatic are the kinds of volumes that a static pod may have, which names no other object.
+var inStatic = []string{"inline", "inline, not supported", "emptyDir", "emptyDir in memory", "hostPath", "hostPath missing", "downwardAPI", "plugin removed", "nfs, no tool for it on the node"}
+
+// static reports whether the pod is the mirror of a static one.
+func (d *drawnPod) static() bool { return d.pod.Annotations[corev1.MirrorPodAnnotationKey] != "" }
+
+// curable reports whether the volume waits only for a fault that can be ended, and not for what
+// ends the wait of another volume, too.
+func (d *drawnPod) curable(name string) bool {
+	i := slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == name })
+	if i < 0 || d.volumes[i].Never || d.volumes[i].Unused || d.volumes[i].Unclaimed {
+		return false
 	}
-	for i := range d.pod.Spec.Containers[0].VolumeMounts {
-		if r.IntN(8) == 0 {
-			d.pod.Spec.Containers[0].VolumeMounts[i].SubPath = "some/where"
-			d.kinds = append(d.kinds, "subPath")
+	v := d.volumes[i]
+	lacks := 0
+	for _, o := range d.volumes {
+		if o.Heals && o.Local != "" {
+			lacks++
 		}
 	}
+	switch {
+	case v.Local != "":
+		return v.Heals && lacks == 1
+	default:
+		return slices.ContainsFunc(d.faults, func(f drawnFault) bool { return v.Handle != "" && f.fault.Handle == v.Handle && !f.fault.Nothing }) ||
+			slices.ContainsFunc(d.attachFails, func(o Volume) bool { return o.Name == name })
+	}
+}
+
+// uid is what the kubelet knows the pod by.
+func (d *drawnPod) uid() types.UID {
+	return cmp.Or(types.UID(d.pod.Annotations[corev1.MirrorPodAnnotationKey]), d.pod.UID)
+}
+
+// vary changes how the pod uses its volumes, and what is busy on the node when it ends.
+func (d *drawnPod) vary(r *rand.Rand) {
+	spec := &d.pod.Spec
+	if r.IntN(6) == 0 {
+		group := int64(1000)
+		spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: &group}
+		d.kinds = append(d.kinds, "fsGroup")
+	}
+	for i := range spec.Containers[0].VolumeMounts {
+		m := &spec.Containers[0].VolumeMounts[i]
+		v := d.volumes[slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == m.Name })]
+		source := spec.Volumes[slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })]
+		if source.HostPath == nil && r.IntN(8) == 0 {
+			m.SubPath = "some/where"
+			d.kinds = append(d.kinds, "subPath")
+			if r.IntN(3) == 0 {
+				d.holds = append(d.holds, hold{of: v, how: subPathOpen})
+			}
+		}
+		if inMemory(source) && r.IntN(4) == 0 {
+			d.holds = append(d.holds, hold{of: v, how: open})
+		}
+	}
+	switch main := &spec.Containers[0]; r.IntN(8) {
+	case 0:
+		d.moveMounts(corev1.Container{Name: "init", Image: main.Image})
+	case 1:
+		always := corev1.ContainerRestartPolicyAlways
+		d.moveMounts(corev1.Container{Name: "sidecar", Image: main.Image, RestartPolicy: &always})
+	}
+	for _, h := range d.holds {
+		d.kinds = append(d.kinds, "ends: "+string(h.how))
+	}
+}
+
+// moveMounts has another container, which starts before the first, mount what the first does.
+func (d *drawnPod) moveMounts(c corev1.Container) {
+	main := &d.pod.Spec.Containers[0]
+	c.VolumeMounts, c.VolumeDevices = main.VolumeMounts, main.VolumeDevices
+	main.VolumeMounts, main.VolumeDevices = nil, nil
+	d.pod.Spec.InitContainers = []corev1.Container{c}
+	d.kinds = append(d.kinds, c.Name+" container mounts the volumes")
+}
+
+// inMemory reports whether the kubelet mounts a tmpfs for the volume.
+func inMemory(v corev1.Volume) bool {
+	return v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory
 }
 
 // draw makes the pods of one batch, one to a namespace but for those that share the
@@ -377,7 +513,7 @@ func draw(r *rand.Rand, batch string, node string, pods int) []*drawnPod {
 			other.pod = first.pod.DeepCopy()
 			other.pod.Name = fmt.Sprintf("web-%d", i)
 			other.volumes = slices.Clone(first.volumes)
-			other.claims, other.faults, other.attachFails, other.endFaults = nil, nil, nil, nil
+			other.claims, other.faults, other.attachFails, other.endFaults, other.holds = nil, nil, nil, nil, nil
 			other.kinds = []string{"shares the volumes of another pod"}
 			for j := range other.volumes {
 				first.volumes[j].Alone, other.volumes[j].Alone = false, false
@@ -387,8 +523,16 @@ func draw(r *rand.Rand, batch string, node string, pods int) []*drawnPod {
 		}
 		d := &drawnPod{pod: fixture.Pod(fmt.Sprintf("%s-%d", batch, i), "web-0", node)}
 		d.pod.UID = types.UID("")
+		if r.IntN(12) == 0 {
+			hash := fmt.Sprintf("%x", md5.Sum([]byte(d.pod.Namespace)))
+			d.pod.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: hash, "kubernetes.io/config.hash": hash, "kubernetes.io/config.source": "file"}
+			d.kinds = append(d.kinds, "static pod")
+		}
 		for j := range 1 + r.IntN(3) {
 			k := drawKind(r)
+			for d.static() && !slices.Contains(inStatic, k.name) {
+				k = drawKind(r)
+			}
 			k.add(d, fmt.Sprintf("v%d", j), r)
 			d.kinds = append(d.kinds, k.name)
 		}

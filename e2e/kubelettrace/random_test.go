@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -144,6 +145,10 @@ type batchRun struct {
 	begun time.Time
 	// cut says that the kubelet does not reach the API server.
 	cut bool
+	// releases end what is kept busy on the machine.
+	releases []func()
+	// verdicts are those of the last look, where they were right and name one volume.
+	verdicts map[types.UID]trace.Verdict
 }
 
 // run is the history of the batch: it begins, some of what may happen to a node does,
@@ -156,7 +161,7 @@ func (b *batchRun) run() {
 	} else {
 		b.look("as they start")
 	}
-	happens := []func(){b.killed, b.driverGone, b.healed, b.forced, b.serverAway}
+	happens := []func(){b.killed, b.driverGone, b.driverSilent, b.healed, b.cured, b.forced, b.serverAway}
 	b.r.Shuffle(len(happens), func(i, j int) { happens[i], happens[j] = happens[j], happens[i] })
 	for _, happen := range happens[:b.r.IntN(3)] {
 		happen()
@@ -172,7 +177,14 @@ func (b *batchRun) arrive() {
 			b.create(d)
 		}
 	}
-	switch b.r.IntN(6) {
+	switch b.r.IntN(7) {
+	case 3:
+		lift := forbidStatus(b.T, b.m.Node)
+		create()
+		b.begun = time.Now()
+		b.look("as they start, while the node's status is refused")
+		lift()
+		return
 	case 0, 1:
 		b.ask(wire.Request{Do: wire.NoNetwork})
 		create()
@@ -218,6 +230,18 @@ func (b *batchRun) driverGone() {
 	b.look("after it has returned")
 }
 
+// driverSilent has nobody listen at a driver's socket for a while; the driver stays registered.
+func (b *batchRun) driverSilent() {
+	socket := filepath.Join(b.m.root, "plugins", []string{Files, Disk, EBS}[b.r.IntN(3)], "csi.sock")
+	if err := os.Rename(socket, socket+".kept"); err != nil {
+		b.Fatal(err)
+	}
+	b.look("while a driver that is registered does not answer")
+	if err := os.Rename(socket+".kept", socket); err != nil {
+		b.Fatal(err)
+	}
+}
+
 // serverAway cuts the machine from the API server for a while.
 func (b *batchRun) serverAway() {
 	b.m.line.Cut()
@@ -237,7 +261,7 @@ func (b *batchRun) healed() {
 			continue
 		}
 		namespaces[d.pod.Namespace] = true
-		if err := world.create(d.pod.Namespace, "gone"); err != nil {
+		if err := world.create(d.pod.Namespace, "gone"); err != nil && !apierrors.IsAlreadyExists(err) { // a cure may have made it
 			b.Fatal(err)
 		}
 	}
@@ -261,6 +285,97 @@ func (b *batchRun) healed() {
 	}
 }
 
+// cured ends the faults of pods one after the other: first all but that of the volume that the
+// verdict names, which must not bring it, and then its own, which must. The kubelet is started
+// again each time, so that it tries at once.
+func (b *batchRun) cured() {
+	type wait struct {
+		d     *drawnPod
+		named string
+		whole bool // with this volume the pod has all that it needs
+	}
+	var list []wait
+	others := 0
+	for _, d := range b.pods {
+		v, ok := b.verdicts[d.uid()]
+		if !ok || !b.alone(d) || !d.curable(v.Volume) {
+			continue
+		}
+		w := wait{d: d, named: v.Volume, whole: true}
+		for _, o := range d.volumes {
+			switch {
+			case o.Name == v.Volume:
+			case d.curable(o.Name):
+				b.cure(d, o.Name)
+				others++
+			default:
+				w.whole = w.whole && (o.Local == "" || o.Unused) && o.Driver != Away
+			}
+		}
+		list = append(list, w)
+	}
+	if len(list) == 0 {
+		return
+	}
+	waits := func() (n int) {
+		truth, _ := b.truth()
+		for _, w := range list {
+			if t, known := truth[w.d.uid()][w.named]; known && t.Stage != "" {
+				n++
+			}
+		}
+		return n
+	}
+	b.restart()
+	time.Sleep(settled)
+	world.await(b.T, "the volumes to wait again", func() (bool, error) { return waits() == len(list), fmt.Errorf("%d of %d wait", waits(), len(list)) })
+	for _, w := range list {
+		b.cure(w.d, w.named)
+	}
+	b.restart()
+	world.await(b.T, "the volumes to come whose faults have ended", func() (bool, error) { return waits() == 0, fmt.Errorf("%d of %d wait", waits(), len(list)) })
+	for _, w := range list {
+		if w.whole {
+			world.await(b.T, "the pod to run whose last fault has ended", func() (bool, error) { return world.runs(w.d.pod.Namespace, w.d.pod.Name) })
+		}
+	}
+	b.tally.cured(len(list), others)
+	b.quiet = time.Now().Add(facts.RetrySaid + time.Second)
+	b.look("after single faults have ended")
+}
+
+// alone reports whether no other pod shares the volumes of the pod.
+func (b *batchRun) alone(d *drawnPod) bool {
+	return !slices.ContainsFunc(b.pods, func(o *drawnPod) bool { return o != d && o.pod.Namespace == d.pod.Namespace })
+}
+
+// cure ends the faults of one volume. What it lacks is made, which ends the wait of each volume
+// of the pod that lacks the same.
+func (b *batchRun) cure(d *drawnPod, name string) {
+	b.Helper()
+	only := *d
+	of := func(v Volume) bool { return v.Name == name }
+	handle := d.volumes[slices.IndexFunc(d.volumes, of)].Handle
+	only.faults = slices.DeleteFunc(slices.Clone(d.faults), func(f drawnFault) bool { return f.fault.Handle != handle })
+	only.attachFails = slices.DeleteFunc(slices.Clone(d.attachFails), func(v Volume) bool { return !of(v) })
+	only.endFaults = nil
+	b.heal(&only)
+	d.faults = slices.DeleteFunc(slices.Clone(d.faults), func(f drawnFault) bool { return f.fault.Handle == handle })
+	d.attachFails = slices.DeleteFunc(slices.Clone(d.attachFails), of)
+	for i := range d.volumes {
+		if v := &d.volumes[i]; of(*v) && v.Heals && v.Local != "" {
+			if err := world.create(d.pod.Namespace, "gone"); err != nil {
+				b.Fatal(err)
+			}
+			for j := range d.volumes {
+				if d.volumes[j].Heals {
+					d.volumes[j].Local = ""
+				}
+			}
+		}
+	}
+}
+
 // networkSaid is how long the trace takes the words for true that the network of the
 // node is not ready, and the event's second.
 const networkSaid = 16 * time.Second
@@ -279,7 +394,7 @@ func (b *batchRun) awaitRetried(healed []*drawnPod) {
 		for _, d := range healed {
 			d.retried = nil
 			for _, v := range d.volumes {
-				if t := truth[d.pod.UID][v.Name]; t.Stage != "" && v.Local == "" && v.Driver != Away {
+				if t := truth[d.uid()][v.Name]; t.Stage != "" && v.Local == "" && v.Driver != Away {
 					d.retried = append(d.retried, v.Name)
 				}
 			}
@@ -298,7 +413,7 @@ func (b *batchRun) awaitRetried(healed []*drawnPod) {
 // has the volumes of both for a while.
 func (b *batchRun) forced() {
 	for _, d := range b.pods {
-		if d.ownsClaim() || b.r.IntN(3) > 0 {
+		if d.ownsClaim() || d.static() || b.r.IntN(3) > 0 {
 			continue
 		}
 		if err := fixture.ForceDeletePod(world.plane, world.Client, d.pod.Namespace, d.pod.Name); err != nil {
@@ -320,9 +435,20 @@ func (b *batchRun) end() {
 		for _, f := range d.endFaults {
 			b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: f.fault})
 		}
+		for _, h := range d.holds {
+			release, err := b.m.Hold(d.uid(), h)
+			if err != nil {
+				b.Fatal(err)
+			}
+			b.releases = append(b.releases, release)
+		}
 	}
 	for _, d := range b.pods {
-		err := world.Client.CoreV1().Pods(d.pod.Namespace).Delete(world.plane, d.pod.Name, metav1.DeleteOptions{})
+		options := metav1.DeleteOptions{}
+		if d.static() { // its file is gone, and the kubelet takes the mirror away
+			options = *metav1.NewDeleteOptions(0)
+		}
+		err := world.Client.CoreV1().Pods(d.pod.Namespace).Delete(world.plane, d.pod.Name, options)
 		if err != nil && !apierrors.IsNotFound(err) {
 			b.Fatal(err)
 		}
@@ -415,6 +541,9 @@ func (b *batchRun) create(d *drawnPod) {
 // clear ends the faults and the pods of the batch, and takes away all that would make
 // the next look longer.
 func (b *batchRun) clear() {
+	for _, release := range b.releases {
+		release()
+	}
 	for _, d := range b.pods {
 		b.heal(d)
 		_ = fixture.ForceDeletePod(world.plane, world.Client, d.pod.Namespace, d.pod.Name) // it may be gone
@@ -458,16 +587,16 @@ func (b *batchRun) truth() (map[types.UID]map[string]Truth, seen) {
 	}
 	truth := map[types.UID]map[string]Truth{}
 	for _, d := range b.pods {
-		told, known := s.answer.Kubelet.Pods[d.pod.UID]
+		told, known := s.answer.Kubelet.Pods[d.uid()]
 		d.ran = d.ran || told.Ready
 		if !known {
 			continue
 		}
-		truth[d.pod.UID] = s.truth(d.pod.UID, d.volumes)
+		truth[d.uid()] = s.truth(d.uid(), d.volumes)
 		if d.ran && !told.Terminating {
-			for name, t := range truth[d.pod.UID] {
+			for name, t := range truth[d.uid()] {
 				t.Stage, t.Actor, t.Done = "", "", nil
-				truth[d.pod.UID][name] = t
+				truth[d.uid()][name] = t
 			}
 		}
 	}
@@ -481,7 +610,7 @@ func (b *batchRun) look(when string) {
 	moved := map[types.UID]time.Time{}
 	began := time.Now()
 	for _, d := range b.pods {
-		moved[d.pod.UID] = began
+		moved[d.uid()] = began
 	}
 	still := func() int {
 		n := 0
@@ -497,8 +626,8 @@ func (b *batchRun) look(when string) {
 		time.Sleep(400 * time.Millisecond)
 		now, _ := b.truth()
 		for _, d := range b.pods {
-			if !same(last[d.pod.UID], now[d.pod.UID]) || len(last[d.pod.UID]) != len(now[d.pod.UID]) {
-				moved[d.pod.UID] = time.Now()
+			if !same(last[d.uid()], now[d.uid()]) || len(last[d.uid()]) != len(now[d.uid()]) {
+				moved[d.uid()] = time.Now()
 			}
 		}
 		last = now
@@ -514,18 +643,19 @@ func (b *batchRun) look(when string) {
 		b.Fatal(err)
 	}
 	for _, d := range b.pods {
-		b.tally.hear(b.m.root, s, heard, d.pod)
+		b.tally.hear(b.m.root, s, heard, d.pod, d.uid())
 	}
 	plan, asked := planOf(s, b.m.Node, nil), planOf(s, b.m.Node, heard)
-	listed := b.leftovers(when, s, plan, seen) && b.leftovers(when+", the kubelet being asked", s, asked, seen)
+	b.verdicts = map[types.UID]trace.Verdict{}
+	listed := b.leftovers(when, s, plan, seen, false) && b.leftovers(when+", the kubelet being asked", s, asked, seen, true)
 	var kept []RecordedPod
 	for _, d := range b.pods {
 		there := s.Pod(types.NamespacedName{Namespace: d.pod.Namespace, Name: d.pod.Name})
 		switch {
-		case there == nil || len(after[d.pod.UID]) == 0:
+		case there == nil || len(after[d.uid()]) == 0:
 			b.tally.left(&b.tally.Gone)
 			continue
-		case time.Since(moved[d.pod.UID]) < settled || !same(last[d.pod.UID], after[d.pod.UID]):
+		case time.Since(moved[d.uid()]) < settled || !same(last[d.uid()], after[d.uid()]):
 			b.tally.left(&b.tally.Moved)
 			continue
 		}
@@ -533,10 +663,10 @@ func (b *batchRun) look(when string) {
 			b.tally.left(&b.tally.Pending)
 			continue
 		}
-		l := lookAt(s, there, plan, nil, after[d.pod.UID])
+		l := lookAt(s, there, plan, nil, after[d.uid()])
 		wrong := slices.Concat(l.Compare(d.volumes), l.CompareRows(d.volumes))
 		if len(wrong) > 0 {
-			old := b.dated(l, seen, d, paused(s, d.pod.UID))
+			old := b.dated(l, seen, d, paused(s, d.uid()))
 			others := slices.DeleteFunc(slices.Clone(wrong), func(text string) bool { return isDated(text, old) })
 			if len(others) == 0 {
 				for _, why := range old {
@@ -552,13 +682,16 @@ func (b *batchRun) look(when string) {
 		}
 		if len(wrong) == 0 {
 			told := lookAt(s, there, asked, heard, l.Truth)
-			old := b.dated(told, seen, d, paused(s, d.pod.UID))
+			old := b.dated(told, seen, d, paused(s, d.uid()))
 			for _, text := range slices.Concat(told.Compare(d.volumes), told.CompareRows(d.volumes)) {
 				if !isDated(text, old) {
 					wrong = append(wrong, "the kubelet being asked: "+text)
 				}
 			}
 			b.tally.heard(l, told)
+		}
+		if v := l.Trace.Verdict; len(wrong) == 0 && v.Actor != "" && v.Volume != "" && len(v.Volumes) <= 1 {
+			b.verdicts[d.uid()] = v
 		}
 		if len(wrong) == 0 {
 			kept = append(kept, RecordedPod{Pod: types.NamespacedName{Namespace: there.Namespace, Name: there.Name}, Volumes: d.volumes, Truth: l.Truth, MayCome: comes})
@@ -578,7 +711,7 @@ func ofNode(s *snapshot.Snapshot, node string) *snapshot.Snapshot {
 	o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
 	there := map[types.UID]bool{}
 	for _, pod := range o.Pods {
-		there[pod.UID] = true
+		there[pod.UID], there[types.UID(pod.Annotations[corev1.MirrorPodAnnotationKey])] = true, true
 	}
 	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool { return e.InvolvedObject.Kind == "Pod" && !there[e.InvolvedObject.UID] })
 	return snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
@@ -601,14 +734,15 @@ func (b *batchRun) record(when string, s *snapshot.Snapshot, kept []RecordedPod,
 	}
 }
 
-// unsaid reports whether the kubelet has not come to what a volume of a driver misses, for the pod
-// or, with anyPod, for one of those that share it: on a busy machine, that takes longer than
-// all else takes to settle.
+// unsaid reports whether the kubelet has not come to what keeps a volume from being mounted, for
+// the pod or, with anyPod, for one of those that share it: on a busy machine, that takes longer
+// than all else takes to settle.
 func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, anyPod bool) bool {
 	for _, d := range b.pods {
 		for _, v := range d.volumes {
-			t := truth[d.pod.UID][v.Name]
-			if v.Driver == "" || t.Actor != Creator || t.Stage != trace.StageStaged && t.Stage != trace.StageMounted {
+			t := truth[d.uid()][v.Name]
+			local := t.Actor == Creator || v.Driver == "" && (t.Actor == NodeAdmin || t.Actor == Nobody)
+			if !local || v.Unclaimed || t.Stage == trace.StageUnmounted || b.cut {
 				continue
 			}
 			events, err := world.Client.CoreV1().Events(d.pod.Namespace).List(world.plane, metav1.ListOptions{})
@@ -616,7 +750,7 @@ func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, anyPod bool) boo
 				b.Fatal(err)
 			}
 			if !slices.ContainsFunc(events.Items, func(e corev1.Event) bool {
-				return (anyPod || e.InvolvedObject.UID == d.pod.UID) && e.Reason == "FailedMount" && strings.Contains(e.Message, v.Name+`"`)
+				return (anyPod && v.Driver != "" || e.InvolvedObject.UID == d.uid()) && e.Reason == "FailedMount" && strings.Contains(e.Message, v.Name+`"`)
 			}) {
 				return true
 			}
@@ -627,14 +761,14 @@ func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, anyPod bool) boo
 
 // leftovers compares the plan's rows of the volumes in use, where the kubelet's list is
 // what the API server has, and says whether they were compared and right.
-func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.Node, now seen) bool {
+func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.Node, now seen, asked bool) bool {
 	b.Helper()
 	node, inUse := s.Node(plan.Node), slices.Sorted(slices.Values(now.answer.Kubelet.InUse))
 	if !slices.Equal(inUse, slices.Sorted(slices.Values(node.Status.VolumesInUse))) {
 		b.tally.left(&b.tally.MovedNodes)
 		return false
 	}
-	rows, wrong := CompareLeftovers(plan, now)
+	rows, wrong := CompareLeftovers(plan, now, asked)
 	b.tally.rows(len(plan.Volumes), rows, len(wrong))
 	for _, text := range wrong {
 		b.Errorf("%s %s: %s", b.m.Node, when, text)
@@ -711,7 +845,7 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 		if told == nil {
 			continue
 		}
-		if (toldFormer || fresh && v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
+		if (toldFormer || (fresh || paused) && v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
 			old[v.Name] = unsaidYet
 		}
 		if truth := l.Truth[v.Name]; b.cut && v.Attachable && truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet {
@@ -760,7 +894,7 @@ func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string
 			return "mounted since, and the recorder drops what comes next"
 		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && time.Since(said.At.Time) < retries:
 			return "mounted since, less than 40 s ago"
-		case truth.Done[stage.Stage] && strings.Contains(said.Text, "failed to process volumes") && time.Since(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second:
+		case (truth.Done[stage.Stage] || truth.Stage == stage.Stage && truth.Actor == TheKubelet) && strings.Contains(said.Text, "failed to process volumes") && time.Since(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second:
 			return "the claim has come since"
 		case strings.Contains(said.Text, `" not registered`) && v.Local != "":
 			return "the kubelet has not come to what is missing"

@@ -72,7 +72,7 @@ func (r Recorded) Compare() (volumes int, wrong []string, err error) {
 		volumes += len(p.Volumes)
 	}
 	if r.Listed {
-		rows, differ := CompareLeftovers(plan, seen{answer: r.Answer, registered: func(driver string) bool { return slices.Contains(r.Registered, driver) }})
+		rows, differ := CompareLeftovers(plan, seen{answer: r.Answer, registered: func(driver string) bool { return slices.Contains(r.Registered, driver) }}, false)
 		volumes += rows
 		wrong = append(wrong, differ...)
 	}
@@ -88,7 +88,7 @@ const looksFile = "testdata/looks.json.gz"
 // looksOf identifies what draws the states and has the kubelets of the releases live
 // through them, and what tells the truth of it. It must be called in the package's folder.
 func looksOf() (string, error) {
-	return recorded.Fingerprint("generate.go", "world.go", "machine.go", "migrated.go", "kubelet.go", "truth.go", "../conformance/build.go",
+	return recorded.Fingerprint("generate.go", "world.go", "machine.go", "hold.go", "migrated.go", "kubelet.go", "truth.go", "../conformance/build.go",
 		"../kubeletoracle/*.go", "../kubeletoracle/*/*.go", "../oracle/*.mod")
 }
 

@@ -438,15 +438,39 @@ func TestRegistrations(t *testing.T) {
 // forbidCSINode keeps everybody from making or changing the CSINode, until that is lifted.
 func forbidCSINode(t *testing.T, name string) (lift func()) {
 	t.Helper()
+	rule := admissionv1.Rule{APIGroups: []string{storagev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"csinodes"}}
+	return forbid(t, name, rule, fmt.Sprintf("object.metadata.name != %q", name), func() error {
+		_, err := world.Client.StorageV1().CSINodes().Create(world.plane, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		return err
+	})
+}
+
+// forbidStatus keeps the kubelets from writing the status of the node, until that is lifted.
+func forbidStatus(t *testing.T, node string) (lift func()) {
+	t.Helper()
+	kubelet, err := world.Cluster.ClientFor(controlplane.UserKubelet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"nodes/status"}}
+	return forbid(t, "status-of-"+node, rule, fmt.Sprintf("object.metadata.name != %q || request.userInfo.username != %q", node, controlplane.UserKubelet), func() error {
+		_, err := kubelet.CoreV1().Nodes().Patch(world.plane, node, types.MergePatchType, []byte("{}"), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}}, "status")
+		return err
+	})
+}
+
+// forbid has the API server refuse what the rule is about and the expression does not allow. It
+// returns once try is refused, and lift once it is not any more.
+func forbid(t *testing.T, name string, rule admissionv1.Rule, allowed string, try func() error) (lift func()) {
+	t.Helper()
 	policies, bindings := world.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), world.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
 	_, err := policies.Create(world.plane, &admissionv1.ValidatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionv1.ValidatingAdmissionPolicySpec{
 			MatchConstraints: &admissionv1.MatchResources{ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
-				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update},
-				Rule:       admissionv1.Rule{APIGroups: []string{storagev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"csinodes"}},
+				Operations: []admissionv1.OperationType{admissionv1.Create, admissionv1.Update}, Rule: rule,
 			}}}},
-			Validations: []admissionv1.Validation{{Expression: fmt.Sprintf("object.metadata.name != %q", name)}},
+			Validations: []admissionv1.Validation{{Expression: allowed}},
 		},
 	}, metav1.CreateOptions{})
 	if err != nil {
@@ -462,7 +486,7 @@ func forbidCSINode(t *testing.T, name string) (lift func()) {
 	await := func(forbidden bool) {
 		t.Helper()
 		world.await(t, "the policy to be at work, or gone", func() (bool, error) {
-			_, err := world.Client.StorageV1().CSINodes().Create(world.plane, &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			err := try()
 			return apierrors.IsInvalid(err) == forbidden, err
 		})
 	}

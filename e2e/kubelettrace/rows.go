@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
-
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -66,11 +66,11 @@ func (l Look) compareRow(v Volume, row kubelet.Volume, say func(string, ...any))
 	if !l.acts(row.Actor, truth) {
 		say("volume %s waits for %s, and its row says %q", v.Name, truth.Actor, row.Actor)
 	}
-	if want := nextOf(truth.Stage, v.Device, truth.Done[trace.StageInVolumesAttached] || !v.Attachable); row.Next != want && len(row.Stages) == 0 {
+	if want := nextOf(truth, v.Device, truth.Done[trace.StageInVolumesAttached] || !v.Attachable); row.Next != want && len(row.Stages) == 0 {
 		say("the kubelet is at %s of volume %s, and its row says %s", want, v.Name, row.Next)
 	}
 	call, calls := callOf[truth.Stage]
-	if calls && actorOf(row.Actor) == TheDriver && truth.Actor == TheDriver && !slices.Contains(row.Calls, call) || len(row.Calls) > 0 && truth.Actor != TheDriver {
+	if calls && actorOf(row.Actor) == TheDriver && truth.Actor == TheDriver && !slices.Contains(row.Calls, call) || len(row.Calls) > 0 && truth.Actor != TheDriver && (!truth.Busy || l.asked) {
 		say("volume %s waits in %s for %s, and its row says that the driver is called for %v", v.Name, truth.Stage, truth.Actor, row.Calls)
 	}
 }
@@ -80,8 +80,10 @@ var callOf = map[trace.StageName]kubelet.Call{
 }
 
 // nextOf is the operation of the volume manager that repeats while a volume waits in the
-// stage.
-func nextOf(stage trace.StageName, device, attached bool) kubelet.Operation {
+// stage of the truth.
+func nextOf(truth Truth, device, attached bool) kubelet.Operation {
+	stage := truth.Stage
+	reported, needed := truth.Done[trace.StageInVolumesInUse]
 	of := func(files, block kubelet.Operation) kubelet.Operation {
 		if device {
 			return block
@@ -89,8 +91,10 @@ func nextOf(stage trace.StageName, device, attached bool) kubelet.Operation {
 		return files
 	}
 	switch {
+	case stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet && needed && !reported: // its status is refused
+		return kubelet.ReportVolumesInUse
 	case stage == trace.StageClaimBound, stage == trace.StageInVolumesInUse:
-		return kubelet.AddPodToVolume // nothing here waits for a status to be written
+		return kubelet.AddPodToVolume
 	case stage == trace.StageUnmounted:
 		return of(kubelet.UnmountVolume, kubelet.UnmapVolume)
 	case !attached:
@@ -101,8 +105,9 @@ func nextOf(stage trace.StageName, device, attached bool) kubelet.Operation {
 }
 
 // CompareLeftovers holds the plan's rows of volumes in use against the kubelet's own
-// list: each volume has a row, and one that no pod wants is still in use.
-func CompareLeftovers(plan *kubelet.Node, s seen) (rows int, wrong []string) {
+// list: each volume has a row, and one that no pod wants is still in use. asked says that the
+// plan has the kubelet's log.
+func CompareLeftovers(plan *kubelet.Node, s seen, asked bool) (rows int, wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	named := map[corev1.UniqueVolumeName]bool{}
 	for _, v := range plan.Volumes {
@@ -115,15 +120,9 @@ func CompareLeftovers(plan *kubelet.Node, s seen) (rows int, wrong []string) {
 			say("the kubelet has given volume %s back, and it has a row", v.Volume)
 		}
 		_, handle, _ := reconcile.ParseCSI(v.Volume)
-		stage, actor := trace.StageUnstaged, TheDriver
-		if s.publishedForAny(handle) {
-			stage = trace.StageUnmounted
-		}
-		if !s.registered(v.Driver) {
-			actor = ThePlugin
-		}
-		if v.Stage != stage && !slices.Contains(v.Stages, stage) || actorOf(v.Actor) != actor {
-			say("nobody wants volume %s, which waits in %s for %s, and its row says %v for %s", v.Volume, stage, actor, v.Stages, v.Actor)
+		stage, actor, states := s.leftover(handle, v.Driver, asked)
+		if v.Stage != stage && !slices.Contains(v.Stages, stage) || actorOf(v.Actor) != actor || !slices.Contains(states, v.State) {
+			say("nobody wants volume %s, which waits in %s for %s (%v), and its row says %s in %s %v for %s", v.Volume, stage, actor, states, v.State, v.Stage, v.Stages, v.Actor)
 		}
 	}
 	for _, volume := range s.answer.Kubelet.InUse {
@@ -134,15 +133,39 @@ func CompareLeftovers(plan *kubelet.Node, s seen) (rows int, wrong []string) {
 	return rows, wrong
 }
 
-// publishedForAny reports whether the driver has the volume published for a pod.
+// leftover is where a volume of the driver waits that no pod wants, for whom, and what the states
+// are that may be said of it: that something fails is known where the driver has not registered,
+// and to whoever has the kubelet's log.
+func (s seen) leftover(handle, driver string, asked bool) (trace.StageName, Actor, []trace.StageState) {
+	stage, actor, call := trace.StageUnstaged, TheDriver, wire.Unstage
+	if s.publishedForAny(handle) {
+		stage, call = trace.StageUnmounted, wire.Unpublish
+	}
+	switch {
+	case !s.registered(driver):
+		return stage, ThePlugin, []trace.StageState{trace.StageBlocked}
+	case !asked:
+		return stage, actor, []trace.StageState{trace.StageWaiting}
+	case s.pending(handle): // also one of the way up, which outlives the pod
+		return stage, actor, []trace.StageState{trace.StageWaiting, trace.StageBlocked}
+	case stage == trace.StageUnstaged && s.elsewhere(handle):
+		return stage, NodeAdmin, []trace.StageState{trace.StageBlocked}
+	}
+	if slices.ContainsFunc(s.answer.Calls, func(c wire.Call) bool { return c.Handle == handle && c.RPC == call && c.Code != 0 }) {
+		return stage, actor, []trace.StageState{trace.StageBlocked}
+	}
+	return stage, actor, []trace.StageState{trace.StageWaiting}
+}
+
+// publishedForAny reports whether the driver may have the volume published for a pod.
 func (s seen) publishedForAny(handle string) bool {
 	held := map[types.UID]bool{}
 	for _, c := range s.answer.Calls {
 		switch {
-		case c.Handle != handle || c.Ended.IsZero() || c.Code != 0:
-		case c.RPC == wire.Publish:
+		case c.Handle != handle:
+		case c.RPC == wire.Publish && (c.Ended.IsZero() || c.Code == 0 || slices.Contains(uncertain, codes.Code(c.Code))):
 			held[c.Pod] = true
-		case c.RPC == wire.Unpublish:
+		case c.RPC == wire.Unpublish && !c.Ended.IsZero() && c.Code == 0:
 			delete(held, c.Pod)
 		}
 	}

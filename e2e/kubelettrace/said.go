@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -17,16 +18,16 @@ import (
 // said are the texts of a kubelet, each without what differs from run to run.
 type said map[string]bool
 
-// hear adds what the kubelet has said of the pod: its events, and the failures in its log.
-func (s said) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletView, pod *corev1.Pod) {
-	known := []string{string(pod.UID), "UID", pod.Namespace, "NAMESPACE", pod.Spec.NodeName, "NODE", root, ""}
-	for _, e := range seen.EventsOf(pod.UID) {
+// hear adds what the kubelet has said of the pod, which it knows by the UID: its events, and the failures in its log.
+func (s said) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletView, pod *corev1.Pod, uid types.UID) {
+	known := []string{string(uid), "UID", pod.Namespace, "NAMESPACE", pod.Spec.NodeName, "NODE", root, ""}
+	for _, e := range seen.EventsOf(uid) {
 		if e.Source.Component == "kubelet" {
 			s[e.Reason+" "+withoutNames(e.Message, known)] = true
 		}
 	}
 	for _, f := range heard.Failures {
-		if f.Pod == pod.UID {
+		if f.Pod == uid || f.Pod == "" && strings.Contains(string(f.Volume), "-"+pod.Namespace+"-") {
 			s["log "+withoutNames(f.Message, known)] = true
 		}
 	}
@@ -43,8 +44,8 @@ var differing = []struct {
 	{regexp.MustCompile(`(127\.0\.0\.1|\[::1\]):\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\bs\d+-v\d+-\d+-\d+-\d+-\d+-\d+`), "NAMESPACE"},
 	{regexp.MustCompile(`\brandom-v\d+-\d+-\d+-\d+`), "NODE"},
-	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"},
-	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"}, // the one that begins where another ends
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,/]|$)`), "${1}VOLUME$2"},
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,/]|$)`), "${1}VOLUME$2"}, // the one that begins where another ends
 	{regexp.MustCompile(`\bweb-\d+`), "POD"},
 	{regexp.MustCompile(`/dev/loop\d+`), "/dev/LOOP"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.]*( \+0000 UTC|Z)( m=\S+)?`), "TIME"},

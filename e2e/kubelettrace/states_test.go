@@ -398,7 +398,7 @@ func (s *scene) hear(l Look) bool {
 	if err != nil {
 		s.Fatal(err)
 	}
-	saidInStates.hear(s.m.root, l.snapshot, heard, s.pod)
+	saidInStates.hear(s.m.root, l.snapshot, heard, s.pod, s.pod.UID)
 	compare := func(without string, seen *snapshot.Snapshot) {
 		pod := seen.Pod(types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name})
 		asked := lookAt(seen, pod, planOf(seen, s.m.Node, heard), heard, l.Truth)

@@ -13,6 +13,7 @@ import (
 	"text/template"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -46,6 +47,9 @@ type tally struct {
 	// Nodes are the plans of nodes that were compared, Rows those of all their volumes,
 	// and Leftovers those of volumes that no pod wanted. MovedNodes were not compared.
 	Nodes, Rows, Leftovers, MovedNodes int
+	// Cured are the verdicts of which the fault was ended, and Others the faults of other volumes
+	// of these pods that were ended before.
+	Cured, Others int
 	// Dated are the looks that differed because no object could show the truth yet, by why.
 	Dated map[string]int
 	// Said is what the kubelets have said.
@@ -85,6 +89,15 @@ func (t *tally) looked(when string, l Look, wrong []string) {
 	}
 }
 
+// cured counts verdicts whose volume came once its own fault had ended, and the faults of others
+// that had ended before.
+func (t *tally) cured(n, others int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Cured += n
+	t.Others += others
+}
+
 // heard counts where the look that asked the kubelet, too, leaves one stage of several.
 func (t *tally) heard(l, asked Look) {
 	t.mu.Lock()
@@ -97,10 +110,10 @@ func (t *tally) heard(l, asked Look) {
 }
 
 // hear keeps what the kubelet of the machine has said of the pod.
-func (t *tally) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletView, pod *corev1.Pod) {
+func (t *tally) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletView, pod *corev1.Pod, uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.Said.hear(root, seen, heard, pod)
+	t.Said.hear(root, seen, heard, pod, uid)
 }
 
 // dated counts a look that differed for the reason.
@@ -128,8 +141,8 @@ func (t *tally) left(count *int) {
 }
 
 func (t *tally) String() string {
-	return fmt.Sprintf("%s: %d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; %d plans of nodes with %d rows, %d of volumes that nobody wanted; not compared: %d moved, %d nodes moved, %d gone; true a moment ago: %v",
-		t.Release, t.Pods, t.Seed, t.Compared(), t.Volumes, t.Waited, t.Wrong, t.Nodes, t.Rows, t.Leftovers, t.Moved, t.MovedNodes, t.Gone, t.Dated)
+	return fmt.Sprintf("%s: %d pods drawn with seed %d; %d looks at %d volumes, %d of which waited; %d rows wrong; %d plans of nodes with %d rows, %d of volumes that nobody wanted; %d cured, after %d other faults; not compared: %d moved, %d nodes moved, %d gone; true a moment ago: %v",
+		t.Release, t.Pods, t.Seed, t.Compared(), t.Volumes, t.Waited, t.Wrong, t.Nodes, t.Rows, t.Leftovers, t.Cured, t.Others, t.Moved, t.MovedNodes, t.Gone, t.Dated)
 }
 
 func sum(counts map[string]int) (n int) {
@@ -147,7 +160,7 @@ func (t *tally) add(o *tally) {
 	for to, from := range map[*int]int{
 		&t.Pods: o.Pods, &t.Volumes: o.Volumes, &t.Waited: o.Waited, &t.Forgotten: o.Forgotten, &t.Narrowed: o.Narrowed, &t.Wrong: o.Wrong,
 		&t.Nodes: o.Nodes, &t.Rows: o.Rows, &t.Leftovers: o.Leftovers, &t.MovedNodes: o.MovedNodes,
-		&t.Moved: o.Moved, &t.Gone: o.Gone, &t.Pending: o.Pending,
+		&t.Cured: o.Cured, &t.Others: o.Others, &t.Moved: o.Moved, &t.Gone: o.Gone, &t.Pending: o.Pending,
 	} {
 		*to += from
 	}

@@ -2,6 +2,7 @@ package kubelettrace
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -28,12 +29,13 @@ const (
 	Controller Actor = "the attach/detach controller"
 	Binder     Actor = "the persistent volume controller"
 	Other      Actor = "the pod that uses it"
+	NodeAdmin  Actor = "whoever has to act on the node" // whose tools and programs are in the way
 )
 
 // Volume is what the tests know of a volume of a pod, because they made it.
 type Volume struct {
-	// Name is the pod's name for it.
-	Name string
+	// Name is the pod's name for it, and Spec that of its folders in the pod's.
+	Name, Spec string
 	// Driver, Handle and Unique are those of a CSI volume. The handle of an inline one
 	// is the kubelet's.
 	Driver, Handle string
@@ -76,6 +78,8 @@ type Truth struct {
 	// No object tells that something else of the kubelet's fails before, as it does with a
 	// device whose bind mount is busy; its log does.
 	Uncalled bool
+	// Busy says that what the kubelet has mounted for the pod itself cannot be unmounted.
+	Busy bool
 }
 
 func (t Truth) equal(o Truth) bool {
@@ -89,6 +93,8 @@ type seen struct {
 	refused    func(handle string) bool // the driver's last answer to an attach
 	listed     func(corev1.UniqueVolumeName) bool
 	registered func(driver string) bool
+	// mounts are those of the machine, by the path below the kubelet's root, with the device.
+	mounts map[string]string
 }
 
 // up is the truth about a volume of a pod that starts.
@@ -126,7 +132,7 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 		t.Stage, t.Actor = trace.StageClaimBound, v.Local
 	case !taken:
 		t.Stage, t.Actor = trace.StageInVolumesInUse, cmp.Or(v.Local, TheKubelet)
-	case v.Attachable && !slices.Contains(k.Attached, v.Unique):
+	case v.Attachable && !slices.Contains(k.Attached, v.Unique) && !(v.Never && t.Done[trace.StageInVolumesAttached]):
 		t.Stage, t.Actor = s.attaching(v, t)
 	case v.Driver != "" && v.Never && v.Local == Nobody && v.Unique != "": // refused before the driver is asked
 		t.Stage, t.Actor = trace.StageStaged, Nobody
@@ -196,7 +202,15 @@ var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unava
 func (s seen) down(pod types.UID, v Volume) Truth {
 	told := s.answer.Kubelet.Pods[pod]
 	t := Truth{Done: map[trace.StageName]bool{}, Mounted: slices.Contains(told.Mounted, v.Name)}
-	if v.Driver == "" || v.Unused {
+	if v.Unused {
+		return t
+	}
+	if s.busy(pod, v) {
+		t.Stage, t.Actor, t.Busy = trace.StageUnmounted, NodeAdmin, true
+		t.Done[trace.StageUnmounted] = false
+		return t
+	}
+	if v.Driver == "" {
 		return t
 	}
 	published, well := s.last(wire.Publish, v.Handle, pod)
@@ -212,6 +226,28 @@ func (s seen) down(pod types.UID, v Volume) Truth {
 		t.Uncalled = freed.Began.IsZero()
 	}
 	return t
+}
+
+// busy reports whether something is still mounted that the kubelet mounted for the pod itself:
+// the volume, where it has no driver, or a subPath of it.
+func (s seen) busy(pod types.UID, v Volume) bool {
+	for path := range s.mounts {
+		if strings.HasPrefix(path, fmt.Sprintf("/pods/%s/volume-subpaths/%s/", pod, v.Spec)) {
+			return true
+		}
+		if of, found := strings.CutPrefix(path, fmt.Sprintf("/pods/%s/volumes/", pod)); found && v.Driver == "" {
+			if _, name, _ := strings.Cut(of, "/"); name == v.Spec {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// elsewhere reports whether the volume is mounted beside where the kubelet has it.
+func (s seen) elsewhere(handle string) bool {
+	_, there := s.mounts[elsewherePath(handle)]
+	return there
 }
 
 // holds says that the volume waits to be taken from the pod.

@@ -262,7 +262,8 @@ func (w *World) see(m *Machine, volumes []Volume) (seen, error) {
 		return s, err
 	}
 	s.registered = func(driver string) bool { return slices.Contains(registered, driver) }
-	return s, nil
+	s.mounts, err = m.mounts()
+	return s, err
 }
 
 // truth is that about the volumes of one pod.
@@ -295,6 +296,9 @@ func (s seen) inline(pod types.UID, v Volume) string {
 	return ""
 }
 
+// volumeName is the name of the PersistentVolume of a claim.
+func volumeName(namespace, claim string) string { return "pv-" + namespace + "-" + claim }
+
 // claim makes a claim bound to a volume of the driver, and says what is known of it.
 // The pod's name for it is the claim's. owner, where it is not nil, is the pod whose own the claim is.
 func (w *World) claim(t *testing.T, namespace, name, driver string, change func(*corev1.PersistentVolume), owner *corev1.Pod, modes ...corev1.PersistentVolumeAccessMode) Volume {
@@ -305,7 +309,7 @@ func (w *World) claim(t *testing.T, namespace, name, driver string, change func(
 	handle := "vol-" + namespace + "-" + name
 	class, size := fixture.StorageClass, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	pv := &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: "pv-" + namespace + "-" + name},
+		ObjectMeta: metav1.ObjectMeta{Name: volumeName(namespace, name)},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity: size, AccessModes: modes, StorageClassName: class, PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			PersistentVolumeSource: source(driver, handle),
@@ -341,7 +345,7 @@ func (w *World) claim(t *testing.T, namespace, name, driver string, change func(
 	if _, err := claims.UpdateStatus(w.plane, claim, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	return Volume{Name: name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: attached(driver), Stages: attached(driver)}
+	return Volume{Name: name, Spec: pv.Name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: attached(driver), Stages: attached(driver)}
 }
 
 // unboundClaim makes a claim that names a volume, or none, and is bound to no other.
@@ -367,14 +371,17 @@ func (w *World) unboundClaim(t *testing.T, namespace, name, volume string) {
 	}
 }
 
-// create makes a Secret and a ConfigMap of the name.
+// create makes a Secret, a ConfigMap and a ServiceAccount of the name.
 func (w *World) create(namespace, name string) error {
 	of := metav1.ObjectMeta{Name: name, Namespace: namespace}
 	_, err := w.Client.CoreV1().Secrets(namespace).Create(w.plane, &corev1.Secret{ObjectMeta: of}, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	_, err = w.Client.CoreV1().ConfigMaps(namespace).Create(w.plane, &corev1.ConfigMap{ObjectMeta: of}, metav1.CreateOptions{})
+	if _, err = w.Client.CoreV1().ConfigMaps(namespace).Create(w.plane, &corev1.ConfigMap{ObjectMeta: of}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	_, err = w.Client.CoreV1().ServiceAccounts(namespace).Create(w.plane, &corev1.ServiceAccount{ObjectMeta: of}, metav1.CreateOptions{})
 	return err
 }
 
@@ -394,6 +401,7 @@ func (w *World) empty(namespace string) error {
 	}
 	return errors.Join(core.PersistentVolumeClaims(namespace).DeleteCollection(w.plane, now, all),
 		core.Secrets(namespace).DeleteCollection(w.plane, now, all), core.ConfigMaps(namespace).DeleteCollection(w.plane, now, all),
+		core.ServiceAccounts(namespace).DeleteCollection(w.plane, now, all),
 		core.Events(namespace).DeleteCollection(w.plane, now, all))
 }
 

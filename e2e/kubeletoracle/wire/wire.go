@@ -116,8 +116,8 @@ const (
 	GetInfo   RPC = "NodeGetInfo"
 )
 
-// Fault is how a driver answers one call for one volume. Without a code and without
-// Hang it does what it is asked for.
+// Fault is how a driver answers one call for one volume. Without a code, Hang and Nothing
+// it does what it is asked for.
 type Fault struct {
 	RPC RPC `json:"rpc,omitempty"`
 	// Handle is the driver's name for the volume; "" stands for all.
@@ -127,6 +127,8 @@ type Fault struct {
 	Message string `json:"message,omitempty"`
 	// Hang keeps the call until its caller gives up, or another fault takes its place.
 	Hang bool `json:"hang,omitempty"`
+	// Nothing has the driver answer well without doing what it is asked for.
+	Nothing bool `json:"nothing,omitempty"`
 }
 
 // Answer is what a machine says to a request.

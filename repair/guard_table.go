@@ -61,7 +61,7 @@ var (
 	nodeManagedGuard   = Guard{"node-managed", onNodes, checkNodeManaged, ""}
 	nodeInServiceGuard = Guard{"node-in-service", onNodes, checkNodeInService, ""}
 	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "wait until the node is Ready"}
-	notAliveGuard      = Guard{"not-alive", onNodes, checkNotAlive, "leave the repair to the node, which is alive"}
+	notAliveGuard      = Guard{"not-alive", union(onNodes, onLeases), checkNotAlive, "leave the repair to the node, which is alive"}
 	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
 	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node and {reboot-node}"}
 	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "check at the provider which machine has the volume"}

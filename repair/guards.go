@@ -192,10 +192,15 @@ var fencedGuard = Guard{GuardFenced, nil, func(v *View, r *Repair) error {
 
 // checkNotAlive refuses to treat a node as fenced that is alive.
 func checkNotAlive(v *View, r *Repair) error {
-	if node := v.Snapshot.Node(r.Finding.Node); node != nil && reconcile.NodeReady(node) {
+	node := v.Snapshot.Node(r.Finding.Node)
+	switch {
+	case node == nil || v.Facts.Lost(node):
+		return nil
+	case reconcile.NodeReady(node):
 		return fmt.Errorf("node %s is Ready: its kubelet is alive and may have the volume mounted", node.Name)
+	default:
+		return fmt.Errorf("the kubelet of node %s is alive, and may have the volume mounted: the node is only not Ready", node.Name)
 	}
-	return nil
 }
 
 // checkSameAttachment and checkSameVolume: an object that was deleted and recreated has

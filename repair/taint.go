@@ -60,6 +60,9 @@ func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error)
 	if !v.World.Behaviours.Has(reconcile.OutOfServiceDetaches) {
 		return Repair{}, errors.New("kube-controller-manager runs with --feature-gates=NodeOutOfServiceVolumeDetach=false: the taint makes it detach nothing")
 	}
+	if v.Facts.ControllerDown() != nil {
+		return Repair{}, errors.New("no kube-controller-manager leads, and nobody else acts on the taint: bring it back first")
+	}
 	do, undo, want := settingTaint(node, markOf(OutOfServiceTaint, f.Code, f.Check))
 	return Repair{
 		SoThat:   "its pods end and their volumes are detached without its kubelet",

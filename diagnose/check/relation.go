@@ -7,7 +7,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -139,7 +138,7 @@ func UnpluggedDriver(p *facts.View, f finding.Finding) string {
 
 // lostNode is the finding's node, if it is lost.
 func lostNode(p *facts.View, f finding.Finding) string {
-	if reconcile.NodeReady(p.Snapshot.Node(f.Node)) {
+	if !p.Lost(p.Snapshot.Node(f.Node)) {
 		return ""
 	}
 	return string(f.Node)

@@ -1,12 +1,16 @@
 package facts
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // Mounts reports whether the pod uses the volume, whether a container mounts it or not.
@@ -30,6 +34,61 @@ func (p *View) HasNewUser(volume corev1.UniqueVolumeName) bool {
 // AllDeleting reports whether somebody has deleted every pod of the list.
 func AllDeleting(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })
+}
+
+// KubeletLives reports whether the node's kubelet is heard of: it renews its lease, or it
+// reports the node's status itself. The controller of nodes makes the Ready condition of one
+// that it does not hear of Unknown: False is the kubelet's own word.
+func (p *View) KubeletLives(node *corev1.Node) bool {
+	if node == nil {
+		return false
+	}
+	c, grace := ReadyCondition(node), NodeMonitorGrace
+	switch lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, node.Name); {
+	case lease == nil || lease.Spec.RenewTime == nil:
+		grace = KubeletReports // without leases its reports are what is left to tell by
+	case p.Age(Renewed(lease)) < NodeMonitorGrace:
+		return true
+	}
+	return c != nil && c.Status != corev1.ConditionUnknown && (c.LastHeartbeatTime.IsZero() && grace == KubeletReports || p.Age(c.LastHeartbeatTime) < grace)
+}
+
+// Lost reports whether the node does not exist, or is not Ready and nothing is heard of its
+// kubelet. Only such a node can be said to be lost, and only its machine may be off.
+func (p *View) Lost(node *corev1.Node) bool {
+	return !reconcile.NodeReady(node) && !p.KubeletLives(node)
+}
+
+// OutOfServiceSince is since when the node's out-of-service taint can have had its effect;
+// zero where nothing shows when it was set.
+func (p *View) OutOfServiceSince(node *corev1.Node) metav1.Time {
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService && t.TimeAdded != nil {
+			return Latest(*t.TimeAdded, NotReadySince(node))
+		}
+	}
+	return metav1.Time{}
+}
+
+// TaintInVain is why the out-of-service taint does not end a Terminating pod, and what to do.
+func (p *View) TaintInVain(pod *corev1.Pod) (cause, advice string, commands []string) {
+	switch {
+	case len(pod.Finalizers) > 0:
+		return fmt.Sprintf("finalizers keep the pod object: %s", strings.Join(pod.Finalizers, ", ")),
+			"find who has set the finalizers of the pod, and have that program take them off",
+			[]string{safetext.Kubectl("get", "pod/"+pod.Name, "-n", pod.Namespace, "-o", "yaml")}
+	case p.ControllerDown() != nil:
+		return "no kube-controller-manager leads, whose pod garbage collector ends the pods of a node that is out of service",
+			"bring kube-controller-manager back on the control plane", ControllerPods()
+	default:
+		return "the pod garbage collector of kube-controller-manager ends the pods of a node that is out of service, and has not: it does not run, or may not delete the pod",
+			"{check} read the log of kube-controller-manager for what its pod garbage collector says of the pod", ControllerPods()
+	}
+}
+
+// ControllerPods is the command that shows the pods of kube-controller-manager.
+func ControllerPods() []string {
+	return []string{safetext.Kubectl("get", "pods", "-n", metav1.NamespaceSystem, "-l", "component="+reconcile.ControllerManager, "-o", "wide")}
 }
 
 // LostPodSince is since when a pod that is Terminating on a lost node keeps its volumes for

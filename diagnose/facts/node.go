@@ -34,7 +34,7 @@ func (p *View) LostWaits() []LostWait {
 	var list []LostWait
 	for _, va := range p.Attachments() {
 		node := p.Snapshot.Node(va.Node)
-		if !va.Holds() || !va.Ours() || reconcile.NodeReady(node) {
+		if !va.Holds() || !va.Ours() || !p.Lost(node) {
 			continue
 		}
 		w := LostWait{Attachment: va, Waiters: p.KeptFrom(va.VolumeNode)}

@@ -27,9 +27,10 @@ var NodeLost6Min = check.Check{
 		{To: "VD117", Key: check.OfAttachment},
 		{To: "VD118", Key: check.OfDriverOnGoneNode},
 	},
-	Group: check.LostNode,
-	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
-	Run:   runNodeLost6Min,
+	Follows: []check.Relation{{From: []finding.Code{"VD622"}, Match: check.Always}},
+	Group:   check.LostNode,
+	Never:   "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:     runNodeLost6Min,
 }
 
 func runNodeLost6Min(p *check.Run) {
@@ -106,11 +107,22 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
 	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
 	f.Severity = p.LostPodSeverity(*f.Since)
-	if reconcile.OutOfService(p.Snapshot.Node(va.Node)) {
-		if f.Severity == finding.Error {
-			f.Severity = finding.Warning // it ends by itself
-		}
-		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.TaintTakes), Because: "the node has the out-of-service taint: kube-controller-manager " +
+	node := p.Snapshot.Node(va.Node)
+	if !reconcile.OutOfService(node) {
+		return f
+	}
+	switch set := p.OutOfServiceSince(node); {
+	case set.IsZero():
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the node has the out-of-service taint: kube-controller-manager deletes the pod and detaches "+
+			"the volume within %s of it, and no object shows when it was set", facts.Rounded(facts.TaintTakes))}
+		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
+		f.Cause = finding.Clauses("the node was lost before its kubelet could unmount the volume; if the taint was not set just now", f.Cause)
+	case p.Lasted(set, facts.TaintTakes):
+		f.SelfHeals.Because = fmt.Sprintf("the node has had the out-of-service taint for %s, and that should have ended the pod within a minute", facts.Rounded(p.Age(set)))
+		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
+	default:
+		f.Severity = finding.Info // it ends by itself
+		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.TaintTakes - p.Age(set)), Because: "the node has the out-of-service taint: kube-controller-manager " +
 			"deletes the pod, and detaches the volume without waiting for the kubelet"}
 		f.ByHand, f.AdviceCommands = "{wait} for it; {check} where the pod stays, look at the log of kube-controller-manager", nil
 	}

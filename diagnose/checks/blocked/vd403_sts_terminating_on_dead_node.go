@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var StsTerminatingOnDeadNode = check.Check{
@@ -21,8 +22,9 @@ var StsTerminatingOnDeadNode = check.Check{
 	Title:       "A StatefulSet's pod is Terminating on a node that is silent, and gets no replacement",
 	Severity:    finding.Error,
 	Breaks:      check.Wants,
-	Needs:       check.AttachmentKinds(),
+	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
+	Follows:     []check.Relation{{From: []finding.Code{"VD622"}, Match: check.Always}},
 	Group:       check.LostNode,
 	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:         runSTSTerminatingOnDeadNode,
@@ -53,16 +55,16 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 	}
 }
 
-// silent reports whether nothing has been heard of the node's kubelet. One that says
-// itself that it is not Ready lives. With the out-of-service taint the pod goes
-// by itself, and from a node without a Node object too.
+// silent reports whether nothing has been heard of the node's kubelet for so long. From a
+// node without a Node object, or with the out-of-service taint, the pod goes by itself.
 func silent(p *facts.View, name string) bool {
 	node := p.Snapshot.Node(types.NodeName(name))
-	if node == nil || reconcile.OutOfService(node) {
-		return false
-	}
+	return node != nil && !reconcile.OutOfService(node) && lostForLong(p, node)
+}
+
+func lostForLong(p *facts.View, node *corev1.Node) bool {
 	c := facts.ReadyCondition(node)
-	return c != nil && c.Status == corev1.ConditionUnknown && p.Lasted(c.LastTransitionTime, rebootTakes)
+	return c != nil && c.Status == corev1.ConditionUnknown && p.Lost(node) && p.Lasted(c.LastTransitionTime, rebootTakes)
 }
 
 // heldFor are the attachments on the pod's node of the volumes that it uses.

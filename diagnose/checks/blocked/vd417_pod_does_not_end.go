@@ -1,6 +1,7 @@
 package blocked
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -32,13 +33,16 @@ func runPodDoesNotEnd(p *check.Run) {
 			continue // the timestamp is the end of the grace period
 		}
 		node := p.Snapshot.Node(facts.NodeOf(pod))
-		if node == nil || reconcile.OutOfService(node) {
+		if node == nil {
 			continue
 		}
 		running := slices.DeleteFunc(slices.Clone(pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
 		held := heldFor(p.View, pod)
 		switch {
-		case len(held) == 0 || len(running) == 0:
+		case len(running) == 0:
+		case lostForLong(p.View, node):
+			leftOnLostNode(p, pod, node, held)
+		case len(held) == 0 || reconcile.OutOfService(node):
 		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
 			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
 		case reconcile.NodeReady(node):
@@ -46,10 +50,68 @@ func runPodDoesNotEnd(p *check.Run) {
 			if back := facts.ReadyCondition(node).LastTransitionTime; back.IsZero() || p.Lasted(back, facts.KillTakes) {
 				podDoesNotEnd(p, pod, running[0].Name, held)
 			}
-		case silent(p.View, node.Name) && !waitedFor(p.View, pod, held):
-			leftOnSilentNode(p, pod, held[0])
+		case p.KubeletLives(node):
+			podDoesNotEnd(p, pod, running[0].Name, held)
 		}
 	}
+}
+
+// leftOnLostNode is about a pod that stays Terminating on a lost node and keeps a volume,
+// whether that is attached or not.
+func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []facts.Attachment) {
+	f := finding.Finding{
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp, Node: facts.NodeName(node),
+		Evidence: append([]finding.Evidence{
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
+			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
+		}, p.RenewedLease(facts.NodeName(node))...),
+	}
+	pv := lastingVolume(p.View, pod)
+	switch {
+	case len(held) > 0:
+		f = p.About(held[0], f)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: held[0].Object(), Field: "status.attached", Value: "true, not being deleted"})
+	case pv != nil:
+		f.PersistentVolume = pv.Name
+	default:
+		return // it has no volume whose data outlives it
+	}
+	switch volume := cmp.Or(f.PersistentVolume, string(f.Volume)); {
+	case reconcile.OutOfService(node):
+		outOfServiceInVain(p, f, pod, node, volume)
+	case len(held) == 0 || !waitedFor(p.View, pod, held):
+		leftOnSilentNode(p, f, pod, node, volume)
+	}
+}
+
+// lastingVolume is the first volume of the pod that a claim is bound to; nil where it has none.
+func lastingVolume(p *facts.View, pod *corev1.Pod) *corev1.PersistentVolume {
+	for i := range pod.Spec.Volumes {
+		if pv := p.BoundVolume(pod, &pod.Spec.Volumes[i]); pv != nil {
+			return pv
+		}
+	}
+	return nil
+}
+
+// outOfServiceInVain is about a pod that the out-of-service taint should have ended.
+func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *corev1.Node, volume string) {
+	set := p.OutOfServiceSince(node)
+	if !set.IsZero() && !p.Lasted(set, facts.TaintTakes) {
+		return
+	}
+	f.Message = fmt.Sprintf("Pod %s stays Terminating on node %s in spite of its out-of-service taint, and keeps volume %s", facts.PodName(pod), node.Name, volume)
+	f.Detail = fmt.Sprintf("it has been Terminating for %s", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
+	f.Cause, f.Advice, f.AdviceCommands = p.TaintInVain(pod)
+	if set.IsZero() {
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the pod goes within %s of the taint, and no object shows when that was set", facts.Rounded(facts.TaintTakes))}
+		p.Report(f)
+		return
+	}
+	f.Severity = finding.Error
+	facts.Also(&f, "the taint was set %s ago", facts.Rounded(p.Age(set)))
+	f.SelfHeals.Because = "the taint should have ended it within a minute"
+	p.Report(f)
 }
 
 // waitedFor reports whether somebody waits for a volume of the pod, or for the pod's name:
@@ -61,26 +123,39 @@ func waitedFor(p *facts.View, pod *corev1.Pod, held []facts.Attachment) bool {
 }
 
 // leftOnSilentNode is about a pod for whose volume nobody waits yet: whoever comes will.
-func leftOnSilentNode(p *check.Run, pod *corev1.Pod, va facts.Attachment) {
-	node := p.Snapshot.Node(va.Node)
-	p.Report(p.About(va, finding.Finding{
-		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp,
-		Message: fmt.Sprintf("Pod %s stays Terminating on silent node %s and keeps volume %s", facts.PodName(pod), node.Name, p.ShortVolume(va.Volume)),
-		Detail:  fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp))),
-		Cause:   "the node was lost, and its kubelet is the only one that may say that the containers have ended",
-		Evidence: append([]finding.Evidence{
-			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
-			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
-			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
-		}, p.RenewedLease(va.Node)...),
-		SelfHeals:      finding.SelfHeals{Because: "the pod ends once the kubelet returns, and else stays until the Node is deleted or the pod object is removed"},
-		Advice:         fmt.Sprintf("bring node %s back, whose kubelet then ends the pod; or see its machine off for good, and taint the node out-of-service", node.Name),
-		AdviceCommands: []string{safetext.Kubectl("describe", "node/"+node.Name)},
-	}))
+func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *corev1.Node, volume string) {
+	f.Message = fmt.Sprintf("Pod %s stays Terminating on silent node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
+	f.Detail = fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
+	f.Cause = "the node was lost, and its kubelet is the only one that may say that the containers have ended"
+	f.SelfHeals.Because = "the pod ends once the kubelet returns, and else stays until the Node is deleted or the pod object is removed"
+	f.Advice = fmt.Sprintf("bring node %s back, whose kubelet then ends the pod; or see its machine off for good, and taint the node out-of-service", node.Name)
+	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && onlyOn(p.View, pv, node) {
+		f.Advice = fmt.Sprintf("bring node %s back, whose kubelet then ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
+	}
+	f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
+	p.Report(f)
+}
+
+// onlyOn reports whether the volume's node affinity leaves no node but this one.
+func onlyOn(p *facts.View, pv *corev1.PersistentVolume, node *corev1.Node) bool {
+	return facts.UnmetAffinity(pv, node) == "" && p.Snapshot.Complete(snapshot.Nodes) && !slices.ContainsFunc(p.Snapshot.Nodes, func(other *corev1.Node) bool {
+		return other.Name != node.Name && facts.UnmetAffinity(pv, other) == ""
+	})
 }
 
 func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts.Attachment) {
-	va := held[0]
+	va, node := held[0], p.Snapshot.Node(facts.NodeOf(pod))
+	ended, lives := *pod.DeletionTimestamp, "the node is Ready"
+	cause := "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
+		"or the runtime does not answer"
+	switch ready := facts.ReadyCondition(node); {
+	case !reconcile.NodeReady(node):
+		lives = "its kubelet lives and says that the node is not Ready"
+		cause = "what keeps the node from being Ready keeps the container runtime from ending the container, or its kubelet from asking for it"
+	case ready.LastTransitionTime.After(ended.Time):
+		ended = ready.LastTransitionTime // before, there was no kubelet to kill it
+		lives = fmt.Sprintf("the node has been Ready again for %s", facts.Rounded(p.Age(ended)))
+	}
 	for _, other := range held { // one that somebody waits for tells more
 		if len(p.KeptFrom(other.VolumeNode)) > 0 {
 			va = other
@@ -88,12 +163,11 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		}
 	}
 	f := p.About(va, finding.Finding{
-		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp,
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended,
 		Message: fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), va.Node, p.ShortVolume(va.Volume)),
-		Detail: fmt.Sprintf("it should have ended %s ago, and container %s still runs there; the node is Ready",
-			facts.Rounded(p.Age(*pod.DeletionTimestamp)), container),
-		Cause: "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
-			"or the runtime does not answer",
+		Detail: fmt.Sprintf("it should have ended %s ago, and container %s still runs there; %s",
+			facts.Rounded(p.Age(*pod.DeletionTimestamp)), container, lives),
+		Cause: cause,
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + ", the end of its grace period"},
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: "container " + container + " runs"},
@@ -104,12 +178,19 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			"if nothing ends it, {drain-node} and {reboot-node}", va.Node, container),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	})
+	if !reconcile.NodeReady(node) {
+		f.Evidence = append(append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}), p.RenewedLease(va.Node)...)
+		f.Said = facts.QuoteReady(node)
+		f.Advice = fmt.Sprintf("on node %s see to what its Ready condition names; where the container runtime or the kubelet does not answer, start it again: "+
+			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", va.Node)
+		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
+	}
 	if e := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == "FailedKillPod" || e.Reason == "FailedPreStopHook" }); e != nil {
 		f.Said = facts.QuoteEvent(e)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
 	}
 	if waiting := p.KeptFrom(va.VolumeNode); len(waiting) > 0 {
-		if p.Lasted(*pod.DeletionTimestamp, facts.KillFails) {
+		if p.Lasted(ended, facts.KillFails) {
 			f.Severity = finding.Error
 		}
 		f.Pods = append(f.Pods, facts.PodNames(waiting)...)

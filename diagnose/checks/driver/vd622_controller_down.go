@@ -2,16 +2,14 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -35,15 +33,16 @@ func runControllerDown(p *check.Run) {
 	f := finding.Finding{
 		Subject: finding.Object{Kind: "Lease", Namespace: lease.Namespace, Name: lease.Name, UID: lease.UID},
 		Since:   &since, Pods: facts.PodNames(pods),
-		Message:   fmt.Sprintf("No kube-controller-manager leads: its lease was last renewed %s ago", facts.Rounded(p.Age(since))),
-		Detail:    "it was renewed at " + facts.Stamp(since),
-		Cause:     "kube-controller-manager, whose attach/detach controller attaches and detaches all volumes, does not run, or does not reach the API server",
-		SelfHeals: finding.SelfHeals{Because: "nothing is attached or detached until it leads again; then the pods that wait follow by themselves"},
-		Evidence:  []finding.Evidence{facts.LeaseEvidence(lease)},
-		Advice:    "bring kube-controller-manager back on the control plane: see whether its pods or its service run, and what their log says",
-		AdviceCommands: []string{
-			safetext.Kubectl("get", "pods", "-n", metav1.NamespaceSystem, "-l", "component="+reconcile.ControllerManager, "-o", "wide"),
-		},
+		Message:        fmt.Sprintf("No kube-controller-manager leads: its lease was last renewed %s ago", facts.Rounded(p.Age(since))),
+		Detail:         "it was renewed at " + facts.Stamp(since),
+		Cause:          "kube-controller-manager, whose attach/detach controller attaches and detaches all volumes, does not run, or does not reach the API server",
+		SelfHeals:      finding.SelfHeals{Because: "nothing is attached or detached until it leads again; then the pods that wait follow by themselves"},
+		Evidence:       []finding.Evidence{facts.LeaseEvidence(lease)},
+		Advice:         "bring kube-controller-manager back on the control plane: see whether its pods or its service run, and what their log says",
+		AdviceCommands: facts.ControllerPods(),
+	}
+	if slices.ContainsFunc(p.LostWaits(), func(w facts.LostWait) bool { return len(w.Holders) > 0 }) {
+		f.SelfHeals.Because = "nothing is attached or detached until it leads again; then the pods that wait follow by themselves, but for those whose volume a Terminating pod on a lost node keeps"
 	}
 	if len(pods) == 0 {
 		f.Severity = finding.Info

@@ -44,6 +44,9 @@ const (
 	// EphemeralController makes the claims of generic ephemeral volumes; it is part of
 	// kube-controller-manager.
 	EphemeralController = "the ephemeral volume controller"
+	// PodCollector removes the pods of nodes that are gone or out of service; it is part of
+	// kube-controller-manager.
+	PodCollector = "the pod garbage collector"
 )
 
 func attacherOf(driver string) string { return "the external-attacher of " + driver }
@@ -154,6 +157,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	lease := t.StaleAttacherLease(va.Spec.Attacher)
 	since := facts.Latest(facts.BoundAt(t.pod), va.CreationTimestamp)
 	failure := t.AttachError(va)
+	registering := time.Duration(0)
 	switch {
 	case va.DeletionTimestamp != nil:
 		s.State, s.Detail = StageBlocked, "its VolumeAttachment is being deleted: a detach that began before must end first"
@@ -179,6 +183,10 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		switch {
 		case !registers && t.knows(snapshot.CSINodes, ""):
 			s.State, s.On = StageWaiting, fmt.Sprintf("the node plugin of %s on %s", va.Spec.Attacher, t.pod.Spec.NodeName)
+			if reconcile.NodeReady(t.node) && lease == nil { // a new node gets the time that its plugins may take to register
+				up := facts.Latest(t.node.CreationTimestamp, facts.ReadyCondition(t.node).LastTransitionTime)
+				registering = up.Add(facts.RegistrationGrace).Sub(since.Time)
+			}
 		case registers && strings.Contains(failure.Message, nodeLacksDriver):
 			s.On, s.Detail = attacherOf(va.Spec.Attacher), "the driver has registered on the node since the attacher last looked"
 		}
@@ -201,7 +209,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	t.doubtAttacher(&s, cmp.Or(failure, t.DetachError(va)))
 	t.attachWords(v, &s, metav1.Time{})
 	if refused > 0 && (s.State != StageBlocked || va.DeletionTimestamp != nil) {
-		return t.due(s, since, attachTakes)
+		return t.due(s, since, max(attachTakes, registering))
 	}
 	return t.due(s, since, refused)
 }

@@ -78,7 +78,9 @@ func (t *tracer) stopped() Stage {
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.reason = StageBlocked, "NodeNotReady"
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
-		s.Ends = "the node returns, or the pod object is removed (the out-of-service taint does that)"
+		if on, ends := t.endsOnLost(t.node); on != "" {
+			s.On, s.Ends = on, ends
+		}
 	}
 	if e := t.lastEvent(facts.FailedKillPodReason); e != nil {
 		s.State = StageBlocked
@@ -276,7 +278,7 @@ func (t *tracer) detached(v *tracedVolume) Stage {
 		return done(StageDetached, metav1.Time{}, "")
 	case t.node != nil && facts.InUse(t.node, v.Volume) && !t.spared(t.node):
 		if !reconcile.NodeReady(t.node) {
-			s.Detail = "the node is not Ready: its kubelet will not unmount it"
+			s.Detail = "the node " + t.willNotUnmount(t.node)
 			s.Ends = t.UntilUnmounted(t.node)
 			s.follows = true
 			return s

@@ -108,6 +108,10 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case len(live) > 0 && facts.AllDeleting(live):
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
 		s.Detail += fmt.Sprintf(": pod %s is Terminating there", facts.PodName(live[0]))
+		if on, ends := t.endsOnLost(node); on != "" {
+			s.On, s.Ends = on, ends+"; then the controller detaches it"
+			s.Detail += "; the node's Ready condition is " + facts.ReadyText(node)
+		}
 	case len(live) > 0:
 		s.On, s.Ends = "pod "+facts.PodName(live[0]), "once that pod ends, which may be never"
 		s.Detail += fmt.Sprintf(": pod %s uses it there%s", facts.PodName(live[0]), alikeThere(len(live)))
@@ -138,12 +142,15 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.Ends = "the kubelet unstages it: " + t.UntilUnmounted(node)
 	case decision != nil && decision.Verb == reconcile.Wait && decision.After > 0:
 		s.On, bound = Controller, decision.After+facts.DetachTakes
-		s.Detail += ", which is not Ready: its kubelet will not unmount it"
+		s.Detail += ", which " + t.willNotUnmount(node)
 		s.Ends = t.UntilUnmounted(node)
 	case decision != nil && decision.Verb == reconcile.Wait && !reconcile.NodeReady(node):
 		s.On, bound = "node "+string(holder), 0
-		s.Detail += ", which is not Ready: its kubelet will not unmount it"
+		s.Detail += ", which " + t.willNotUnmount(node)
 		s.Ends = "the node returns, or it gets the out-of-service taint once its machine is known to be off: " + t.UntilUnmounted(node)
+		if t.KubeletLives(node) {
+			s.Ends = "the node is Ready again, and its kubelet unmounts it: " + t.UntilUnmounted(node)
+		}
 	default:
 		s.On, s.Ends = Controller, "the detach from there ends"
 	}
@@ -158,6 +165,27 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	}
 	t.attachWords(v, &s, heldSince)
 	return t.due(s, since, bound), true
+}
+
+// willNotUnmount says of a node that is not Ready what that means for the volumes there.
+func (t *tracer) willNotUnmount(node *corev1.Node) string {
+	if t.KubeletLives(node) {
+		return "is not Ready, though its kubelet lives"
+	}
+	return "is not Ready: its kubelet will not unmount it"
+}
+
+// endsOnLost is who ends a Terminating pod of a node whose kubelet is not heard of, and how;
+// "" where its kubelet can.
+func (t *tracer) endsOnLost(node *corev1.Node) (on, ends string) {
+	switch {
+	case node == nil || !t.Lost(node):
+		return "", ""
+	case reconcile.OutOfService(node):
+		return PodCollector, "the pod object is removed, because the node has the out-of-service taint"
+	default:
+		return "node " + node.Name, "the node returns, or it gets the out-of-service taint once its machine is known to be off"
+	}
 }
 
 // usersUnread is the kind of an object that may use the volume and could not be read: its

@@ -61,7 +61,7 @@ func explained(p *facts.View, t facts.RefusedAttach, meaning driverwords.Meaning
 		return slices.ContainsFunc(p.AttachmentsOf(t.Pair.Volume), func(va facts.Attachment) bool { return va.Node != t.Pair.Node })
 	case driverwords.NotRegistered:
 		node := p.Snapshot.Node(t.Pair.Node)
-		return node != nil && p.PluginYoung(node, t.Spec.Attacher) ||
+		return node != nil && (!p.RegisteredLongEnough(node) || p.PluginYoung(node, t.Spec.Attacher)) ||
 			facts.ContainsAny(t.Failure.Message, "does not contain driver") && facts.Registers(p.Snapshot.CSINode(t.Pair.Node), t.Spec.Attacher) // it has since
 	default:
 		return false

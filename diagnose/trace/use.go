@@ -811,6 +811,8 @@ func (u *useTracer) judgeUnbound(s Stage) UseVerdict {
 	switch unbound := u.Unbound(u.claim); {
 	case s.State == StageUnknown || !u.knows(snapshot.Pods, u.key.Namespace):
 		return UseVerdict{State: finding.Unsure, Message: fmt.Sprintf("Whether anything waits for %s is not known: %s", u.name(), cmp.Or(s.Detail, "not all pods could be read"))}
+	case u.claim.Spec.VolumeName == "" && unbound.ForNode && len(u.Pods) > 0 && !slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.Node != "" }):
+		return UseVerdict{State: finding.NoWait, Message: fmt.Sprintf("%s is bound once pod %s has a node, which the pod waits for, and not for a volume (WaitForFirstConsumer)", name, u.Pods[0].Pod)}
 	case u.claim.Spec.VolumeName == "" && unbound.ForNode && len(u.Pods) == 0:
 		return UseVerdict{State: finding.NoWait, Message: name + " is not bound yet, and no pod uses it: its storage class waits for the first pod (WaitForFirstConsumer)"}
 	}

@@ -144,7 +144,9 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 }
 
 // good reports whether everything was examined and nothing was found.
-func good(r *finding.Report) bool { return len(r.Findings) == 0 && examinedAll(r) }
+func good(r *finding.Report) bool {
+	return len(r.Findings) == 0 && examinedAll(r) && stuckUntold(r) == 0
+}
 
 // found is the report in a line.
 func found(r *finding.Report) string { return attributed(r, foundThere(r)) }
@@ -162,6 +164,8 @@ func foundThere(r *finding.Report) string {
 		return fmt.Sprintf("Nothing else is wrong%s, complete; not shown: %s.", over, leftOut(r))
 	case good(r):
 		return fmt.Sprintf("Nothing wrong%s, complete.", over)
+	case examinedAll(r): // and pods are stuck
+		return fmt.Sprintf("No finding of the checks that were asked for%s, and yet %s for longer than is usual.", over, waitFor(stuckUntold(r)))
 	case nothingRead(r):
 		return fmt.Sprintf("Not examined: %s; %s", mayNotList(r), roleToAsk)
 	case len(r.Checks) == 0:

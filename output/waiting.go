@@ -13,7 +13,7 @@ import (
 // where there are none.
 func waitsUntold(r *finding.Report) string {
 	var parts []string
-	inFlight, unknown, unnamed := 0, 0, 0
+	inFlight, unknown := 0, 0
 	var first finding.Waiting
 	for _, w := range r.Waiting {
 		switch w.Verdict {
@@ -24,9 +24,7 @@ func waitsUntold(r *finding.Report) string {
 			}
 		case finding.Unsure:
 			unknown++
-		case finding.Stuck:
-			unnamed += 1 - min(1, len(w.Findings))
-		case finding.NoWait: // is no entry
+		case finding.Stuck, finding.NoWait: // has a finding, or is counted by stuckUntold; is no entry
 		}
 	}
 	if inFlight > 0 {
@@ -36,13 +34,25 @@ func waitsUntold(r *finding.Report) string {
 		}
 		parts = append(parts, text)
 	}
-	if unnamed > 0 && r.Known+r.Suppressed == 0 {
-		parts = append(parts, waitFor(unnamed)+" for longer than is usual, and none of these checks says why")
+	if n := stuckUntold(r); n > 0 && !examinedAll(r) {
+		parts = append(parts, waitFor(n)+" for longer than is usual, and none of these checks says why")
 	}
 	if unknown > 0 {
 		parts = append(parts, fmt.Sprintf("whether %s is not known", waitFor(unknown)))
 	}
 	return strings.Join(parts, "; ")
+}
+
+// stuckUntold counts the pods that are stuck and that no finding names, shown or not: the user
+// has left checks out.
+func stuckUntold(r *finding.Report) int {
+	n := 0
+	for _, w := range r.Waiting {
+		if w.Verdict == finding.Stuck && len(w.Findings) == 0 && r.Known+r.Suppressed == 0 {
+			n++
+		}
+	}
+	return n
 }
 
 func waitFor(pods int) string { return podsWait(pods) + " for a volume" }

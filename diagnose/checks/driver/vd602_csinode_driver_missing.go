@@ -10,6 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -24,6 +25,7 @@ var CsiNodeDriverMissing = check.Check{
 	},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD110"}, Share: check.OnNode, Match: evictsPlugin},
+		{From: []finding.Code{"VD411"}, Share: check.OnNode, Match: keepsPlugin},
 	},
 	Never: "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
 	Run:   runCSINodeDriverMissing,
@@ -68,12 +70,26 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		f.Advice = readLog(plugins[i]) + ", and that of the driver beside it"
 		f.AdviceCommands = logsOf(plugins[i])
 	}
-	if len(plugins) > 0 {
-		f.Advice += "; " + registersAgain(driver)
-	} else {
+	starts := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) && !facts.CrashLoops(pod) })
+	switch {
+	case len(plugins) == 0:
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
+	case starts >= 0 && f.AdviceCommands == nil:
+		plugin := plugins[starts]
+		f.Advice = fmt.Sprintf("{check} see why pod %s, the driver's node plugin on %s, is not Ready (%s)", facts.PodName(plugin), node.Name, facts.PluginState(plugin))
+		f.AdviceCommands = []string{safetext.Kubectl("describe", "pod/"+plugin.Name, "-n", plugin.Namespace)}
+	default:
+		f.Advice += "; " + registersAgain(driver)
 	}
 	p.Report(f)
+}
+
+// keepsPlugin reports whether the cause is what the driver's own node plugin waits for.
+func keepsPlugin(p *facts.View, cause, driver finding.Finding) bool {
+	node := p.Snapshot.Node(driver.Node)
+	return node != nil && slices.ContainsFunc(p.NodePlugins(node, "/plugins/"+driver.Subject.Name), func(plugin *corev1.Pod) bool {
+		return cause.Names(facts.PodName(plugin))
+	})
 }
 
 // evictsPlugin reports whether the driver is missing because the taint has no node

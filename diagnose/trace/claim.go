@@ -189,6 +189,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 			s.On, s.Ends = EphemeralController, "the controller makes the claim for the pod"
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
+		s.permanent = true                                         // nothing that is under way makes it
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
 	}
 	v.claim = claim

@@ -103,7 +103,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	f.SelfHeals = finding.SelfHeals{Because: retries + ", and failed each time"}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {
 		f.Severity = finding.Warning
-		f.SelfHeals = finding.SelfHeals{Will: true, Because: retries + ", and usually succeeds in the end; it takes longer than usual"}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: retries + ", and usually succeeds in the end; it has taken longer than usual"}
 	}
 	f.Advice = facts.Clause(lead.entry.Helps)
 	if lead.doubt != nil {

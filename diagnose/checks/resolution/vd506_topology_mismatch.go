@@ -64,7 +64,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if pv == nil {
 		return false
 	}
-	terms, shut := "", []string(nil)
+	terms, shut, advice := "", []string(nil), "add a node there, or make the one that is there take pods again"
 	for _, node := range p.Snapshot.Nodes {
 		if facts.Virtual(node) {
 			continue
@@ -78,6 +78,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			shut = append(shut, node.Name+" is not Ready")
 		case node.Spec.Unschedulable:
 			shut = append(shut, node.Name+" is cordoned")
+			advice = "uncordon node " + node.Name + " where nobody works on it any more, or add a node there"
 		default:
 			return false // there is a node for the volume: something else keeps the pod off it
 		}
@@ -110,7 +111,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the volume does not move; the pod is scheduled once a node with that takes pods, which an autoscaler brings only where one of its pools can"},
-		Advice:    "add a node there, or make the one that is there take pods again; let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it",
+		Advice:    advice + "; let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it",
 	})
 	return true
 }

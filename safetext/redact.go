@@ -122,6 +122,8 @@ var (
 		`\bgithub_pat_[A-Za-z0-9_]{16,}|\bhv[sbr]\.[A-Za-z0-9_\-]{16,}|\bs\.[A-Za-z0-9]{24}\b|\bAQ[A-Za-z0-9+/]{24,}==|\b(?:LTAI|AKID)[A-Za-z0-9]{12,}\b|` +
 		`\b(?:FwoG|IQoJ|FQoG|AQoD)[A-Za-z0-9+/=_%\-]{24,}|[A-Za-z0-9_~.]{3}8Q~[A-Za-z0-9._~\-]{30,}|LS0tLS1CRUdJT[A-Za-z0-9+/=]{20,}|\b(?:npm_|dckr_pat_|glsa_|sk_live_|dop_v1_)[A-Za-z0-9_\-]{16,}|` +
 		`\bsk-[A-Za-z0-9_\-]{20,}|\bhooks\.slack\.com/services/[A-Za-z0-9/]+|\bSG\.[A-Za-z0-9_\-]{16,}\.[A-Za-z0-9_\-]{16,}|\$(?:1|2[aby]|5|6|y)\$[./A-Za-z0-9$=,]{16,}`)
+	// lacking stands before the name of a key that the kubelet does not find.
+	lacking     = regexp.MustCompile(`non-existent (?:secret|config) $`)
 	hostAndPort = regexp.MustCompile(`^[A-Za-z0-9.\-\[\]:]*?(?::[0-9]+)?$`)
 )
 
@@ -158,6 +160,7 @@ func redactLogin(login string) string {
 var plainOptions = []string{
 	"vers", "nfsvers", "minorversion", "proto", "port", "mountport", "timeo", "retrans", "rsize", "wsize", "sec", "mode", "uid", "gid", "file_mode", "dir_mode",
 	"size", "context", "fscontext", "defcontext", "rootcontext", "x-mount.mkdir", "lookupcache", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo",
+	"accesspoint", "mds_namespace", "fs",
 }
 
 func redactOptions(text string) string {
@@ -186,8 +189,8 @@ func redactValues(message string, before *regexp.Regexp) string {
 		if start == end || spaced && start == at && isProse(message[match[2]:match[3]], message[start:end], message[end:]) {
 			continue
 		}
-		if before == nameBefore && strings.HasSuffix(message[:match[2]], "non-existent secret ") {
-			continue // the kubelet names the key that a Secret lacks
+		if before == nameBefore && lacking.MatchString(message[:match[2]]) {
+			continue // the kubelet names the key that a Secret or a ConfigMap lacks
 		}
 		if before == nameFor && !isSpokenValue("password", message[start:end], start > at, true) {
 			continue

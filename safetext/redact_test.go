@@ -56,6 +56,8 @@ func TestRedactKeepsWords(t *testing.T) {
 		`image nginx:1.25@sha256:0123abcd pulled from https://registry.example.com:5000/a@b`,
 		`topologyKey=topology.kubernetes.io/zone; monkey: business`,
 		`bearer authentication is off, basic authentication too`,
+		`configmap references non-existent config key: a.conf`,
+		`Mounting arguments: -t efs -o accesspoint=fsap-0a1b2c3d,tls fs-0a1b:/ /mnt`,
 		`Mounting arguments: -t nfs -o nfsvers=4.1,hard,proto=tcp host:/x /mnt`,
 		`0001-0009-rook-ceph-0000000000000001-8d2c`, `projects/p1/zones/z/disks/d`, `/subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/disks/c`,
 	} {

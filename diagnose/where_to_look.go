@@ -31,8 +31,10 @@ func whereToLook(t *trace.Trace) string {
 		return whatTheKubeletSays(verdict.Stage, driver)
 	case strings.HasPrefix(actor, "pod "):
 		return "look at " + actor + ": this pod waits until that one has let go of the volume"
-	case strings.HasPrefix(actor, "whoever ") && stage.Ends != "":
+	case (strings.HasPrefix(actor, "whoever ") || strings.HasPrefix(actor, "the controller that ")) && stage.Ends != "":
 		return actor + " has to act: the wait ends once " + stage.Ends
+	case stage.Stage == trace.StageMounted && driver == "":
+		return whatTheKubeletSays(verdict.Stage, driver)
 	}
 	return cmp.Or(stageAdvice[verdict.Stage], "look at the pod's events")
 }

@@ -42,6 +42,7 @@ const (
 	MachineBusy       Meaning = "machine-busy"
 	VolumeNotFound    Meaning = "volume-not-found"
 	ObjectNotFound    Meaning = "object-not-found"
+	VolumeDeleted     Meaning = "volume-deleted"
 	VolumeFailed      Meaning = "volume-failed"
 	VolumeNotReady    Meaning = "volume-not-ready"
 	AttachLimit       Meaning = "attach-limit"
@@ -116,6 +117,8 @@ var meanings = map[Meaning]About{
 		"{check} Check in the storage system, in the account, project and region of the driver, whether the volume was deleted; restore it from a backup if it was.", OneVolume},
 	ObjectNotFound: {"The storage system does not have the volume or the node.", StorageAdmin,
 		"{check} Read the whole message (-o wide) to see whether the volume or the node is missing, and look for it in the storage system.", OneVolume},
+	VolumeDeleted: {"The PersistentVolume is being deleted.", ClusterAdmin,
+		"Keep the pod from using this volume: nothing is attached that is being deleted.", OneVolume},
 	VolumeFailed: {"The volume is in a failed state in the storage system.", StorageAdmin,
 		"{check} Look at the volume's state in the storage system and repair it there.", OneVolume},
 	VolumeNotReady: {"The volume is not ready yet.", Nobody,
@@ -145,15 +148,15 @@ var meanings = map[Meaning]About{
 	NotRegistered: {"The driver is not registered on the node.", ClusterAdmin,
 		"{check} Check that the driver's node pod runs on this node and that its registrar reports no error.", OneNode},
 	DriverUnavailable: {"The driver is not running, still starting, or does not answer.", Nobody,
-		"{wait} for the driver's pod to become ready; {if if it lasts,} read that pod's log.", OneVolume},
+		"{wait} for the driver's pod to become ready; {if if it lasts,} {read-log}.", OneVolume},
 	DriverConfig: {"The driver's own configuration lacks something or is wrong.", ClusterAdmin,
 		"Correct the driver's configuration; {restart-driver}.", WholeDriver},
 	ToolMissing: {"A program, a package or a kernel module is missing on the node.", NodeAdmin,
 		"Install the program or load the kernel module on the node.", OneNode},
 	OperationPending: {"The same operation, or another one on the same volume, is already running in the driver.", Nobody,
-		"{wait}; {if if it lasts longer than 15 minutes,} the running operation hangs: read the log of the driver's pod.", OneVolume},
+		"{wait}; {if if it lasts longer than 15 minutes,} the running operation hangs: {read-log}.", OneVolume},
 	TimedOut: {"The operation did not end in time; it may still be running.", Nobody,
-		"{wait} for the retry; {if if it repeats,} look at the load and the state of the storage system.", OneVolume},
+		"{wait} for the retry; {if if it repeats,} {read-log}; look at the load and the state of the storage system.", OneVolume},
 	Throttled: {"The provider limits the rate of requests.", Nobody,
 		"{wait}; {if if it lasts,} find out what sends so many requests, or raise the limit.", WholeDriver},
 	EncryptionKey: {"The volume's encryption key is missing, wrong or not usable.", StorageAdmin,

@@ -32,6 +32,8 @@ type Whose struct {
 	Node, Driver string
 	// Inline reports that the volume stands in the pod, whose owner may change it.
 	Inline bool
+	// NoStorage reports that the kubelet makes the volume itself, as that of a ConfigMap.
+	NoStorage bool
 	// User finds the pod that has the volume on the node beside the one that waits; nil
 	// where none is known.
 	User func() *corev1.Pod
@@ -43,7 +45,7 @@ type Whose struct {
 func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	word, _ := kubeletwords.Find(table, message)
 	b := Blame{Permanent: word.Permanent, Means: word.Means, Called: whose.Driver != "" && kubeletwords.DriverAnswered(message)}
-	if entry, known := DriverSays(whose.Driver, message); known && word.Actor == "" && (b.Called || whose.Driver == "") {
+	if entry, known := MountSays(table, message, whose); known && word.Actor == "" && (b.Called || whose.Driver == "") {
 		b.Actor, b.Passing = WhoActs(entry), true
 	}
 	user, owner := "the pod that uses it", kubeletwords.ClusterAdmin
@@ -85,7 +87,7 @@ func (p *View) Sharers(pod *corev1.Pod, claim string) []*corev1.Pod {
 // Whose is what the actors of words about the pod's volume are named after.
 func (p *View) Whose(pod *corev1.Pod, v *corev1.Volume, driver string) Whose {
 	claim := reconcile.ClaimName(pod, v)
-	return Whose{Node: pod.Spec.NodeName, Driver: driver, Inline: claim == "", User: func() *corev1.Pod {
+	return Whose{Node: pod.Spec.NodeName, Driver: driver, Inline: claim == "", NoStorage: !reconcile.CanBeAttached(v), User: func() *corev1.Pod {
 		if sharers := p.Sharers(pod, claim); claim != "" && len(sharers) > 0 {
 			return sharers[0]
 		}

@@ -11,6 +11,11 @@ func DeletePod(pod *corev1.Pod) string {
 	return safetext.Kubectl("delete", "pod/"+pod.Name, "--namespace="+pod.Namespace)
 }
 
+// Logs is the command that shows the end of the pod's logs.
+func Logs(pod *corev1.Pod) string {
+	return safetext.Kubectl("logs", "pod/"+pod.Name, "--namespace="+pod.Namespace, "--all-containers", "--tail=50")
+}
+
 // TaintOutOfService is the command that says that the node's machine is off.
 func TaintOutOfService(node string) string {
 	return safetext.Kubectl("taint", "nodes", "node/"+node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")

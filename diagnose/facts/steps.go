@@ -68,19 +68,13 @@ func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 // actions are the actions that the finding's advice names.
 func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Action {
 	var list []finding.Action
-	parts := step.Actions(text)
-	waits := func(part string) bool { return slices.Contains(step.Marks(part), step.Mark{Kind: step.Wait}) }
-	pastWait := f.Stays() && slices.ContainsFunc(parts, func(part string) bool { return !waits(part) })
-	for _, part := range parts {
-		if pastWait && waits(part) {
-			continue
-		}
+	if f.Stays() {
+		text = step.PastWait(text)
+	}
+	for _, part := range step.Actions(text) {
 		a := finding.Action{Kind: finding.DoAsTheySay, When: finding.Now, Advised: true, ByHand: byHand}
 		var commands []string
 		a.Sentence = Clause(step.Expand(part, func(m step.Mark) string {
-			if m.Kind == step.If && pastWait {
-				return ""
-			}
 			says, does := p.act(f, m, &a)
 			commands = append(commands, does...)
 			return says
@@ -105,6 +99,9 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says stri
 	case step.Check:
 		a.Kind, a.When = finding.Look, finding.Check
 		return "", nil
+	case step.ReadLog:
+		a.Kind, a.When = finding.Look, finding.Check
+		return p.readLog(p.DriverOf(f), f.Node, m.Object != "")
 	case step.Later:
 		a.When = finding.Later
 		return "", nil
@@ -178,6 +175,26 @@ func (p *View) restartController(driver, named string) (s finding.Step, says str
 		return s, says, nil
 	}
 	return s, says + " (delete pod " + PodName(pod) + ")", []string{DeletePod(pod)}
+}
+
+// readLog looks at the log of the driver's controller, or else of its node plugin on the node.
+func (p *View) readLog(driver string, node types.NodeName, controller bool) (says string, commands []string) {
+	var pod *corev1.Pod
+	if lease := p.AttacherLease(driver); controller && lease != nil {
+		pod = p.LeaseHolder(lease)
+	} else if !controller && driver != "" {
+		if plugins := p.pluginsOn(driver, node); len(plugins) == 1 {
+			pod = plugins[0]
+		}
+	}
+	switch {
+	case pod != nil:
+		return "read the log of pod " + PodName(pod), []string{Logs(pod)}
+	case controller || node == "":
+		return "read the log of the driver's controller", nil
+	default:
+		return fmt.Sprintf("read the log of the driver's node plugin on %s", node), nil
+	}
 }
 
 // hits is a step that hits the pods; says makes the sentence of how many they are.

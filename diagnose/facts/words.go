@@ -13,6 +13,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -22,6 +23,19 @@ import (
 // entry's Layer is how it knows.
 func DriverSays(driver, message string) (driverwords.Entry, bool) {
 	return driverwords.Read(driver, message)
+}
+
+// MountSays is the same of a failed mount. What only the plain words of the kubelet's own
+// would say of a storage system, they do not: its table has what it means by them, and
+// where it makes the volume itself, of a ConfigMap or on the node, no storage system speaks.
+func MountSays(table []kubeletwords.Word, message string, whose Whose) (driverwords.Entry, bool) {
+	entry, known := DriverSays(whose.Driver, message)
+	word, found := kubeletwords.Find(table, message)
+	own := found && word.Speaker == kubeletwords.Kubelet && !word.Wraps && !kubeletwords.DriverAnswered(message)
+	if !entry.Layer.Sure() && (own || whose.NoStorage) {
+		return driverwords.Entry{}, false
+	}
+	return entry, known
 }
 
 // KnownFrom is how the meaning of an entry is known, for a report; lookUps are what the
@@ -154,6 +168,20 @@ func Clause(sentence string) string {
 // whatever it is.
 func Heals(entry driverwords.Entry, lasts time.Duration) bool {
 	return entry.Actor.Heals() && lasts < StuckDeleting
+}
+
+// Helps is what helps with an error that has lasted for the time: past the usual end of what
+// ends by itself nobody waits.
+func Helps(entry driverwords.Entry, lasts time.Duration) string {
+	if entry.Actor.Heals() && !Heals(entry, lasts) {
+		return step.PastWait(Clause(entry.Helps))
+	}
+	return Clause(entry.Helps)
+}
+
+// OfController makes the log that an advice tells to read that of the driver's controller.
+func OfController(helps string) string {
+	return strings.ReplaceAll(helps, step.ReadLog.Of(), step.ReadLog.Of("controller"))
 }
 
 // WhatItMeans is the entry's meaning and who has to act, as a part of a sentence

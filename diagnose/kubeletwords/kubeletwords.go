@@ -97,6 +97,14 @@ var (
 		`(?:, failed to process volumes=\[([^\]]*)\])?: ?(.*)$`)
 	// MissingObject is the kind and the name of a Secret or ConfigMap that does not exist.
 	MissingObject = regexp.MustCompile(`(?i)\b(secret|configmap)s? "([^"]+)" not found`)
+	// Published is a ConfigMap that does not exist and that no person makes.
+	Published = regexp.MustCompile(`(?i)\bconfigmaps? "((?:kube-root-ca|openshift-service-ca)\.crt)" not found`)
+	// TokenRefused is who gets no token, and the pod with it.
+	TokenRefused = regexp.MustCompile(`failed to fetch token: (.*?) is forbidden`)
+	// ShareUnmountable is a share, which has no file system, taken for a device.
+	ShareUnmountable = regexp.MustCompile(`wrong fs type, bad option, bad superblock on (//\S+|[^\s/]\S*?:/[^\s,]*)`)
+	// DriversSecret is the namespace of a Secret that a PV names for its driver.
+	DriversSecret = regexp.MustCompile(`Node(?:Stage|Publish)SecretRef ([^/\s]+)/\S+ failed`)
 	// MissingKey is the key that such an object lacks.
 	MissingKey = regexp.MustCompile(KeyMissing + ` (?:secret|config) key: (\S+)`)
 	// MissingPath is the path on the node that is missing, from 1.37 on behind a comma, or,

@@ -179,6 +179,10 @@ func TestTable(t *testing.T) {
 		`lstat /k/plugins/kubernetes.io/csi/volumeDevices/publish/pv-1/uid-1: no such file or directory`: "CSI driver $driver on $node",
 		`error processing /k/volume-subpaths/pv-1/main: error cleaning subpath mount /k/volume-subpaths/pv-1/main/0: unmount failed: exit status 32 Output: umount: /k/volume-subpaths/pv-1/main/0: target is busy.`: NodeAdmin,
 		`the device "/k/dev" is still referenced from other Pods [/k/dev/uid-1]`: NodeAdmin,
+		`configmap "kube-root-ca.crt" not found`:                                 "the controller that publishes configmap/kube-root-ca.crt",
+		`failed to fetch token: serviceaccounts "app" is forbidden: no`:          ClusterAdmin,
+		`wrong fs type, bad option, bad superblock on 10.0.0.5:/data, missing`:   NodeAdmin,
+		`wrong fs type, bad option, bad superblock on /dev/sdb, missing`:         "",
 	} {
 		words := MountWords
 		if strings.Contains(message, "references [") || strings.Contains(message, MountBusy) || strings.Contains(message, StillMapped) {

@@ -31,6 +31,9 @@ type Word struct {
 	// Permanent reports that the same attempt can never succeed: the pod, or what it asks
 	// for, has to be changed first.
 	Permanent bool
+	// Wraps reports that the cause stands behind the words: an error of the volume's files,
+	// whoever reads it.
+	Wraps bool
 	// Means is what the words say, and Ends what ends the wait.
 	Means, Ends string
 }
@@ -74,6 +77,7 @@ var MountWords = []Word{
 	{Text: AttachTimeout, Actor: theController, Ends: attachedIt},
 	{Text: StageSecret, Pattern: MissingObject, Actor: "whoever is to create $1/$2", Ends: "$1/$2 is created" + again, Means: "the Secret that the PV names for the driver (nodeStageSecretRef) cannot be read"},
 	{Text: PublishSecret, Pattern: MissingObject, Actor: "whoever is to create $1/$2", Ends: "$1/$2 is created" + again, Means: "the Secret that the PV names for the driver (nodePublishSecretRef) cannot be read"},
+	{Pattern: Published, Actor: "the controller that publishes configmap/$1", Ends: "configmap/$1 is there" + again, Means: "a controller publishes this ConfigMap in each namespace, and has not here: nobody makes it by hand"},
 	{Pattern: MissingObject, Actor: "whoever is to create $1/$2", Ends: "$1/$2 is created" + again},
 	{Text: StageSecret, Means: "the Secret that the PV names for the driver (nodeStageSecretRef) cannot be read"},
 	{Text: PublishSecret, Means: "the Secret that the PV names for the driver (nodePublishSecretRef) cannot be read"},
@@ -81,7 +85,9 @@ var MountWords = []Word{
 	{Text: NoCSIDriver, Actor: "whoever is to create csidriver/$driver", Ends: "the CSIDriver says that the driver takes such volumes" + again, Means: "the driver does not take volumes of this kind, as far as the kubelet knows: it has no CSIDriver object"},
 	{Text: ModeNotSupported, Actor: nobody, Permanent: true, Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed", Means: "the driver does not take volumes of this kind: its CSIDriver does not list the mode"},
 	{Text: NoToken, Means: "the kubelet could not get the token that the driver asks for (tokenRequests of its CSIDriver)"},
-	{Text: OwnershipFailed, Means: "it is mounted, but its files cannot be given to the pod's fsGroup"},
+	{Pattern: TokenRefused, Actor: ClusterAdmin, Ends: "the API server lets the kubelet of $node have the token" + again, Means: "the API server refuses the kubelet the token of the pod's ServiceAccount"},
+	{Text: "failed to fetch token", Means: "the kubelet gets no token of the pod's ServiceAccount from the API server"},
+	{Text: OwnershipFailed, Wraps: true, Means: "it is mounted, but its files cannot be given to the pod's fsGroup"},
 	{Text: GrowthReadOnly, Actor: WorkloadOwner, Permanent: true, Ends: "the pod mounts the volume for writing once, so that its file system can grow", Means: "the file system must grow, and the volume is mounted read-only"},
 	{Text: NoMountOptions, Actor: theOwner, Permanent: true, Ends: "the volume asks for no mount options", Means: "volumes of this type take no mount options, and this one asks for some"},
 	{Text: UsedByOtherPod, Actor: theUser, Ends: otherGoes, Means: "another pod on the node has the volume mounted, which only one pod may"},
@@ -110,6 +116,7 @@ var MountWords = []Word{
 	{Text: NotRegistered, Means: "the kubelet has not begun with the pod, as when the node's network is not ready, and else it passes within seconds; nothing is written once it has"},
 	{Text: CachesEmpty, Means: "the kubelet's caches are not filled yet: it passes within seconds, and nothing is written once it has, unless the kubelet cannot reach the API server"},
 	{Text: NotPermitted, Means: "the API server does not see yet that the pod needs the object, or the object does not exist"},
+	{Pattern: ShareUnmountable, Speaker: Program, Actor: NodeAdmin, Ends: "the node has the mount program of $1" + again, Means: "the node has no mount program for such a share"},
 	{Text: "wrong fs type", Speaker: Program, Means: "the file system is damaged, or not what the volume says"},
 	{Text: PathCheckFailed, Means: "the path on the node is missing or not of the type that the pod names"},
 	{Text: "exit status 32", Speaker: Program, Means: "the mount command of the node failed; its own words say why"},

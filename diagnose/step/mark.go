@@ -15,13 +15,14 @@ import (
 // begins an action of its own.
 
 // The marks of clauses that end and restart nothing. Check is before a look that changes
-// nothing, Later before what to do before the next time. Wait is a wait; where it is past its
+// nothing, ReadLog is one at the log of the driver's pod, Later before what to do before the next time. Wait is a wait; where it is past its
 // usual end it falls away, and with it the condition If of what follows.
 const (
-	Check Kind = "check"
-	Later Kind = "later"
-	Wait  Kind = "wait"
-	If    Kind = "if"
+	Check   Kind = "check"
+	ReadLog Kind = "read-log"
+	Later   Kind = "later"
+	Wait    Kind = "wait"
+	If      Kind = "if"
 )
 
 // Of is the mark of an action of the kind. Without objects the finding tells them.
@@ -90,6 +91,21 @@ func Actions(text string) []string {
 	return parts
 }
 
+// PastWait is the advice where the usual end of the wait is past: without the wait, and
+// without the condition of what follows. An advice that is only to wait stays.
+func PastWait(text string) string {
+	parts := slices.DeleteFunc(Actions(text), func(part string) bool { return slices.Contains(Marks(part), Mark{Kind: Wait}) })
+	if len(parts) == 0 {
+		return text
+	}
+	return marks.ReplaceAllStringFunc(strings.Join(parts, "; "), func(mark string) string {
+		if strings.HasPrefix(mark, "{"+string(If)) {
+			return "{" + string(If) + " }" // it still begins an action
+		}
+		return mark
+	})
+}
+
 // Expand puts what says gives of each mark in its place. Of one that says nothing no space
 // is left.
 func Expand(text string, says func(Mark) string) string {
@@ -118,6 +134,8 @@ func plain(m Mark) string {
 		return ""
 	case Wait:
 		return "wait"
+	case ReadLog:
+		return "read the log of the driver's pod"
 	case If:
 		return m.Object
 	case DeletePod:

@@ -184,7 +184,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		if !t.knows(snapshot.Claims, t.pod.Namespace) {
 			return unread(StageClaimBound, snapshot.Claims)
 		}
-		s.On, s.Detail, s.Ends = "whoever is to create the claim", name+" does not exist", "the claim is created"
+		s.On, s.Detail, s.Ends = "whoever is to create persistentvolumeclaim/"+v.Claim, name+" does not exist", name+" is created"
 		if v.source.Ephemeral != nil {
 			s.On, s.Ends = EphemeralController, "the controller makes the claim for the pod"
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
@@ -195,7 +195,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	v.claim = claim
 	switch {
 	case v.source.Ephemeral != nil && !metav1.IsControlledBy(claim, t.pod):
-		s.On, s.Detail, s.Ends = Nobody, name+" has the name of the pod's own claim but belongs to another", "the other claim or this pod is deleted"
+		s.On, s.Detail, s.Ends = Nobody, name+" has the name of the pod's own claim but belongs to another", "that claim, with what it holds, or this pod is deleted"
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
 	case claim.Status.Phase == corev1.ClaimLost && t.Snapshot.Volume(claim.Spec.VolumeName) == nil && t.knows(snapshot.Volumes, ""):
 		s.On, s.Detail = Nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)

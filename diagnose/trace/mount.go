@@ -282,6 +282,9 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		}
 	} else if f, ok := t.passing(v); ok {
 		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, t.NotRepeated(t.pod, []facts.MountFailure{f})
+		if means := s.Said[0].Means; means != "" && !s.old {
+			s.Detail = "the last words of the kubelet: " + means
+		}
 	}
 	return t.due(s, since, facts.MountTakes)
 }

@@ -75,7 +75,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	})
 	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {
 		entry = p.Settled(entry, facts.Said{Driver: va.Spec.Attacher, Message: failure.Message, Node: va.Node})
-		f.Advice = facts.Clause(entry.Helps) + "; the VolumeAttachment is then removed by itself"
+		f.Advice = facts.OfController(facts.Helps(entry, p.Age(*va.DeletionTimestamp))) + "; the VolumeAttachment is then removed by itself"
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
 	f.Actor = facts.WhoDetaches(va.Spec.Attacher, failure.Message)
@@ -89,6 +89,13 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		facts.Also(&f, "the driver failed to detach it as long as its attacher ran")
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 		f.SelfHeals.Because = "nobody asks the driver at present: attacher-down; once its attacher is back it does, and the driver may well fail as before"
+	}
+	node := p.Snapshot.Node(va.Node)
+	if lost := facts.NotReadySince(node); !lost.IsZero() {
+		facts.Also(&f, "node %s has been NotReady for %s", va.Node, facts.Rounded(p.Age(lost)))
+	}
+	if node != nil && node.DeletionTimestamp != nil {
+		facts.Also(&f, "node %s has been Terminating for %s", va.Node, facts.Rounded(p.Age(*node.DeletionTimestamp)))
 	}
 	live := p.World.LivePods(va.VolumeNode)
 	if i := slices.IndexFunc(live, facts.MayUseVolumes); i >= 0 {

@@ -1,6 +1,7 @@
 package blocked
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,6 +28,8 @@ type refusal struct {
 	said string
 	// says is what the words mean, and who has to act.
 	says string
+	// helps is what helps, where more is known than the entry has.
+	helps string
 	// actor is who has to act, "" where the words do not tell.
 	actor string
 	// one is the finding about this refusal alone, without what all have.
@@ -105,7 +108,11 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 		f.Severity = finding.Warning
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: retries + ", and usually succeeds in the end; it has taken longer than usual"}
 	}
-	f.Advice = facts.Clause(lead.entry.Helps)
+	lead.entry.Helps = cmp.Or(lead.helps, lead.entry.Helps)
+	f.Advice = facts.Helps(lead.entry, p.Age(lead.since))
+	if verb == "attach" {
+		f.Advice = facts.OfController(f.Advice)
+	}
 	if lead.doubt != nil {
 		f.Severity, f.Follow = finding.Warning, facts.FollowFor // an error is certain
 		suspectUntilRefusedAlone(p, *lead.doubt, &f)

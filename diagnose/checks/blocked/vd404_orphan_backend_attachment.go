@@ -121,6 +121,12 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or it has been detached since %s",
 		facts.Stamp(f.Settles.At), f.Settles.If, f.Cause, facts.Stamp(failure.Time))
 	f.SelfHeals.Because = fmt.Sprintf("if the volume is still attached there, no object asks the driver to detach it; if it is not, the attach succeeds when the attacher asks again, by %s", facts.Stamp(by))
+	if p.Age(va.CreationTimestamp) > orphanGrace { // it was refused again and again, and a look harms nobody
+		if f.ByHand != "" {
+			f.Advice += "; only then detach it at the storage system"
+		}
+		return
+	}
 	f.Advice = fmt.Sprintf("{wait} for the attacher, which asks again by %s; {if if it is refused then,} %s", facts.Stamp(by), f.Advice)
 }
 

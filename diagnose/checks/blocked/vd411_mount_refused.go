@@ -3,6 +3,7 @@ package blocked
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -61,13 +62,11 @@ func runMountRefused(p *check.Run) {
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)
-	entry, known := facts.DriverSays(driver, last.Reason)
+	whose := p.Whose(pod, v, driver)
+	entry, known := facts.MountSays(kubeletwords.MountWords, last.Reason, whose)
 	grace := facts.MountFails
 	if entry.Meaning == driverwords.NotRegistered {
 		grace = facts.RegistrationGrace
-	}
-	if !entry.Layer.Sure() && facts.ContainsAny(last.Reason, kubeletwords.ModeNotSupported) {
-		return refusal{}, false // the kubelet's words, of which permanently-unmountable knows more
 	}
 	if !known || p.Age(since) <= grace || p.Age(facts.EventTime(last.Event)) > facts.MountRetries {
 		return refusal{}, false
@@ -77,7 +76,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		volume:   p.KubeletName(pod, v),
 		node:     facts.NodeOf(pod),
 		entry:    entry,
-		actor:    facts.BlameFor(kubeletwords.MountWords, last.Reason, p.Whose(pod, v, driver)).Actor,
+		actor:    facts.BlameFor(kubeletwords.MountWords, last.Reason, whose).Actor,
 		pods:     []*corev1.Pod{pod},
 		since:    since,
 		said:     last.Reason,
@@ -93,8 +92,8 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.actor = "" // it ends by itself
 	}
 	r.says = facts.Acting(facts.WhatItSays(entry, p.Age(since)), r.actor)
-	if o := r.one.Subject; o.Kind == "Secret" || o.Kind == "ConfigMap" {
-		r.says = facts.Acting(fmt.Sprintf("%s %s does not exist", o.Kind, o.Name), r.actor)
+	if m := missingIn(pod, v, last.Reason); m.object.Name != "" {
+		r.says, r.helps = facts.Acting(m.says(), r.actor), m.helps(entry.Helps)
 	}
 	if held := heldBy(p, r.volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere {
 		r.one.Evidence = append(r.one.Evidence, held.Evidence())
@@ -139,7 +138,85 @@ func mountSubject(p *facts.View, pod *corev1.Pod, driver string, meaning driverw
 		return p.DriverObject(driver)
 	}
 	if kind, name := facts.MissingObject(failure.Reason); kind != "" && !failure.Stages() {
-		return finding.Object{Kind: kind, Namespace: pod.Namespace, Name: name}
+		return finding.Object{Kind: kind, Namespace: namespaceOf(failure.Reason, pod), Name: name}
 	}
 	return facts.PodObject(pod)
+}
+
+// missing is a Secret or a ConfigMap that is missing, or the key that it lacks.
+type missing struct {
+	object finding.Object
+	key    string
+}
+
+// missingIn is what the kubelet's reason says is missing; its name is "" where none is
+// known.
+func missingIn(pod *corev1.Pod, v *corev1.Volume, reason string) missing {
+	if kind, name := facts.MissingObject(reason); kind != "" {
+		return missing{object: finding.Object{Kind: kind, Namespace: namespaceOf(reason, pod), Name: name}}
+	}
+	m := kubeletwords.MissingKey.FindStringSubmatch(reason)
+	if m == nil {
+		return missing{}
+	}
+	return missing{holderOf(pod, v, m[1], strings.HasPrefix(reason, "configmap")), m[1]}
+}
+
+// namespaceOf is where the object is that the reason names: a volume may name a Secret for
+// its driver in any namespace.
+func namespaceOf(reason string, pod *corev1.Pod) string {
+	if m := kubeletwords.DriversSecret.FindStringSubmatch(reason); m != nil {
+		return m[1]
+	}
+	return pod.Namespace
+}
+
+func (m missing) says() string {
+	if m.key != "" {
+		return fmt.Sprintf("%s %s lacks the key %s", m.object.Kind, m.object.Name, m.key)
+	}
+	return fmt.Sprintf("%s %s does not exist", m.object.Kind, m.object.Name)
+}
+
+// helps is the same advice of the object by its name.
+func (m missing) helps(helps string) string {
+	o := fmt.Sprintf("%s %s/%s", m.object.Kind, m.object.Namespace, m.object.Name)
+	for _, words := range []string{"the Secret or the ConfigMap", "the " + m.object.Kind} {
+		if strings.Contains(helps, words) {
+			helps = strings.Replace(helps, words, o, 1)
+			break
+		}
+	}
+	if m.key == "" {
+		return strings.Replace(helps, "that the message names", "that the driver asks for", 1)
+	}
+	return strings.Replace(helps, "the key", "the key "+m.key, 1)
+}
+
+// holderOf is the ConfigMap or the Secret of the pod's volume that should have the key;
+// its name is "" where the volume does not tell.
+func holderOf(pod *corev1.Pod, v *corev1.Volume, key string, configMap bool) finding.Object {
+	o := finding.Object{Kind: "Secret", Namespace: pod.Namespace}
+	has := func(items []corev1.KeyToPath) bool {
+		return slices.ContainsFunc(items, func(item corev1.KeyToPath) bool { return item.Key == key })
+	}
+	if configMap {
+		o.Kind = "ConfigMap"
+	}
+	switch {
+	case configMap && v.ConfigMap != nil:
+		o.Name = v.ConfigMap.Name
+	case !configMap && v.Secret != nil:
+		o.Name = v.Secret.SecretName
+	case v.Projected != nil:
+		for _, source := range v.Projected.Sources {
+			if configMap && source.ConfigMap != nil && has(source.ConfigMap.Items) {
+				o.Name = source.ConfigMap.Name
+			}
+			if !configMap && source.Secret != nil && has(source.Secret.Items) {
+				o.Name = source.Secret.Name
+			}
+		}
+	}
+	return o
 }

@@ -1,6 +1,7 @@
 package driver
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,11 +39,17 @@ func runCSINodeDriverMissing(p *check.Run) {
 		}
 		needs := p.Unregistered(node)
 		for _, driver := range slices.Sorted(maps.Keys(needs)) {
-			if p.Installed(driver) && !p.PluginYoung(node, driver) {
-				driverMissing(p, node, driver, needs[driver])
+			waiting := slices.DeleteFunc(needs[driver], inline) // inline-driver-missing tells of those
+			if len(waiting) > 0 && p.Installed(driver) && !p.PluginYoung(node, driver) {
+				driverMissing(p, node, driver, waiting)
 			}
 		}
 	}
+}
+
+// inline reports whether the volume stands in the pod.
+func inline(v facts.PodVolume) bool {
+	return slices.ContainsFunc(v.Pod.Spec.Volumes, func(own corev1.Volume) bool { return own.Name == v.Name && own.CSI != nil })
 }
 
 func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []facts.PodVolume) {
@@ -61,25 +68,29 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		Advice: fmt.Sprintf("{check} look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name),
 	}
+	if !p.AttachRequired(driver) || p.Lists(node, first.Volume) {
+		f.SelfHeals.Because = "the mount follows within about 2 min once the node plugin has registered; until then the kubelet has nobody to mount"
+	}
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
 	for _, plugin := range plugins {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
 	}
-	refused(&f, plugins)
-	if i := slices.IndexFunc(plugins, facts.CrashLoops); i >= 0 {
-		f.Advice = readLog(plugins[i]) + ", and that of the driver beside it"
-		f.AdviceCommands = logsOf(plugins[i])
-	}
-	starts := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) && !facts.CrashLoops(pod) })
-	switch {
-	case len(plugins) == 0:
+	if len(plugins) == 0 {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
-	case starts >= 0 && f.AdviceCommands == nil:
-		plugin := plugins[starts]
+		p.Report(f)
+		return
+	}
+	crashes := slices.IndexFunc(plugins, facts.CrashLoops)
+	starts := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) })
+	plugin := plugins[max(0, cmp.Or(crashes+1, starts+1)-1)]
+	f.Cause = fmt.Sprintf("the driver's node plugin there, pod %s (%s), has not registered with the kubelet", facts.PodName(plugin), facts.PluginState(plugin))
+	refused(&f, plugins)
+	if crashes < 0 && starts >= 0 {
 		f.Advice = fmt.Sprintf("{check} see why pod %s, the driver's node plugin on %s, is not Ready (%s)", facts.PodName(plugin), node.Name, facts.PluginState(plugin))
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "pod/"+plugin.Name, "-n", plugin.Namespace)}
-	default:
-		f.Advice += "; " + registersAgain(driver)
+	} else {
+		f.Advice = readLog(plugin) + ", and that of the driver beside it; " + registersAgain(driver)
+		f.AdviceCommands = []string{facts.Logs(plugin)}
 	}
 	p.Report(f)
 }

@@ -44,8 +44,16 @@ func runAttacherDown(p *check.Run) {
 				"before within about 5 min"},
 			Advice: fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace),
 		}
+		var down []*corev1.Pod
 		for _, pod := range attacherPods(p.View, lease.Namespace) {
+			if !facts.Ready(pod) {
+				down = append(down, pod)
+			}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
+		}
+		if len(down) == 1 {
+			f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", facts.PodName(down[0]), facts.PluginState(down[0]), f.Advice)
+			f.AdviceCommands = []string{facts.Logs(down[0])}
 		}
 		if len(pods) == 0 {
 			f.Severity = finding.Warning

@@ -71,7 +71,7 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	}
 	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume leaves the node"
-	f.Advice = fmt.Sprintf("let the pod start elsewhere: cordon %s, {delete-pod}, uncordon; {later} correct the driver's limit (volume-attach-limit "+
+	f.Advice = fmt.Sprintf("cordon %s, so that the pod starts elsewhere; {delete-pod}, and then uncordon %[1]s; {later} correct the driver's limit (volume-attach-limit "+
 		"or reserved-volume-attachments)", l.Node.Name)
 	if leftWaiting(p.View, l, stuck) {
 		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"

@@ -12,7 +12,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -72,7 +71,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		}, facts.PluginEvidence(here)...),
 		SelfHeals:      finding.SelfHeals{Because: kubelet.RegistersAgain()},
 		Advice:         readLog(plugin) + "; " + registersAgain(driver),
-		AdviceCommands: logsOf(plugin),
+		AdviceCommands: []string{facts.Logs(plugin)},
 	}
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
@@ -90,13 +89,9 @@ func registersAgain(driver string) string {
 	return step.RestartNodePlugin.Of(driver) + ": its successor registers again"
 }
 
-// readLog and logsOf show what the kubelet has told the plugin's registrar.
+// readLog shows what the kubelet has told the plugin's registrar.
 func readLog(plugin *corev1.Pod) string {
 	return fmt.Sprintf("{check} read the log of the registrar in pod %s, which has the kubelet's message", facts.PodName(plugin))
-}
-
-func logsOf(plugin *corev1.Pod) []string {
-	return []string{safetext.Kubectl("logs", "pod/"+plugin.Name, "--namespace="+plugin.Namespace, "--all-containers", "--tail=50")}
 }
 
 // refused adds what the kubelet has last answered to one of the plugins, where the status

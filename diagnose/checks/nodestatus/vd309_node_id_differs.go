@@ -23,8 +23,12 @@ var NodeIDDiffers = check.Check{
 	Severity: finding.Info,
 	Breaks:   check.Holds,
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes},
-	Never:    "edit the annotation or the CSINode by hand: the kubelet writes both",
-	Run:      runNodeIDDiffers,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD602"}, Share: check.OnNode, Match: leftID},
+		{From: []finding.Code{"VD601"}, Match: leftID},
+	},
+	Never: "edit the annotation or the CSINode by hand: the kubelet writes both",
+	Run:   runNodeIDDiffers,
 }
 
 func runNodeIDDiffers(p *check.Run) {
@@ -36,6 +40,14 @@ func runNodeIDDiffers(p *check.Run) {
 		}
 		nodeIDDiffers(p, node, csiNode, ids)
 	}
+}
+
+// leftID reports whether the node still has an id of the driver of the cause, which is not
+// there to register again.
+func leftID(p *facts.View, cause, effect finding.Finding) bool {
+	node, driver := p.Snapshot.Node(effect.Node), p.DriverOf(cause)
+	ids, _ := facts.NodeIDs(node)
+	return ids[driver] != "" && !facts.Registers(p.Snapshot.CSINode(effect.Node), driver)
 }
 
 // same reports whether the ids are those of the drivers, and of no others.
@@ -92,6 +104,9 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 	}
 	if f.Message != "" {
 		f.Advice = step.RestartNodePlugin.Of(named) + ": its successor registers again"
+		if !p.Installed(named) || p.ServedByDaemonSet(named) && len(p.NodePlugins(node, "/plugins/"+named)) == 0 {
+			f.Advice = fmt.Sprintf("{check} see whether a node plugin of %s is meant to run on %s: none does, and one that starts writes both", named, node.Name)
+		}
 		p.Report(f)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -45,7 +46,7 @@ func runRWOManyConsumers(p *check.Run) {
 
 func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolumeClaim) {
 	waiter, holder, pv := c.Waiters[0], c.Holders[0], p.ShortVolume(c.Volume)
-	p.Report(p.About(c.Attachment, finding.Finding{
+	f := p.About(c.Attachment, finding.Finding{
 		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
 		Pods:    facts.PodNames(c.Waiters),
 		Since:   new(facts.BoundAt(waiter)), Severity: p.ConflictSeverity(facts.BoundAt(waiter)),
@@ -61,7 +62,12 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 		},
 		SelfHeals: finding.SelfHeals{Because: "the volume stays with the pod that has it until that pod ends"},
 		Advice:    "run the pods on one node (pod affinity), give each its own claim (a StatefulSet), or use storage that many nodes may mount",
-	}))
+	})
+	if owner := metav1.GetControllerOf(holder); owner != nil && owner.Kind == "Job" {
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the volume follows once pod %s of Job %s has ended, and nobody knows when", facts.PodName(holder), owner.Name)}
+		f.Advice = "run the pods on one node (pod affinity) or one after the other, give each its own claim, or use storage that many nodes may mount"
+	}
+	p.Report(f)
 }
 
 // sharers says what makes several pods of one claim.

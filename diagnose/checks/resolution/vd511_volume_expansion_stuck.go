@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -157,8 +158,11 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		f.Cause = "the storage system refuses: no quota, no room, or a limit on how often a volume may grow"
 		if e := resizeFailed(p.View, claim); e != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "event " + e.Reason, Value: e.Message})
+			f.Said = facts.QuoteEvent(e)
 		}
-		f.Advice = "{check} read the resizer's message in the condition and in the claim's events. From 1.34 on a size that cannot be had may be lowered, to no less than the volume has"
+		f.Advice = fmt.Sprintf("{check} read the resizer's message in the condition and the events of claim %s/%s. ", claim.Namespace, claim.Name) +
+			"From 1.34 on a size that cannot be had may be lowered, to no less than the volume has"
+		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 	case corev1.PersistentVolumeClaimNodeResizeError:
 		f.Cause = "the disk has grown, and its file system cannot be: the driver on the node refuses, or the file system is damaged or read-only"
 		f.Advice = "{check} read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, end the pod and let it be checked"

@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -107,8 +108,12 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 		f.VolumeAttachment = va.Name
 		f.SelfHeals.Because = "it goes once no VolumeAttachment names it"
 		holds("a VolumeAttachment on node "+string(va.Node)+" names it", "no claim is bound to it", notDetached(p.View, va, &f))
-		f.Advice = "{check} see where the volume is attached, and since when"
-		f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "trace", "pv/"+pv.Name)}
+		f.Advice = fmt.Sprintf("{check} see what keeps VolumeAttachment %s", va.Name)
+		f.AdviceCommands = []string{safetext.Kubectl("describe", "volumeattachment/"+va.Name)}
+		if f.Cause == leftAlone {
+			f.Advice = step.RestartManager.Of() + ": one that starts anew detaches the volume"
+			f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "plan", "node/"+string(va.Node))}
+		}
 	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):
 		also := ""
 		if claim.DeletionTimestamp != nil {
@@ -162,8 +167,14 @@ func notDetached(p *facts.View, va facts.Attachment, f *finding.Finding) string 
 	case p.ControllerYounger(facts.DanglingGrace):
 		return fmt.Sprintf("%s started %s ago and may not have detached it yet", reconcile.ControllerManager, facts.Rounded(p.Age(p.ControllerStart())))
 	}
+	if d != nil && d.Verb == reconcile.Detach && d.After == 0 {
+		return leftAlone
+	}
 	return "nobody has deleted the VolumeAttachment"
 }
+
+// leftAlone is a volume that a controller that starts would detach at once.
+const leftAlone = "no pod wants it there and no node uses it, and the controller at work has not detached it"
 
 // keepsAttached reports whether the cause is about the VolumeAttachment that keeps the volume.
 func keepsAttached(_ *facts.View, cause, effect finding.Finding) bool {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -52,10 +54,14 @@ var sentences = []sentence{
 	{[]string{"no matching nodeselectorterms"}, kubelet, "the volume cannot be reached from this node: its nodeAffinity names others", "workload owner", []string{"VD412", "VD506"}},
 	{[]string{"has volumemode block"}, kubelet, "the pod uses a block volume as a file system", "workload owner", []string{"VD412"}},
 	{[]string{"has volumemode filesystem"}, kubelet, "the pod uses a file system as a block volume", "workload owner", []string{"VD412"}},
+	{[]string{"podsandbox"}, kubelet, "the container runtime cannot make or end the pod's sandbox, mostly for its network: no volume is meant", "node admin", []string{"VD417"}},
+	{[]string{"orphaned pod", "volume paths are still present"}, kubelet, "a pod that is gone has left directories of volumes on the node, which the kubelet does not take off: data may be in them", "node admin", []string{"VD104"}},
 	{[]string{"volume attachment limit"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"volumeattachmentlimitexceeded"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"csinode is not yet initialized"}, kubelet, "the kubelet has not written its CSINode", "", []string{"VD617"}},
 	{[]string{"is being deleted, cannot attach"}, attacher, "the volume is being deleted: nothing is attached any more", "workload owner", []string{"VD502"}},
+	{[]string{"is marked for deletion"}, attacher, "the PersistentVolume is being deleted: nothing is attached any more", "cluster admin", []string{"VD410", "VD502"}},
+	{[]string{"findattachablepluginbyspec"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
 	{[]string{"failed to get attachableplugin"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
 	{[]string{"csinode", "does not contain driver"}, attacher, "the driver is not registered on the node", "cluster admin", []string{"VD602"}},
 	{[]string{"volume node affinity conflict"}, scheduler, "the volume cannot be reached from these nodes", "cluster admin", []string{"VD506"}},
@@ -65,6 +71,8 @@ var sentences = []sentence{
 	{[]string{"unbound immediate persistentvolumeclaims"}, scheduler, "a claim of the pod has no volume" + notInWords, "", []string{"VD512"}},
 	{[]string{"persistentvolumeclaim", "not found", "nodes are available"}, scheduler, "the pod names a claim that does not exist", "workload owner", []string{"VD514", "VD512"}},
 	{[]string{"persistentvolumeclaim", "is being deleted", "nodes are available"}, scheduler, "the pod's claim is being deleted", "workload owner", []string{"VD513", "VD514"}},
+	{[]string{`persistentvolumeclaim "`, "not found"}, scheduler, "the pod names a claim that does not exist", "workload owner", []string{"VD514", "VD512"}},
+	{[]string{`prebind plugin "volumebinding"`}, scheduler, "the pod's claims were not bound in the time that it waits for them" + notInWords, "", []string{"VD512"}},
 	{[]string{"storageclass.storage.k8s.io", "not found"}, binder, "the claim names a storage class that does not exist", "workload owner", []string{"VD512"}},
 	{[]string{"waiting for a volume to be created"}, binder, "it waits for the driver's provisioner" + notInWords, "", []string{"VD512"}},
 	{[]string{"waiting for first consumer"}, binder, "nothing is wrong yet: the claim gets its volume when a pod that uses it is scheduled", "", []string{"VD512"}},
@@ -96,7 +104,7 @@ func spoken(text string) *sentence {
 		return !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
 	})
 	if i < 0 {
-		return nil
+		return ownOfKubelet(text)
 	}
 	s := sentences[i]
 	switch by := frame(text); {
@@ -108,6 +116,32 @@ func spoken(text string) *sentence {
 		s.by = by
 	}
 	return &s
+}
+
+// ownOfKubelet is what the kubelet's own words in the text mean: none that the driver
+// tables know, or that are a driver's answer.
+func ownOfKubelet(text string) *sentence {
+	if e, ok := driverwords.Read("", text); ok && e.Layer.Sure() || kubeletwords.DriverAnswered(text) {
+		return nil
+	}
+	for _, table := range [][]kubeletwords.Word{kubeletwords.MountWords, kubeletwords.WaitWords, kubeletwords.UnmountWords} {
+		w, found := kubeletwords.Find(table, text)
+		if !found || w.Speaker != kubeletwords.Kubelet || w.Means == "" {
+			continue
+		}
+		s := sentence{words: []string{strings.ToLower(w.Text)}, by: kubelet, means: w.Means, codes: []string{"VD409"}}
+		if w.Pattern != nil {
+			s.words = []string{strings.ToLower(w.Pattern.FindString(text))}
+		}
+		if w.Permanent {
+			s.codes = []string{"VD412"}
+		}
+		if acts, admin := strings.CutPrefix(w.Actor, "the "); admin && !strings.Contains(acts, "controller") {
+			s.acts = acts
+		}
+		return &s
+	}
+	return nil
 }
 
 // frames are the beginnings of messages, with who writes them and the page on what fails.

@@ -10,10 +10,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// wrapper is what gRPC puts around an answer.
-var wrapper = regexp.MustCompile(`^rpc error: code = \w+ desc = `)
+// wrapper is what who passes an answer on, and gRPC, put before it.
+var wrapper = regexp.MustCompile(`^(?:(?:failed to provision volume with StorageClass|[A-Z][A-Za-z]+Volume\.[A-Za-z. ]+ failed for volume) "[^"]*" ?: )?(?:rpc error: code = \w+ desc = )?`)
 
-// quoted is what somebody said, without what gRPC puts around it, when, and how often, as
+// quoted is what somebody said, without what others put before it, when, and how often, as
 // far as that is known; "" where nobody said anything. Who it was, "why" or "proof" has.
 func quoted(q *finding.Quote, now metav1.Time) string {
 	if q == nil {

@@ -13,7 +13,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -52,10 +51,8 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "each pod waits for the other: the new one for the volume, the old one for the new one to be Ready"},
-		Advice: fmt.Sprintf("set the strategy of Deployment %s to Recreate: it then ends pod %s first; one that somebody deletes its ReplicaSet only makes again",
-			r.Deployment, facts.PodName(r.From)),
-		AdviceCommands: []string{safetext.Kubectl("patch", "deployment/"+r.Deployment, "--namespace="+r.Namespace, "--type=merge",
-			"-p", `{"spec":{"strategy":{"type":"Recreate","rollingUpdate":null}}}`)},
+		Advice: fmt.Sprintf("set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; one that somebody deletes its ReplicaSet only makes again",
+			r.Namespace, r.Deployment, facts.PodName(r.From)),
 	}))
 }
 

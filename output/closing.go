@@ -271,9 +271,9 @@ func toSend(gaps []snapshot.Gap) string {
 		return ""
 	}
 	if len(distinct(lacking)) > mostMissing {
-		return "what is missing: kubectl volume-doctor snapshot FILE has all of it"
+		return "what is missing: " + safetext.Kubectl("volume-doctor", "snapshot", "FILE") + " has all of it"
 	}
-	text := "what is missing: kubectl get " + strings.Join(distinct(lacking), ",") + " -A -o yaml"
+	text := "what is missing: " + safetext.Kubectl("get", strings.Join(distinct(lacking), ","), "-A", "-o", "yaml")
 	if len(silent) > 0 {
 		text += "; if the cluster has none: --whole " + strings.Join(distinct(silent), ",")
 	}

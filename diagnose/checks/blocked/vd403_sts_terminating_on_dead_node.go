@@ -24,7 +24,6 @@ var StsTerminatingOnDeadNode = check.Check{
 	Breaks:      check.Wants,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
-	Follows:     []check.Relation{{From: []finding.Code{"VD622"}, Match: check.Always}},
 	Group:       check.LostNode,
 	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:         runSTSTerminatingOnDeadNode,

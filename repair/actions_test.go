@@ -42,7 +42,7 @@ func TestActions(t *testing.T) {
 				if m := commandsObject.FindStringSubmatch(a.Command); m != nil && a.Kind != finding.ApplyRepair && !strings.Contains(a.Sentence, m[1]) {
 					t.Errorf("%s: %s: %q does not name the object of: %s", c.Name, f.Code, a.Sentence, a.Command)
 				}
-				if a.Kind == finding.Wait && !f.SelfHeals.Will && f.Confidence != finding.Suspected {
+				if a.Kind == finding.Wait && f.Stays() {
 					t.Errorf("%s: %s does not heal, and: %s", c.Name, f.Code, a.Sentence)
 				}
 				if a.Kind == finding.ApplyRepair && (a.Command == "" || f.Repair.Apply == "") {

@@ -111,7 +111,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 		f.Advice = fmt.Sprintf("{check} see what keeps VolumeAttachment %s", va.Name)
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "volumeattachment/"+va.Name)}
 		if f.Cause == leftAlone {
-			f.Advice = step.RestartManager.Of() + fmt.Sprintf(": one that starts anew detaches the volume from node %s", va.Node)
+			f.Advice = step.RestartManager.Of() + fmt.Sprintf(": one that has just started detaches the volume from node %s", va.Node)
 			f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "plan", "node/"+string(va.Node))}
 		}
 	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):

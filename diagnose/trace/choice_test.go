@@ -42,7 +42,6 @@ func TestWhoFailedTheMount(t *testing.T) {
 		"rpc error: code = Internal desc = the moon is in the way":                 "CSI driver ebs.csi.aws.com on n1",
 		`path "/mnt/disks/a" does not exist`:                                       "whoever is to make /mnt/disks/a on n1",
 		`failed to fetch token: serviceaccounts "app" not found`:                   "whoever is to create serviceaccount/app",
-		`object "default"/"app" not registered`:                                    "the kubelet of n1",
 		`failed to fetch token: serviceaccounts "app" is forbidden: the moon`:      "the cluster admin",
 		`Mount options are not supported for this volume type`:                     "the cluster admin",
 		"rpc error: code = Internal desc = mount failed: exit status 32: mount: bad option; for several filesystems (e.g. nfs, cifs) you might need a /sbin/mount.<type> helper program.": "the node admin",

@@ -60,6 +60,9 @@ func runMountRefused(p *check.Run) {
 // mountRefusal is what the failures of one volume mean. There is none for one
 // that is not attached: what it waits for comes before the mount.
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
+	if claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v))); claim != nil && p.Snapshot.Volume(claim.Spec.VolumeName) == nil {
+		return refusal{}, false // nor for one whose claim leads to no volume any more
+	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)
 	whose := p.Whose(pod, v, driver)

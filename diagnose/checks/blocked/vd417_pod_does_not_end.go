@@ -100,7 +100,7 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 	if !set.IsZero() && !p.Lasted(set, facts.TaintTakes) {
 		return
 	}
-	f.Message = fmt.Sprintf("Pod %s stays Terminating on node %s in spite of its out-of-service taint, and keeps volume %s", facts.PodName(pod), node.Name, volume)
+	f.Message = fmt.Sprintf("Pod %s stays Terminating on out-of-service node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	f.Detail = fmt.Sprintf("it has been Terminating for %s", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
 	f.Cause, f.Advice, f.AdviceCommands = p.TaintInVain(pod)
 	if set.IsZero() {
@@ -181,6 +181,9 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 	if !reconcile.NodeReady(node) {
 		f.Evidence = append(append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}), p.RenewedLease(va.Node)...)
 		f.Said = facts.QuoteReady(node)
+		if f.Said != nil {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].message", Value: f.Said.Text})
+		}
 		f.Advice = fmt.Sprintf("on node %s see to what its Ready condition names; where the container runtime or the kubelet does not answer, start it again: "+
 			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", va.Node)
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}

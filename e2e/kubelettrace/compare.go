@@ -59,12 +59,17 @@ func (l Look) Compare(volumes []Volume) []string {
 }
 
 // untold reports whether the trace claims a stage that no object shows: nothing was said, all
-// before it is done, and the objects do not exclude it.
+// before it is done, and the objects do not exclude it. What is mounted is staged, and the
+// kubelet tells it by not naming the volume among those that it waits for: that claim is held
+// against what the kubelet has done, as any other.
 func untold(v *trace.VolumeTrace, s trace.Stage) bool {
 	if s.State == trace.StageUnknown || s.State == trace.StageNotNeeded || actorOf(s.On) == Nobody {
 		return false
 	}
 	for _, other := range v.Stages {
+		if other.Stage == trace.StageMounted && other.State == trace.StageDone && s.State == trace.StageDone {
+			return false
+		}
 		if len(other.Said) > 0 || other.Stage != s.Stage && other.Stage != trace.StageMounted && other.State != trace.StageDone {
 			return false
 		}

@@ -75,21 +75,16 @@ type scenarioTitle struct {
 	scenario  preflight.Scenario
 }
 
-// scenarios are the drain and the loss. A node that is not Ready counts as lost already.
+// scenarios are the drain and the loss.
 func scenarios(p *preflight.Preflight) []scenarioTitle {
 	loss := "If node %s were lost now"
-	if lost(p) {
+	if p.Lost {
 		loss = "If node %s stays lost"
 	}
 	return []scenarioTitle{
 		{"drain", fmt.Sprintf("If node %s were drained now", p.Node), p.Drain},
 		{"loss", fmt.Sprintf(loss, p.Node), p.Loss},
 	}
-}
-
-// lost reports whether the node was read, and is not Ready.
-func lost(p *preflight.Preflight) bool {
-	return !p.Ready && !slices.Contains(p.Missing, snapshot.Nodes)
 }
 
 // waitingNow says who waits already because of the node; "" where nobody does.
@@ -122,9 +117,10 @@ func noneWaits(p *preflight.Preflight, s preflight.Scenario) string {
 func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) {
 	ready := "Ready"
 	switch {
-	case lost(p):
+	case p.Ready:
+	case !slices.Contains(p.Missing, snapshot.Nodes):
 		ready = "not Ready"
-	case !p.Ready:
+	default:
 		ready = "not read"
 	}
 	wrapped(b, "", fmt.Sprintf("Node %s (%s)", p.Node, ready), opts)

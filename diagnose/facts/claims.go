@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // ClaimUsers are the pods that use the claim, the longest first.
@@ -53,6 +55,25 @@ func (p *View) DisksThatGo(pods []*corev1.Pod) []*corev1.PersistentVolume {
 		}
 	}
 	return list
+}
+
+// KeepDisks is what has to be done before the pods end, where a disk is deleted with them,
+// and its commands; "" where none is.
+func (p *View) KeepDisks(pods ...*corev1.Pod) (first string, commands []string) {
+	disks := p.DisksThatGo(pods)
+	if len(disks) == 0 {
+		return "", nil
+	}
+	names := make([]string, 0, len(disks))
+	for _, pv := range disks {
+		names, commands = append(names, pv.Name), append(commands, Retain(pv))
+	}
+	return fmt.Sprintf("the disk of %s is deleted with the pod, as its claim is being deleted: if its data is still needed, set its reclaim policy to Retain first; ", some(names)), commands
+}
+
+// Retain is the command that keeps the volume's disk when the volume goes, or its claim.
+func Retain(pv *corev1.PersistentVolume) string {
+	return safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 }
 
 func ownedBy(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {

@@ -30,6 +30,13 @@ func (p *View) controllerDown() *coordinationv1.Lease {
 	return lease
 }
 
+// ControllerRuns reports whether a kube-controller-manager renews its lease. One without
+// leader election, or out of sight, may run and is not seen.
+func (p *View) ControllerRuns() bool {
+	lease := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager)
+	return lease != nil && lease.Spec.RenewTime != nil && p.Age(Renewed(lease)) <= ControllerLeaseGrace(lease)
+}
+
 // leasesRead is no later than when the leases were read: lists in files may be of different times.
 func leasesRead(p *View) metav1.Time {
 	var last metav1.Time

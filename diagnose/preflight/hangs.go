@@ -55,7 +55,7 @@ func (f *flight) unmountHangs(pair reconcile.VolumeNode) []string {
 	users := f.World.LivePods(pair)
 	switch {
 	case !reconcile.NodeReady(f.node):
-		return []string{"the node is not Ready: its kubelet would not unmount it"}
+		return []string{"the node is not Ready: its kubelet " + f.kubeletCan() + " unmount it"}
 	case len(users) == 0 && !f.lately(pair) && f.Snapshot.Complete(snapshot.Pods):
 		return []string{"no pod on the node uses it any more, and yet it is in volumesInUse: unless the last one has only just gone, the kubelet does not " +
 			"get it unstaged; " + f.UntilUnmounted(f.node)}

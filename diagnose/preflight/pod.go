@@ -58,7 +58,7 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
 	case f.down() && (v.one && f.here(v) || owner.Kind == "StatefulSet"):
-		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet does not end the containers, and the pod stays until "+byHand
+		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet "+f.kubeletCan()+" end the containers, and the pod stays until "+byHand
 	case !f.here(v):
 		w.For, w.Because = WaitsForNothing, notHere
 	case !v.one:
@@ -118,7 +118,16 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 // byHand is what frees a volume on a node whose kubelet does not come back.
 const byHand = "the Node or the pod is deleted, or the out-of-service taint is set once the machine is known to be off"
 
-// down reports whether the node is lost already.
+// kubeletCan is what the kubelet of a node that is not Ready does: one that is heard of may
+// lack what it needs for it, such as the container runtime.
+func (f *flight) kubeletCan() string {
+	if f.KubeletLives(f.node) {
+		return "may not be able to"
+	}
+	return "does not"
+}
+
+// down reports whether the node is not Ready.
 func (f *flight) down() bool { return f.node != nil && !reconcile.NodeReady(f.node) }
 
 // evicted is how long it takes until the pod is told to go from a node that is lost, and

@@ -32,6 +32,8 @@ type Preflight struct {
 
 	Node  types.NodeName `json:"node"`
 	Ready bool           `json:"ready"`
+	// Lost says that nothing is heard of the kubelet of a node that is not Ready.
+	Lost bool `json:"lost,omitempty"`
 	// Missing are the kinds without which there is no answer.
 	Missing []snapshot.Kind `json:"missing,omitempty"`
 	Drain   Scenario        `json:"drain"`
@@ -128,7 +130,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		APIVersion: finding.APIVersion, Kind: "Preflight",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Node: name, Ready: reconcile.NodeReady(f.node),
+		Node: name, Ready: reconcile.NodeReady(f.node), Lost: f.node != nil && f.View.Lost(f.node),
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Room:  []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),

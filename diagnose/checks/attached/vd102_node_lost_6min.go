@@ -76,12 +76,20 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		facts.Also(&f, "the controller detaches it by force about now")
 	case outstayed:
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller detaches by force %s after the last pod on the node is gone, which no object shows; "+
-			"if that was long ago, the controller does not run or has --disable-force-detach-on-timeout set", facts.Rounded(wait))}
+			"if that was long ago, %s", facts.Rounded(wait), neverForced(p))}
 	default:
-		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s: the controller does not run or has --disable-force-detach-on-timeout set, "+
-			"or the old pod left the node much later than the new one came", facts.Rounded(-left))
+		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s: %s, or the old pod left the node much later than the new one came",
+			facts.Rounded(-left), neverForced(p))
 	}
 	return f
+}
+
+// neverForced is why a controller has not detached by force what it should have.
+func neverForced(p *facts.View) string {
+	if p.ControllerRuns() {
+		return "the controller has --disable-force-detach-on-timeout set"
+	}
+	return "the controller does not run or has --disable-force-detach-on-timeout set"
 }
 
 // outstayed reports whether the old pod may have left the node long after the first waiter

@@ -103,6 +103,7 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 	f.Message = fmt.Sprintf("Pod %s stays Terminating on out-of-service node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	f.Detail = fmt.Sprintf("it has been Terminating for %s", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
 	f.Cause, f.Advice, f.AdviceCommands = p.TaintInVain(pod)
+	keepDisksFirst(p.View, &f, pod)
 	if set.IsZero() {
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the pod goes within %s of the taint, and no object shows when that was set", facts.Rounded(facts.TaintTakes))}
 		p.Report(f)
@@ -133,7 +134,15 @@ func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *co
 		f.Advice = fmt.Sprintf("bring node %s back, whose kubelet then ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
 	}
 	f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
+	keepDisksFirst(p.View, &f, pod)
 	p.Report(f)
+}
+
+// keepDisksFirst puts before what ends the pod how a disk is kept that goes with it.
+func keepDisksFirst(p *facts.View, f *finding.Finding, pod *corev1.Pod) {
+	first, commands := p.KeepDisks(pod)
+	f.Advice = first + f.Advice
+	f.AdviceCommands = append(commands, f.AdviceCommands...)
 }
 
 // onlyOn reports whether the volume's node affinity leaves no node but this one.
@@ -188,6 +197,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", va.Node)
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	}
+	keepDisksFirst(p.View, &f, pod)
 	if e := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == "FailedKillPod" || e.Reason == "FailedPreStopHook" }); e != nil {
 		f.Said = facts.QuoteEvent(e)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})

@@ -58,11 +58,6 @@ func deletes(pv *corev1.PersistentVolume) bool {
 // its deletion cannot be taken back.
 func goes(pv *corev1.PersistentVolume) bool { return pv.DeletionTimestamp != nil }
 
-// retain is the command that keeps the disk when the volume goes, or its claim.
-func retain(pv *corev1.PersistentVolume) string {
-	return safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
-}
-
 // asksForAnother reports whether the claim names a volume that is not this one.
 func asksForAnother(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name
@@ -153,7 +148,7 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 	for _, pv := range kept {
 		names = append(names, pv.Name)
 		if deletes(pv) {
-			f.AdviceCommands = append(f.AdviceCommands, retain(pv))
+			f.AdviceCommands = append(f.AdviceCommands, facts.Retain(pv))
 		}
 		if other := diskTaken(p, pv); other != "" {
 			taken = append(taken, fmt.Sprintf("; leave volume %s as it is: its disk is now that of %s", pv.Name, other))
@@ -167,24 +162,41 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 	f.Advice += "find out which of the volumes has the pod's data; only that one may be given to the claim, by taking the UID out of its claimRef" + strings.Join(taken, "")
 }
 
-// giveBack says how the claim gets the volume, as far as the objects allow it, and what
-// keeps the disk until then. It gives the volume's data to whoever made the claim, so that
-// a person says first whose they are.
-func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, whose string) (advice string, commands []string) {
-	switch wanted := "if the data on it may still be wanted, "; {
+// keepDisk is what comes before all else where the data on the volume may still be wanted,
+// and its commands; "" where neither the disk nor the object will go.
+func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
+	const wanted = "if the data on it may still be wanted, "
+	switch {
 	case goes(pv) && deletes(pv): // Retain may take off the last finalizer, and then the object is gone
-		whose = wanted + "save its object first, and then set its reclaim policy to Retain; " + whose
+		first = wanted + "save its object first, and then set its reclaim policy to Retain; "
 	case goes(pv):
-		whose = wanted + "save its object before anything else; " + whose
+		first = wanted + "save its object before anything else; "
 	case deletes(pv):
-		whose = wanted + "set its reclaim policy to Retain before anything else; " + whose
+		first = wanted + "set its reclaim policy to Retain before anything else; "
 	}
 	if goes(pv) {
 		commands = append(commands, safetext.Kubectl("get", "pv/"+pv.Name, "-o", "yaml"))
 	}
 	if deletes(pv) {
-		commands = append(commands, retain(pv))
+		commands = append(commands, facts.Retain(pv))
 	}
+	return first, commands
+}
+
+// keepDiskFirst puts how the disk is kept before what lets the volume go.
+func keepDiskFirst(f *finding.Finding, pv *corev1.PersistentVolume) {
+	if deletes(pv) {
+		first, commands := keepDisk(pv)
+		f.Advice, f.AdviceCommands = first+f.Advice, append(commands, f.AdviceCommands...)
+	}
+}
+
+// giveBack says how the claim gets the volume, as far as the objects allow it, and what
+// keeps the disk until then. It gives the volume's data to whoever made the claim, so that
+// a person says first whose they are.
+func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, whose string) (advice string, commands []string) {
+	first, commands := keepDisk(pv)
+	whose = first + whose
 	if taken := diskTaken(p, pv); taken != "" {
 		return fmt.Sprintf("%s; leave volume %s as it is, for its disk is now that of %s: the claim must not get it a second time", whose, pv.Name, taken), commands
 	}

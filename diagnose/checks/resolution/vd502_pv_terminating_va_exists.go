@@ -100,7 +100,7 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	if deletes(pv) {
 		f.SelfHeals.Because += ", and with the reclaim policy Delete its disk goes with it"
 		f.Advice = "keep the disk first: set the volume's reclaim policy to Retain; " + f.Advice
-		f.AdviceCommands = append([]string{retain(pv)}, f.AdviceCommands...)
+		f.AdviceCommands = append([]string{facts.Retain(pv)}, f.AdviceCommands...)
 	}
 	p.Report(f)
 }
@@ -131,6 +131,7 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 		f.SelfHeals.Because = "the volume goes once the program that made the VolumeAttachment deletes it; the controller never does"
 		f.ByHand, f.Advice = "", "find out which program made the VolumeAttachment, and end what it does with the volume"
 	}
+	keepDiskFirst(&f, pv)
 	p.Report(f)
 }
 
@@ -142,7 +143,7 @@ func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.Cause = "the volume was deleted while its claim was in use; a deletion cannot be taken back"
 	f.SelfHeals.Because = "the volume stays marked for deletion until its claim is gone, and then it goes"
 	f.Advice = "save the data first: the reclaim policy Retain keeps the disk; then end the pod, let claim and volume go, and recreate both with the same volume handle"
-	f.AdviceCommands = []string{retain(pv)}
+	f.AdviceCommands = []string{facts.Retain(pv)}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError", Value: va.Status.AttachError.Message})
 	p.Report(f)
 }

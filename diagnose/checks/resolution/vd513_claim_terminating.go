@@ -97,7 +97,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.Advice = "before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
 		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && deletes(pv) {
 			f.Advice = fmt.Sprintf("before the last of its pods ends, decide about the data: the disk goes with the claim, unless volume %s gets the reclaim policy Retain", pv.Name)
-			f.AdviceCommands = []string{retain(pv)}
+			f.AdviceCommands = []string{facts.Retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}
 	case len(ended) > 0:

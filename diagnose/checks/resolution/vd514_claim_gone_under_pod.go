@@ -256,7 +256,7 @@ func afterPod(pod *corev1.Pod, lost *lostClaim) string {
 func saveUnderPod(pod *corev1.Pod, lost *lostClaim, kept []*corev1.PersistentVolume) (advice string, commands []string) {
 	for _, pv := range kept {
 		if deletes(pv) {
-			commands = append(commands, retain(pv))
+			commands = append(commands, facts.Retain(pv))
 		}
 	}
 	if len(commands) > 0 {

@@ -114,6 +114,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 			f.Advice = step.RestartManager.Of() + fmt.Sprintf(": one that has just started detaches the volume from node %s", va.Node)
 			f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "plan", "node/"+string(va.Node))}
 		}
+		keepDiskFirst(&f, pv) // once it is detached, nothing else does
 	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):
 		also := ""
 		if claim.DeletionTimestamp != nil {
@@ -124,7 +125,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 		f.Advice = "decide about the data before the claim is deleted: with the reclaim policy Delete the disk goes with it, Retain keeps it"
 		if deletes(pv) {
 			f.Advice = fmt.Sprintf("decide about the data before the claim is deleted: the disk goes with it, unless volume %s gets the reclaim policy Retain", pv.Name)
-			f.AdviceCommands = []string{retain(pv)}
+			f.AdviceCommands = []string{facts.Retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}
 	case slices.Contains(pv.Finalizers, volumeProtection):
@@ -218,18 +219,17 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 		return
 	}
 	f.SelfHeals.Because = "it goes once " + who + " has deleted the disk, which it tries again and again"
-	const first = "if the data on it may still be wanted, set its reclaim policy to Retain first, which keeps the disk; then "
-	f.AdviceCommands = []string{retain(pv)}
+	defer keepDiskFirst(f, pv)
 	failed := lastFailedDelete(p, pv)
 	if failed == nil {
 		holds("its disk is not deleted", who+" has not deleted its disk, and no recent event says why", who+" does not run, or hangs")
-		f.Advice = first + "see whether " + who + " runs, and read its log about the volume"
+		f.Advice = "{check} see whether " + who + " runs, and read its log about the volume"
 		return
 	}
 	f.Said = facts.QuoteEvent(failed)
 	holds("its disk cannot be deleted", who+" fails to delete its disk", who+" says why, in words of its own")
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "events", Value: lastSaid(failed)})
-	f.Advice = first + "fix what the message names; the log of " + who + " has the rest"
+	f.Advice = "fix what the message names; the log of " + who + " has the rest"
 	said := facts.Said{Driver: driver, Message: failed.Message, Volume: pv}
 	if entry, known := facts.DetachMeans(driver, failed.Message); known {
 		lookUps := p.LookUps(said)

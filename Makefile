@@ -19,7 +19,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test vet unit corpus race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check wrong-edits lint lint-all vet-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
+.PHONY: all build test unit corpus race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check wrong-edits lint lint-all vet-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
 
 all: build test
 
@@ -33,15 +33,11 @@ build: ## the plug-in, and the program of its command serve, as kubectl finds th
 # What the gate builds it builds once: without cgo and with -trimpath, as the plug-in and
 # the control plane are built. The stories mostly wait for what is real: they are told
 # beside the rest.
-GATE := vet unit corpus race recorded lint
+GATE := lint unit corpus race recorded
 BESIDE := stories
 GATE_ENV := CGO_ENABLED=0 GOFLAGS=-trimpath
 test: ## the gate: each part, how long it took, and the sum
 	@$(GATE_ENV) scripts/parts.sh $(BESIDE) -- $(GATE)
-
-vet:
-	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
-	$(GATE_ENV) go vet ./...
 
 # Properties draw the same clusters each time: a change that is right is never stopped by
 # chance. "make whole" draws others.
@@ -68,8 +64,8 @@ recorded: ## the model against what the controllers and kubelets of the releases
 	cd e2e && $(GATE_ENV) go test -vet=off -run '^TestRecorded' ./recorded ./conformance ./histories ./kubelettrace
 
 STORIES := TestCuredDetach|TestReviewedPlan|TestDeleteFenced|TestDeleteFencedRefusesTheLiving|TestReplacedAttachment
-stories: build ## some repairs on one real control plane
-	cd e2e && $(GATE_ENV) go vet ./repair && $(GATE_ENV) go test -count 1 -vet=off -timeout 20m -run '^($(STORIES))$$' ./repair
+stories: ## some repairs on one real control plane
+	cd e2e && $(GATE_ENV) go test -count 1 -vet=off -timeout 20m -run '^($(STORIES))$$' ./repair
 
 record: ## asks the controllers and the kubelets of all releases again, as root, and keeps what they say
 	cd e2e && go test -timeout 0 -count 1 -run 'TestRecord$$' -v ./conformance ./histories -record
@@ -151,7 +147,9 @@ vet-all: ## all packages and their tests compile for the other systems of a rele
 	$(GATE_ENV) GOOS=windows go vet ./...
 	$(GATE_ENV) GOOS=darwin go vet ./...
 
+# The linters have all that go vet looks for.
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
 	$(GATE_ENV) $< run ./...
 
 lint-all: lint vet-all ## the other modules, too, for which all that they link has to be built
@@ -165,7 +163,7 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 
 generate: ## docs/codes.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
 	rm -rf $(BIN)/generated
-	go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/trace ./output ./repair/apply -update='$(CURDIR)/bin/generated'
+	$(GATE_ENV) go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/trace ./output ./repair/apply -update='$(CURDIR)/bin/generated'
 	cp -R $(BIN)/generated/. .
 	rm -rf $(BIN)/generated
 

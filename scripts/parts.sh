@@ -32,7 +32,7 @@ done
 for part in "$@"; do
   echo "== $part"
   start=$SECONDS
-  nice -n 3 make --no-print-directory "$part"
+  nice -n 10 make --no-print-directory "$part"
   code=$?
   row "$part" $((SECONDS - start)) $code
 done

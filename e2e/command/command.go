@@ -22,28 +22,41 @@ const (
 	Serve  = Binary + "-serve"
 )
 
+// kubectl is what takes minutes to build where nothing has been, and few need.
+const kubectl = "kubectl"
+
 // Build compiles the programs and kubectl into dir, once in a process.
 var Build = sync.OnceValues(func() (dir string, err error) {
+	if dir, err = programs(); err != nil {
+		return "", err
+	}
+	return dir, build(dir, ".", kubectl, "k8s.io/kubernetes/cmd/kubectl")
+})
+
+// programs compiles the programs alone.
+var programs = sync.OnceValues(func() (dir string, err error) {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/volume-doctor/kubectl-volume-doctor/e2e").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the e2e module: %w", err)
 	}
-	e2e := strings.TrimSpace(string(out))
-	dir = filepath.Join(e2e, "bin")
-	for _, target := range []struct{ folder, binary, pkg string }{
-		{filepath.Dir(e2e), Binary, "."},
-		{filepath.Dir(e2e), Serve, "./standing/" + Serve},
-		{e2e, "kubectl", "k8s.io/kubernetes/cmd/kubectl"},
-	} {
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, target.binary), target.pkg) // without symbols, as it is released
-		build.Dir = target.folder
-		build.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if text, err := build.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("build %s: %w\n%s", target.binary, err, text)
-		}
+	dir = filepath.Join(strings.TrimSpace(string(out)), "bin")
+	if err := build(dir, "..", Binary, "."); err != nil {
+		return "", err
 	}
-	return dir, nil
+	return dir, build(dir, "..", Serve, "./standing/"+Serve)
 })
+
+// build compiles a package of the module in the folder beside dir, without symbols, as it is
+// released.
+func build(dir, folder, binary, pkg string) error {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, binary), pkg)
+	build.Dir = filepath.Join(dir, "..", folder)
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if text, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", binary, err, text)
+	}
+	return nil
+}
 
 // Result is what a run of the command left behind.
 type Result struct {
@@ -53,7 +66,11 @@ type Result struct {
 
 // Run runs a binary of Build with the kubeconfig and the arguments.
 func Run(ctx context.Context, binary, kubeconfig string, args ...string) (Result, error) {
-	dir, err := Build()
+	compile := programs
+	if binary == kubectl {
+		compile = Build
+	}
+	dir, err := compile()
 	if err != nil {
 		return Result{}, err
 	}

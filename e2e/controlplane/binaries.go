@@ -71,7 +71,7 @@ func Build(ctx context.Context, log io.Writer) (bin string, err error) {
 	_, _ = fmt.Fprintf(log, "building %d programs from source into %s, once: a quarter of an hour on two processors\n", len(mainPackages), bin)
 	for i, m := range mainPackages {
 		done := tell(log, fmt.Sprintf("building %s, %d of %d", m.binary, i+1, len(mainPackages)))
-		ldflags := "-X k8s.io/component-base/version.gitVersion=" + KubernetesVersion
+		ldflags := "-s -w -X k8s.io/component-base/version.gitVersion=" + KubernetesVersion
 		_, err := goCommand(ctx, root, "build", "-ldflags", ldflags, "-o", filepath.Join(bin, m.binary), m.pkg)
 		done()
 		if err != nil {

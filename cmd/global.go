@@ -27,8 +27,8 @@ type globalFlags struct {
 	color             string
 	kubernetesVersion string
 	chunkSize         int64
-	// asks says which pods the command is about: they are kept though no check
-	// looks at them. nil asks for none, and all is for every pod there is.
+	// asks reports whether the command is about the pod, which is then kept though no
+	// check looks at it; nil is about none, and all is about every pod.
 	asks func(*corev1.Pod) bool
 	all  bool
 	// spool takes the pods of a cluster where a file is all that is made of them.

@@ -21,8 +21,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ofUse is the snapshot with the pods that are of use, and those asked for; and
-// without the kinds that nobody asks for.
+// ofUse leaves out of the snapshot the pods that no check needs and nobody has asked for,
+// and the kinds that no check needs in it.
 func ofUse(s *snapshot.Snapshot, asked func(*corev1.Pod) bool) *snapshot.Snapshot {
 	o := s.Objects
 	of := facts.PodsOfUse(&o)

@@ -226,7 +226,7 @@ func TestNodeStatus(t *testing.T) {
 		// What is attached in the pass is reported after it.
 		{Node: "n1", VolumesAttached: names("kubernetes.io/aws-ebs/blocked", unique("kept"), unique("mounted")), Removed: []corev1.UniqueVolumeName{unique("gone")},
 			Flapping: []corev1.UniqueVolumeName{"kubernetes.io/aws-ebs/blocked"}},
-		// Nothing to report, nothing written.
+		// The list of n2 is right as it is, and is not written.
 		{Node: "n2", VolumesAttached: names("", "")},
 		{Node: "n3"},
 	}

@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// changedBefore is when what the event speaks of became what it is; zero for an event
-// about something that no object shows.
+// changedBefore is when the object that the event is about last changed; zero where no
+// object shows that.
 func changedBefore(s *snapshot.Snapshot, e *corev1.Event) metav1.Time {
 	for _, pod := range s.Pods {
 		if pod.UID == e.InvolvedObject.UID {

@@ -222,7 +222,7 @@ func (w *reportWriter) list(ctx context.Context) error {
 	return nil
 }
 
-// put writes one object where it is due.
+// put writes the object, unless it stands in the cluster as it is or was written a moment ago.
 func (w *reportWriter) put(ctx context.Context, o *OpenReport, complete bool, now time.Time) error {
 	if w.foreign[o.Namespace] {
 		return nil

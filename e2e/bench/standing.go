@@ -26,7 +26,7 @@ import (
 // changes is how many pods are written in each second, beside the leases of the nodes.
 const changes = 50
 
-// stood is what serve took.
+// stood holds the time and the memory that serve took.
 type stood struct {
 	// first is the time to the first report, and firstMemory the peak until then.
 	first       time.Duration

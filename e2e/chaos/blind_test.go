@@ -131,7 +131,7 @@ func between(fault faultproxy.Fault, kinds ...string) attack {
 	return struck(strikes...)
 }
 
-// undone is a run in peace, and one of undo for each strike.
+// undone is an attack that leaves the repair alone and strikes its undo: once for each strike.
 func undone(strikes ...strike) attack {
 	a := struck()
 	a.undo = true

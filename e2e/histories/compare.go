@@ -138,8 +138,8 @@ func (c *comparison) deedsOnTheSame(i int) (deeds []wire.Deed) {
 	return deeds
 }
 
-// sameSince is the first moment with the objects of this one, and under the same
-// controller.
+// sameSince is the first of the moments up to this one in which neither an object nor the
+// controller has changed.
 func (c *comparison) sameSince(i int) int {
 	for i > 0 && c.moments[i-1].Objects == c.moments[i].Objects && c.moments[i-1].Started == c.moments[i].Started {
 		i--

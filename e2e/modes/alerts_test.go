@@ -18,7 +18,8 @@ const (
 	// alertLag is how much later than its finding an alert fires: a look, a scrape, an
 	// evaluation, and the minute for which the rule waits.
 	alertLag = 2*time.Minute + 30*time.Second
-	// pendingLag is the same without that minute, and with room for a busy machine.
+	// pendingLag is how much later than its finding an alert is pending: alertLag without the
+	// minute for which the rule waits, and with room for a busy machine.
 	pendingLag = 75 * time.Second
 	// soonAlerted modes at least fire within alertWithin.
 	soonAlerted = 65

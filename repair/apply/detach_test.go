@@ -335,7 +335,7 @@ func lostNode(t testing.TB) *memory {
 
 func TestDeleteFencedAttachmentGuards(t *testing.T) {
 	misses := slices.DeleteFunc(slices.Clone(detachMisses), func(miss nearMiss) bool {
-		// What a pod on the node is to the controller does not differ here.
+		// On a lost node a pod stands in the way whether the controller counts it or not.
 		return miss.name == "pod runs where the controller does not look"
 	})
 	guardsAlone(t, lostNode, append(misses,

@@ -33,7 +33,7 @@ func runCSIDriverMissing(p *check.Run) {
 	}
 }
 
-// askedInVain makes one finding of the driver, if pods wait for it.
+// askedInVain reports the driver if pods wait for volumes that it is asked to attach.
 func askedInVain(p *check.Run, driver string) {
 	var list []facts.PodVolume
 	var vas []facts.Attachment

@@ -65,7 +65,7 @@ recorded: ## the model against what the controllers and kubelets of the releases
 
 STORIES := TestCuredDetach|TestReviewedPlan|TestDeleteFenced|TestDeleteFencedRefusesTheLiving|TestReplacedAttachment
 stories: ## some repairs on one real control plane
-	cd e2e && $(GATE_ENV) go test -count 1 -vet=off -timeout 20m -run '^($(STORIES))$$' ./repair
+	cd e2e && $(GATE_ENV) go test -count 1 -vet=off -timeout 80m -run '^($(STORIES))$$' ./repair
 
 record: ## asks the controllers and the kubelets of all releases again, as root, and keeps what they say
 	cd e2e && go test -timeout 0 -count 1 -run 'TestRecord$$' -v ./conformance ./histories -record

@@ -45,6 +45,7 @@ type Driver struct {
 	failPublish   faults
 	failUnpublish faults
 	delay         map[string]time.Duration // by volume; "" stands for every volume
+	held          map[string]chan struct{} // by volume, see HoldPublish
 	cables        string                   // see Cables
 }
 
@@ -68,6 +69,7 @@ func StartAs(name, socket string) (*Driver, error) {
 		failPublish:   faults{},
 		failUnpublish: faults{},
 		delay:         map[string]time.Duration{},
+		held:          map[string]chan struct{}{},
 	}
 	csi.RegisterIdentityServer(d.server, d)
 	csi.RegisterControllerServer(d.server, d)
@@ -125,6 +127,21 @@ func (d *Driver) Delay(delay time.Duration, volumes ...string) {
 	}
 }
 
+// HoldPublish keeps publish calls for the volume waiting until release is called. A call
+// whose caller gives up earlier changes nothing.
+func (d *Driver) HoldPublish(volume string) (release func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	held := make(chan struct{})
+	d.held[volume] = held
+	return sync.OnceFunc(func() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.held, volume)
+		close(held)
+	})
+}
+
 // AttachByHand publishes a volume on a node past the cluster, as a person does
 // at the console of the storage system. It is no call and no violation.
 func (d *Driver) AttachByHand(volume, node string) {
@@ -171,6 +188,16 @@ func (d *Driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCa
 func (d *Driver) ControllerPublishVolume(ctx context.Context, req *csi.ControllerPublishVolumeRequest) (*csi.ControllerPublishVolumeResponse, error) {
 	if err := d.wait(ctx, req.GetVolumeId()); err != nil {
 		return nil, err
+	}
+	d.mu.Lock()
+	held := d.held[req.GetVolumeId()]
+	d.mu.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
 	}
 	if err := d.publish(req.GetVolumeId(), req.GetNodeId(), singleNode(req.GetVolumeCapability())); err != nil {
 		return nil, err

@@ -139,6 +139,14 @@ func TestDelayByVolume(t *testing.T) {
 	if err := inTime(); err != nil {
 		t.Errorf("after the end of all delays: %v", err)
 	}
+	release := d.HoldPublish("vol")
+	if err := inTime(); status.Code(err) != codes.DeadlineExceeded {
+		t.Errorf("held back: error is %v, want DeadlineExceeded", err)
+	}
+	release()
+	if err := inTime(); err != nil {
+		t.Errorf("no longer held back: %v", err)
+	}
 }
 
 func TestAttachByHand(t *testing.T) {

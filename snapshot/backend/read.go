@@ -57,7 +57,7 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 	all = bytes.TrimPrefix(all, []byte("\xef\xbb\xbf"))
 	switch first := bytes.TrimLeft(all, " \t\r\n"); {
 	case len(first) == 0:
-		return nil, errors.New("it is empty")
+		return nil, errors.New("it is empty: a tool that finds no volume prints an empty list")
 	case first[0] == '{' || first[0] == '[':
 		err = l.readJSON(all)
 	case isYAML(all):
@@ -118,6 +118,9 @@ var readers = []reader{
 // errUnknown is the error about JSON that is no list that is read.
 var errUnknown = errors.New("not a list of volumes that is read: those are the JSON of aws ec2 describe-volumes, az disk list, gcloud compute disks list, " +
 	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, of kubectl get with the objects of Longhorn, Trident, LINSTOR, cStor or Jiva, and two columns of text")
+
+// errWhose is the error about an empty list that several tools print alike.
+var errWhose = errors.New("an empty list, and nothing in it says which storage system has no volumes: leave it out, or give the list of a tool that names its field, as aws, CSI and Azure's API do")
 
 // stream reads the items of a JSON text one after the other, and says where it is.
 type stream struct {
@@ -277,6 +280,9 @@ func (l *List) readItems(s stream, field string) error {
 		l.Volumes = append(l.Volumes, v)
 	}
 	_, err := s.next()
+	if err == nil && read == nil && l.Format == "" && formatOf(field) == "" {
+		return errWhose
+	}
 	return err
 }
 

@@ -118,8 +118,8 @@ func runsOf(view *facts.View, checks []check.Check) []*check.Run {
 func foundBy(view *facts.View, runs []*check.Run) []finding.Finding {
 	byCode, count := map[finding.Code][]finding.Finding{}, 0
 	for _, run := range runs {
+		byCode[run.Check.Code] = slices.Clone(run.Findings) // others yield also to what is not reported
 		keepRead(run)
-		byCode[run.Check.Code] = run.Findings
 		count += len(run.Findings)
 	}
 	found := make([]finding.Finding, 0, count)

@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -11,9 +14,12 @@ import (
 )
 
 // lacking is a kind that the check needs and that was not read in full, nor in any
-// namespace that the check could speak about.
+// namespace or of any driver that the check could speak about.
 func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks bool) {
 	i := slices.IndexFunc(c.Needs, func(k snapshot.Kind) bool {
+		if k == snapshot.CSIDrivers && c.OfDriver {
+			return !s.KnowsAnyDriver()
+		}
 		return !s.Complete(k) && (!c.OfNamespace || !partlyRead(s, k))
 	})
 	if i < 0 {
@@ -27,12 +33,16 @@ func partlyRead(s *snapshot.Snapshot, kind snapshot.Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind && g.Namespace == "" })
 }
 
-// keepRead takes from a run what it found about namespaces that were not read.
+// keepRead takes from a run what it found about namespaces and drivers that were not read.
 func keepRead(run *check.Run) {
 	s := run.Snapshot
 	var partly []snapshot.Kind
 	for _, kind := range run.Check.Needs {
-		if !s.Complete(kind) {
+		switch {
+		case s.Complete(kind):
+		case kind == snapshot.CSIDrivers:
+			run.Findings = slices.DeleteFunc(run.Findings, func(f finding.Finding) bool { return !knowsDriversOf(run.View, f) })
+		default:
 			partly = append(partly, kind)
 		}
 	}
@@ -47,6 +57,28 @@ func keepRead(run *check.Run) {
 			}
 		}
 		return len(namespaces) == 0
+	})
+}
+
+// knowsDriversOf reports whether no CSIDriver that was not read could change the finding: of
+// its volume's driver, or else of those of all volumes of its pods.
+func knowsDriversOf(v *facts.View, f finding.Finding) bool {
+	if driver := v.DriverOf(f); driver != "" {
+		return v.Snapshot.KnowsDriver(driver)
+	}
+	if f.Volume != "" { // it is not of a CSI driver
+		return true
+	}
+	return len(f.Pods) > 0 && !slices.ContainsFunc(f.Pods, func(pod string) bool {
+		namespace, name, _ := strings.Cut(pod, "/")
+		return !knowsDriversOfPod(v, v.Snapshot.Pod(types.NamespacedName{Namespace: namespace, Name: name}))
+	})
+}
+
+func knowsDriversOfPod(v *facts.View, pod *corev1.Pod) bool {
+	return pod != nil && !slices.ContainsFunc(pod.Spec.Volumes, func(volume corev1.Volume) bool {
+		driver, _ := v.CsiVolume(pod, &volume)
+		return driver != "" && !v.Snapshot.KnowsDriver(driver)
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -58,18 +59,70 @@ func TestNarrowedToNamespace(t *testing.T) {
 	t.Logf("found in one namespace: %v", kept)
 }
 
-// TestChecksOfNamespaceYieldToSuch: where a check speaks of one namespace, those whose findings
-// would take its place do so, too.
-func TestChecksOfNamespaceYieldToSuch(t *testing.T) {
-	of := map[finding.Code]bool{}
+// TestPartialChecksYieldToSuch: where a check speaks of one namespace, or of one driver, those
+// whose findings would take its place do so, too.
+func TestPartialChecksYieldToSuch(t *testing.T) {
+	of := map[finding.Code]check.Check{}
 	for _, c := range diagnose.Checks() {
-		of[c.Code] = c.OfNamespace
+		of[c.Code] = c
 	}
 	for _, c := range diagnose.Checks() {
 		for _, y := range c.Yields {
-			if c.OfNamespace && !of[y.To] {
+			if c.OfNamespace && !of[y.To].OfNamespace || c.OfDriver && !of[y.To].OfDriver && slices.Contains(of[y.To].Needs, snapshot.CSIDrivers) {
 				t.Errorf("%s yields to %s", c.Code, y.To)
 			}
+		}
+	}
+}
+
+// TestWithoutDrivers: where CSIDrivers alone were not read, no finding says what the whole
+// cluster does not show, nor says it in other words; and most are still made.
+func TestWithoutDrivers(t *testing.T) {
+	long.Test(t)
+	kept, lost := map[finding.Code]int{}, map[finding.Code]int{}
+	for _, c := range corpus(t) {
+		s := c.snapshot(t)
+		whole, less := c.diagnose(s), c.diagnose(fewer(s, snapshot.CSIDrivers, none))
+		subset(t, c.name, whole, less)
+		for _, m := range whole.Findings {
+			i := slices.IndexFunc(less.Findings, func(f finding.Finding) bool { return m.Fingerprint == f.Fingerprint })
+			if i < 0 {
+				lost[m.Code]++
+				continue
+			}
+			kept[m.Code]++
+			if f := less.Findings[i]; f.Check != "pod-stuck" && (m.Line() != f.Line() || m.Severity != f.Severity || m.Confidence != f.Confidence || m.SelfHeals.Will != f.SelfHeals.Will || m.Cause != f.Cause) {
+				t.Errorf("%s: %s says %q (%s), and with CSIDrivers %q (%s)", c.name, f.Code, f.Message, f.Cause, m.Message, m.Cause)
+			}
+		}
+	}
+	t.Logf("still found: %v; no longer: %v", kept, lost)
+}
+
+// TestChecksWithoutDrivers: where CSIDrivers alone were not read, the checks speak of the
+// drivers that VolumeAttachments show to attach, and of no others.
+func TestChecksWithoutDrivers(t *testing.T) {
+	without := func(name string) *finding.Report {
+		for _, c := range corpus(t) {
+			if c.name == name {
+				return c.diagnose(fewer(c.snapshot(t), snapshot.CSIDrivers, none))
+			}
+		}
+		t.Fatal(name)
+		return nil
+	}
+	finds := func(r *finding.Report, code finding.Code) bool {
+		return slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return f.Code == code })
+	}
+	if r := without("vd102-overdue"); !finds(r, "VD102") || len(r.Checks) < 70 {
+		t.Errorf("%d checks run, and find %v", len(r.Checks), r.Findings)
+	}
+	for name, code := range map[string]finding.Code{
+		"vd108-left-behind": "VD101", // attached once; its CSIDriver says that it no longer is
+		"vd602-no-attach":   "VD602", // it has no VolumeAttachment
+	} {
+		if r := without(name); finds(r, code) {
+			t.Errorf("%s: %s is found of a driver of which nothing is known", name, code)
 		}
 	}
 }

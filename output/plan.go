@@ -8,7 +8,6 @@ import (
 
 	"github.com/fatih/color"
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -258,7 +257,7 @@ func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) sna
 		namespace = pvs[0].Spec.ClaimRef.Namespace
 	}
 	for _, kind := range kinds {
-		if s.Complete(kind) || namespace != "" && s.CompleteIn(kind, namespace) || kind == snapshot.CSIDrivers && showsAttach(s, d.Volume) {
+		if s.Complete(kind) || namespace != "" && s.CompleteIn(kind, namespace) || kind == snapshot.CSIDrivers && knowsDriver(s, d.Volume) {
 			continue
 		}
 		return kind
@@ -266,11 +265,11 @@ func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) sna
 	return ""
 }
 
-// showsAttach reports whether the volumes of the volume's driver are attached, as one of
-// its VolumeAttachments shows: no CSIDriver has to be read for that.
-func showsAttach(s *snapshot.Snapshot, volume corev1.UniqueVolumeName) bool {
+// knowsDriver reports whether no CSIDriver that was not read could change how the volume is
+// attached.
+func knowsDriver(s *snapshot.Snapshot, volume corev1.UniqueVolumeName) bool {
 	driver, _, ok := reconcile.ParseCSI(volume)
-	return !ok || slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return va.Spec.Attacher == driver })
+	return !ok || s.KnowsDriver(driver)
 }
 
 func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {

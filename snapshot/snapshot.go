@@ -16,6 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // Kind names a list of objects as the API does: plural and lower case.
@@ -142,6 +143,7 @@ type indexes struct {
 	deployments *index.Index[types.NamespacedName, *appsv1.Deployment]
 	leases      *index.Index[types.NamespacedName, *coordinationv1.Lease]
 	events      map[types.UID][]*corev1.Event
+	attaching   sets.Set[string] // where a CSIDriver may be missing
 }
 
 // New sorts and indexes the objects, and takes secrets out of what the gaps say. It takes the lists over: the caller must
@@ -178,6 +180,9 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 	for _, event := range s.Events {
 		uid := event.InvolvedObject.UID
 		s.index.events[uid] = append(s.index.events[uid], event)
+	}
+	if !s.Complete(CSIDrivers) {
+		s.index.attaching = s.attaching(s.Complete(CSINodes))
 	}
 	return s
 }

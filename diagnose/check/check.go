@@ -28,6 +28,10 @@ type Check struct {
 	// are in the namespace of its claims: all users of a claim are there. Where these kinds
 	// were read of one namespace only, the check still speaks of it.
 	OfNamespace bool
+	// OfDriver says that a finding rests, of CSIDrivers, only on whether the volumes of its own
+	// driver are attached. Where other objects show that of some drivers, the check still
+	// speaks of these.
+	OfDriver bool
 	// Yields names the checks whose findings take the place of this check's.
 	Yields []Yield
 	// Follows says from which findings of other checks one of this check follows.

@@ -430,9 +430,14 @@ type LowerRepair struct {
 	Because string `json:"because"`
 }
 
-// Fingerprint identifies the finding in every report on the same objects.
+// Fingerprint identifies the finding in every report on the same objects. A driver is known
+// by its name alone: its CSIDriver may not exist, or not be among what was read.
 func Fingerprint(f Finding) string {
-	parts := []string{string(f.Code), f.Subject.String(), string(f.Subject.UID), string(f.Volume), string(f.Node)}
+	uid := f.Subject.UID
+	if f.Subject.Kind == "CSIDriver" {
+		uid = ""
+	}
+	parts := []string{string(f.Code), f.Subject.String(), string(uid), string(f.Volume), string(f.Node)}
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:8])
 }

@@ -64,7 +64,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	listed := t.node != nil && facts.Lists(t.node, v.Volume)
 	va := t.attachmentOf(v)
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: Controller}
-	if v.Driver != "" && t.Snapshot.CSIDriver(v.Driver) == nil { // which may say that its volumes are not attached
+	if v.Driver != "" && !t.Snapshot.KnowsDriver(v.Driver) { // which may say that its volumes are not attached
 		t.doubt(&s, snapshot.CSIDrivers)
 	}
 	switch {

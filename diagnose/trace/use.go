@@ -341,7 +341,7 @@ func (u *useTracer) addVolume() {
 	switch {
 	case err != nil:
 		v.Attachable = No
-	case v.Driver != "" && u.Snapshot.CSIDriver(v.Driver) == nil && !u.knows(snapshot.CSIDrivers, ""):
+	case v.Driver != "" && !u.Snapshot.KnowsDriver(v.Driver):
 		v.Attachable = Unknown
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/volumehealth"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // tracedVolume is a pod's volume and what it resolves to.
@@ -84,7 +83,7 @@ func (t *tracer) resolve(v *tracedVolume) {
 	if va := t.attachmentOf(v); va != nil {
 		v.VolumeAttachment = va.Name
 	}
-	if v.Driver != "" && v.source.CSI == nil && t.Snapshot.CSIDriver(v.Driver) == nil && !t.knows(snapshot.CSIDrivers, "") {
+	if v.Driver != "" && v.source.CSI == nil && !t.Snapshot.KnowsDriver(v.Driver) {
 		// A driver may say that its volumes are not attached; any trace of an
 		// attachment says that they are.
 		v.unsure = v.VolumeAttachment == "" && (t.node == nil || !facts.Lists(t.node, v.Volume) && !facts.InUse(t.node, v.Volume))

@@ -21,6 +21,7 @@ var NodeLost6Min = check.Check{
 	Title:    "A pod waits for a volume that is still attached to a node that is lost",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD111", Key: check.OfAttachment},
 		{To: "VD114", Key: check.OfAttachment},

@@ -19,6 +19,7 @@ var VaStuckDeleting = check.Check{
 	Title:    "A VolumeAttachment cannot be deleted because the driver keeps failing to detach",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD115", Key: check.OfAttachment},
 		{To: "VD401", Key: check.OfAttachment},

@@ -20,6 +20,7 @@ var InuseStuckUnmountFailed = check.Check{
 	Breaks:      check.Uses,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
+	OfDriver:    true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD602", "VD613", "VD614", "VD615"}, Share: check.OnNode, Match: check.SameDriver},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},

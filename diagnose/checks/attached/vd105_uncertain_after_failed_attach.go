@@ -19,6 +19,7 @@ var UncertainAfterFailedAttach = check.Check{
 	Title:    "An attach that failed is kept though no pod wants the volume there any more",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Group:    check.Unused,
 	Never:    "take its finalizer off: the driver is then never asked to undo the attach",
 	Run:      runUncertainAfterFailedAttach,

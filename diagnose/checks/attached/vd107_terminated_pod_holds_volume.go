@@ -20,6 +20,7 @@ var TerminatedPodHoldsVolume = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "delete the VolumeAttachment: the kubelet still has the volume in use",
 	Run:         runTerminatedPodHoldsVolume,
 }

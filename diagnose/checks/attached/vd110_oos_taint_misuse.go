@@ -21,6 +21,7 @@ var OosTaintMisuse = check.Check{
 	Title:    "A node that is Ready carries the out-of-service taint",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Run:      runOOSTaintMisuse,
 }
 

@@ -16,6 +16,7 @@ var GracefulShutdownLeavesInuse = check.Check{
 	Severity: finding.Error,
 	Breaks:   check.Uses,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD114", Key: check.OfAttachment},
 	},

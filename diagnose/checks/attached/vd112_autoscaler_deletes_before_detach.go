@@ -21,6 +21,7 @@ var AutoscalerDeletesBeforeDetach = check.Check{
 	Title:    "A volume stays attached to a node that was removed before its volumes were detached",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD118", Key: check.OfDriverOnGoneNode},
 	},

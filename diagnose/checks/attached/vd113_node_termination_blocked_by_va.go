@@ -22,6 +22,7 @@ var NodeTerminationBlockedByVA = check.Check{
 	Title:    "A drained node cannot go because VolumeAttachments are left on it",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD101", "VD103", "VD104", "VD119"}, Share: check.OnNode, Match: keepsNode},
 		{From: []finding.Code{"VD601", "VD604"}, Match: driverKeepsNode},

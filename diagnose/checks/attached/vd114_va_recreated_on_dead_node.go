@@ -17,6 +17,7 @@ var VaRecreatedOnDeadNode = check.Check{
 	Title:    "A VolumeAttachment of a node that is not Ready was deleted, and the controller has recreated it",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Group:    check.LostNode,
 	Never:    "delete the VolumeAttachment again: the controller recreates it while the pod counts as a user",
 	Run:      runVARecreatedOnDeadNode,

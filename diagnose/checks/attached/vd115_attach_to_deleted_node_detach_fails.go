@@ -18,6 +18,7 @@ var AttachToDeletedNodeDetachFails = check.Check{
 	Title:    "A VolumeAttachment of a node that is gone cannot be deleted: the driver does not find the machine",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(),
+	OfDriver: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD118"}, Match: goneWithTheOthers},
 	},

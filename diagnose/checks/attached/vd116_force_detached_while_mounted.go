@@ -21,6 +21,7 @@ var ForceDetachedWhileMounted = check.Check{
 	Title:    "A node still has a volume in use that counts as detached from it",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD110", Key: nodeUnlessUsedElsewhere},
 	},

@@ -15,6 +15,7 @@ var SpotPreemption = check.Check{
 	Title:    "A pod waits for a volume of a spot machine that its provider has taken away",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD111", Key: check.OfAttachment},
 		{To: "VD114", Key: check.OfAttachment},

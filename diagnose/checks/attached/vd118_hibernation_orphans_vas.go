@@ -23,6 +23,7 @@ var HibernationOrphansVAs = check.Check{
 	Title:    "Most volumes of a driver are attached to nodes that are gone; all its nodes are new",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Never:    "take their finalizers off: the driver is then never asked to detach the volumes",
 	Run:      runHibernationOrphansVAs,
 }

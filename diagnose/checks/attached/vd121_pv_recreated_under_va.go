@@ -18,6 +18,7 @@ var PvRecreatedUnderVA = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "delete the VolumeAttachment: the attacher would detach the new disk, not the old one",
 	Run:         runPVRecreatedUnderVA,
 }

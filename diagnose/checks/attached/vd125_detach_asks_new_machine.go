@@ -16,6 +16,7 @@ var DetachAsksNewMachine = check.Check{
 	Title:    "A volume is to be detached from a machine that only has the name of the one it was attached to",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	OfDriver: true,
 	Run:      runDetachAsksNewMachine,
 }
 

@@ -19,6 +19,7 @@ var ReuseWhileDetaching = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
+	OfDriver:    true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: check.SameDriver},

@@ -18,6 +18,7 @@ var NodeNotControllerManaged = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "put the annotation on by hand while the setting is false: two programs would attach",
 	Run:         runNodeNotControllerManaged,
 }

@@ -24,6 +24,7 @@ var StsTerminatingOnDeadNode = check.Check{
 	Breaks:      check.Wants,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
+	OfDriver:    true,
 	Group:       check.LostNode,
 	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:         runSTSTerminatingOnDeadNode,

@@ -21,6 +21,7 @@ var OrphanBackendAttachment = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "strip more finalizers, or detach by force while the other machine may write",
 	Run:         runOrphanBackendAttachment,
 }

@@ -21,6 +21,7 @@ var AttachedButNotRecorded = check.Check{
 	Title:    "An attacher has begun to attach a volume and records neither success nor failure",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD605"}, Match: check.SameDriver},
 	},

@@ -21,6 +21,7 @@ var VaNeverProcessed = check.Check{
 	Title:    "No attacher has touched a VolumeAttachment that a pod waits for",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Group:    check.NobodyAttaches,
 	Never:    "delete the VolumeAttachment: the controller recreates it, and nothing has changed",
 	Run:      runVANeverProcessed,

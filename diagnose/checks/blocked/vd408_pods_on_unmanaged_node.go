@@ -19,6 +19,7 @@ var PodsOnUnmanagedNode = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
+	OfDriver:    true,
 	Yields: []check.Yield{
 		{To: "VD402", Key: check.OfNode},
 	},

@@ -17,6 +17,7 @@ var AttachRefused = check.Check{
 	Title:    "A driver refuses to attach a volume, in words whose meaning is known",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD404", Key: check.OfAttachment},
 		{To: "VD502", Key: check.OfAttachment},

@@ -23,6 +23,7 @@ var MountRefused = check.Check{
 	Title:    "A volume cannot be mounted on a node, for a reason whose words are known",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD308", Key: check.OfAttachment},
 		{To: "VD412", Key: check.OfPersistentVolume},

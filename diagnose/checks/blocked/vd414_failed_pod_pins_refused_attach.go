@@ -22,6 +22,7 @@ var FailedPodPinsRefusedAttach = check.Check{
 	Title:    "A failed pod that never ran keeps an attach alive that the driver refuses",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD608", Key: refusedByLimit},
 	},

@@ -22,6 +22,7 @@ var AttachmentDenied = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(snapshot.Events),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "create the VolumeAttachment by hand: what denies it is there for a reason, and denies the next one too",
 	Run:         runAttachmentDenied,
 }

@@ -58,8 +58,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name
 	}
-	driver, volume := p.CsiVolume(pod, broken.Volume)
-	f.Volume = volume.Volume
+	driver, _ := p.CsiVolume(pod, broken.Volume) // whether it attaches its volumes changes nothing
 	if facts.ContainsAny(strings.ToLower(broken.Words), deadMount...) {
 		f.Cause = "what serves the mount has gone: a process of the driver, a server, or the device"
 		f.Advice = "{check} see that what serves the mount runs again; {delete-pod}: its successor gets a new mount. " +

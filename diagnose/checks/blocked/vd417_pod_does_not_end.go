@@ -23,6 +23,7 @@ var PodDoesNotEnd = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "force-delete the pod: its container goes on writing to the volume, which the controller may then attach elsewhere",
 	Run:         runPodDoesNotEnd,
 }

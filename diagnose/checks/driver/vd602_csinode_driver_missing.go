@@ -21,6 +21,7 @@ var CsiNodeDriverMissing = check.Check{
 	Title:    "A pod needs a CSI driver that is not registered on its node",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD613", Key: check.OfDriverOnNode},
 	},

@@ -18,6 +18,7 @@ var AttacherDown = check.Check{
 	Title:    "A driver's external-attacher does not run, and attachments wait for it",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD605", Key: (*facts.View).DriverOf},
 	},

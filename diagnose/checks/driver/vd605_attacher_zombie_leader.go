@@ -19,6 +19,7 @@ var AttacherZombieLeader = check.Check{
 	Title:    "A driver's external-attacher seems to run and does nothing",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Never:    "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
 	Run:      runAttacherZombieLeader,
 }

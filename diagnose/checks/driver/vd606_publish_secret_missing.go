@@ -16,6 +16,7 @@ var PublishSecretMissing = check.Check{
 	Title:    "A secret that a driver needs to attach and detach does not exist",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(),
+	OfDriver: true,
 	Never:    "take finalizers off: the volumes stay attached in the storage system, and nothing says so",
 	Run:      runPublishSecretMissing,
 }

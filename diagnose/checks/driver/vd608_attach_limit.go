@@ -21,6 +21,7 @@ var AttachLimitReached = check.Check{
 	Title:    "A node has, or is to have, as many volumes attached as the driver's limit allows",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD101"}, Share: check.OnNode, Match: takesLastPlace},
 	},

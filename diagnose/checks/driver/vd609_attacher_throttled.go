@@ -16,6 +16,7 @@ var AttacherThrottled = check.Check{
 	Title:    "A driver's attachments are worked off slowly",
 	Severity: finding.Info,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Never:    "touch all the VolumeAttachments or restart the driver: both make more calls",
 	Run:      runAttacherThrottled,
 }

@@ -21,6 +21,7 @@ var BackendSideStuck = check.Check{
 	Title:    "A driver's words hint that the storage system itself is stuck",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	OfDriver: true,
 	Yields:   []check.Yield{{To: "VD404", Key: check.OfAttachment}},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},

@@ -21,6 +21,7 @@ var PluginNotRegistered = check.Check{
 	Title:    "A driver's node plugin runs on a node and is not registered with its kubelet",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	OfDriver: true,
 	Never:    "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
 	Run:      runPluginNotRegistered,
 }

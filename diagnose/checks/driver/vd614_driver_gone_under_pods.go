@@ -20,6 +20,7 @@ var DriverGoneUnderPods = check.Check{
 	Title:    "Pods have volumes of a driver mounted that is no longer registered on their node",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD602", Key: check.OfDriverOnNode},
 	},

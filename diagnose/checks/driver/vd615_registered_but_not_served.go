@@ -20,6 +20,7 @@ var RegisteredButNotServed = check.Check{
 	Title:    "A node lists a CSI driver as registered whose node plugin does not work there",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	OfDriver: true,
 	Never:    "edit the CSINode by hand: the kubelet writes it",
 	Run:      runRegisteredButNotServed,
 }

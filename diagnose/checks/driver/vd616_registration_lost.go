@@ -22,6 +22,7 @@ var RegistrationLost = check.Check{
 	Title:    "A kubelet does not know a driver that its node lists as registered, and a pod waits",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
+	OfDriver: true,
 	Never:    "restart the kubelet in a loop: each start forgets all drivers",
 	Run:      runRegistrationLost,
 }

@@ -21,6 +21,7 @@ var NodeUnknownToDriver = check.Check{
 	Title:    "A driver does not know a node that is Ready, and attaches nothing to it",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Never:    "delete the Node of a machine that runs: its volumes are detached while they are mounted",
 	Run:      runNodeUnknownToDriver,
 }

@@ -19,6 +19,7 @@ var InlineDriverMissing = check.Check{
 	Title:    "The driver of an inline volume is not registered on the pod's node",
 	Severity: finding.Error,
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes},
+	OfDriver: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD602"}, Share: check.OnNode, Match: check.SameDriver},
 	},

@@ -19,6 +19,7 @@ var ControllerDown = check.Check{
 	Title:    "No kube-controller-manager leads: nothing is attached or detached",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Never:    "create or delete VolumeAttachments by hand: the controller that comes back decides by what it finds",
 	Run:      runControllerDown,
 }

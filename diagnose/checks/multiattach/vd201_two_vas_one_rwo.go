@@ -22,6 +22,7 @@ var TwoVAsOneRWO = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "delete a VolumeAttachment while its node has the volume mounted: it takes the disk from under the mount",
 	Run:         runTwoVAsOneRWO,
 }

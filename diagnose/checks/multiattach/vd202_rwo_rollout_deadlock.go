@@ -23,6 +23,7 @@ var RwoRolloutDeadlock = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
+	OfDriver:    true,
 	Group:       check.Rollout,
 	Never:       "delete the VolumeAttachment: it takes the disk from the pod that works",
 	Run:         runRWORolloutDeadlock,

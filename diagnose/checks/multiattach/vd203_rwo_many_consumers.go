@@ -22,6 +22,7 @@ var RwoManyConsumers = check.Check{
 	Breaks:      check.Wants,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
+	OfDriver:    true,
 	Yields: []check.Yield{
 		{To: "VD202", Key: check.OfAttachment},
 	},

@@ -22,6 +22,7 @@ var InuseNotAttached = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "delete the VolumeAttachment: the driver would detach a volume that the pod is about to mount",
 	Run:         runInuseNotAttached,
 }

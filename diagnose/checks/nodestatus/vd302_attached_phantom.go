@@ -21,6 +21,7 @@ var AttachedPhantom = check.Check{
 	Title:    "A node's volumesAttached lists a volume that has no VolumeAttachment",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Never:    "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing",
 	Run:      runAttachedPhantom,
 }

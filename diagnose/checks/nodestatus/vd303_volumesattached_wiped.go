@@ -19,6 +19,7 @@ var VolumesAttachedWiped = check.Check{
 	Title:    "A node was registered again, and its volumesAttached has lost everything that was attached before",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfDriver: true,
 	Never:    "write the entries back by hand before you know that the machine is the same, or delete the Node",
 	Run:      runVolumesAttachedWiped,
 }

@@ -18,6 +18,7 @@ var InuseLost = check.Check{
 	Severity: finding.Warning,
 	Breaks:   check.Uses,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
+	OfDriver: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD306"}, Share: check.OnNode, Match: inUseListRewritten},
 	},

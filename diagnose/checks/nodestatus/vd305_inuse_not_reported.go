@@ -21,6 +21,7 @@ var InuseNotReported = check.Check{
 	Breaks:      check.Uses,
 	Needs:       check.AttachmentKinds(snapshot.Leases, snapshot.Events),
 	OfNamespace: true,
+	OfDriver:    true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD306"}, Share: check.OnNode, Match: inUseListRewritten},
 	},

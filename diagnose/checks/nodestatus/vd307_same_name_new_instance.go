@@ -20,6 +20,7 @@ var SameNameNewInstance = check.Check{
 	Title:    "A node was recreated under its name on another machine, and its volumes are attached to the old one",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
+	OfDriver: true,
 	Group:    check.OtherMachine,
 	Never:    "take its finalizer off: the old machine may still have the volume",
 	Run:      runSameNameNewInstance,

@@ -23,6 +23,7 @@ var AttachedTrueButNot = check.Check{
 	Breaks:      check.Holds,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached",
 	Run:         runAttachedTrueButNot,
 }

@@ -23,6 +23,7 @@ var PvTerminatingVAExists = check.Check{
 	Breaks:      check.Holds,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
+	OfDriver:    true,
 	Group:       check.Unused,
 	Never:       "take finalizers off: the volume may still be attached in the storage system",
 	Run:         runPVTerminatingVAExists,

@@ -23,6 +23,7 @@ var TopologyMismatch = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "relabel the node to a zone in which it is not: more pods would get stuck there",
 	Run:         runTopologyMismatch,
 }

@@ -20,6 +20,7 @@ var MigrationNameSwitch = check.Check{
 	Severity:    finding.Error,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "delete a VolumeAttachment: it takes the disk from the pod that uses it by the other name",
 	Run:         runMigrationNameSwitch,
 }

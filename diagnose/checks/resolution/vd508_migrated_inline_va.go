@@ -22,6 +22,7 @@ var MigratedInlineVA = check.Check{
 	Breaks:      check.Holds,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "take its finalizer off: the storage then keeps the volume attached",
 	Run:         runMigratedInlineVA,
 }

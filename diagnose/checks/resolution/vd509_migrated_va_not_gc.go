@@ -15,6 +15,7 @@ var MigratedVANotGC = check.Check{
 	Breaks:      check.Holds,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
+	OfDriver:    true,
 	Never:       "take its finalizer off: the storage then keeps the volume attached",
 	Run:         runMigratedVANotGC,
 }

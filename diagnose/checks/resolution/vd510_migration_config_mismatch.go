@@ -21,6 +21,7 @@ var MigrationConfigMismatch = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
+	OfDriver:    true,
 	Run:         runMigrationConfigMismatch,
 }
 

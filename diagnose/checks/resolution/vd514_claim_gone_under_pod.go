@@ -22,6 +22,7 @@ var ClaimGoneUnderPod = check.Check{
 	Title:    "A pod runs, and its claim or volume is gone or was made again",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(),
+	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD121", Key: volumeOnNode},
 	},

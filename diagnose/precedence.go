@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -76,6 +77,34 @@ func link(p *facts.View, checks []check.Check, findings []finding.Finding) {
 	}
 	for _, group := range groupsOf(checks) {
 		linkGroup(p, group, findings, byCode)
+	}
+	linkAlike(p, findings)
+}
+
+// linkAlike lets one of the findings that are alike stand for the others: the worst, and of
+// equals the first.
+func linkAlike(p *facts.View, findings []finding.Finding) {
+	first := map[string]int{}
+	var members []int
+	keys := make([]string, len(findings))
+	for i, f := range findings {
+		if f.CausedBy != "" || f.Headline != "" || !finding.IsAlike(f.Code) {
+			continue
+		}
+		where := ""
+		if slices.Contains(finding.AlikeOnNode, f.Code) {
+			where = string(f.Node)
+		}
+		keys[i] = strings.Join([]string{string(f.Code), p.DriverOf(f), where, f.Words()}, "\x00")
+		members = append(members, i)
+		if j, known := first[keys[i]]; !known || f.Severity.Rank() > findings[j].Severity.Rank() {
+			first[keys[i]] = i
+		}
+	}
+	for _, i := range members {
+		if j := first[keys[i]]; j != i {
+			findings[i].CausedBy = findings[j].Fingerprint
+		}
 	}
 }
 

@@ -140,11 +140,22 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 	}
 	if waiting > 1 || waiting == 1 && len(shared) > 1 {
 		counts = append(counts, podsWait(waiting))
+	} else if n := len(alike(tree)) - 1; n > 0 {
+		counts = append(counts, fmt.Sprintf("%d more like it", n))
 	}
 	if len(counts) > 0 {
 		return text, "; " + strings.Join(counts, ", ")
 	}
 	return text, ""
+}
+
+// alike are the cause and the findings for which it stands, as they differ in nothing but
+// names.
+func alike(tree []finding.Finding) []finding.Finding {
+	f := tree[0]
+	return slices.DeleteFunc(slices.Clone(tree), func(other finding.Finding) bool {
+		return other.Code != f.Code || other.Headline != "" || other.Fingerprint != f.Fingerprint && other.CausedBy != f.Fingerprint
+	})
 }
 
 // longestWait names the pod that has waited longest, where it does and for how long; "" where
@@ -175,6 +186,8 @@ func who(r *finding.Report, tree []finding.Finding, waiting []finding.Waiting, s
 	}
 	first := longestWait(r, waiting)
 	switch pods = distinct(pods); {
+	case len(pods) < 2 && len(alike(tree)) > 1:
+		return "volumes " + some(distinct(texts(alike(tree), func(f finding.Finding) string { return f.PersistentVolume })))
 	case len(pods) < 2 && len(waiting) < 2 && !several:
 		return ""
 	case len(pods) < 2:

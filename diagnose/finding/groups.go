@@ -32,6 +32,21 @@ var (
 	GroupUnclaimed = []Code{"VD623"}
 )
 
+// What differs in nothing but the names of its pods, claims and volumes has one cause, where
+// one and the same is at fault for all: one finding then stands for the others of its code.
+var (
+	// AlikeOfDriver are those of one driver, on whatever nodes.
+	AlikeOfDriver = []Code{"VD410", "VD411", "VD416", "VD511", "VD512"}
+	// AlikeOnNode are those of one driver on one node: what is done about them is done there,
+	// and one command line makes the repairs of all.
+	AlikeOnNode = []Code{"VD101", "VD103", "VD104", "VD105", "VD119", "VD122", "VD301", "VD302", "VD401", "VD407", "VD409", "VD413"}
+)
+
+// IsAlike reports whether findings of the code can be alike.
+func IsAlike(code Code) bool {
+	return slices.Contains(AlikeOfDriver, code) || slices.Contains(AlikeOnNode, code)
+}
+
 var groups = [][]Code{
 	GroupLostNode, GroupNobodyAttaches, GroupUnrecorded, GroupSilentBackend, GroupOtherMachine, GroupForceDetached, GroupNoPlugin, GroupUnused, GroupRollout, GroupConsumers, GroupDiskGone, GroupUnclaimed,
 }
@@ -39,5 +54,5 @@ var groups = [][]Code{
 // SameGroup reports whether one finding of the second code may follow from one of the
 // first for no other reason than that they share their cause.
 func SameGroup(a, b Code) bool {
-	return slices.ContainsFunc(groups, func(codes []Code) bool { return slices.Contains(codes, a) && slices.Contains(codes, b) })
+	return a == b && IsAlike(a) || slices.ContainsFunc(groups, func(codes []Code) bool { return slices.Contains(codes, a) && slices.Contains(codes, b) })
 }

@@ -96,21 +96,7 @@ var (
 
 // causeWords are the words of the cause, without the names and numbers in it.
 func causeWords(f Finding) string {
-	_, handle, _ := strings.Cut(string(f.Volume), "^")
-	names := sets.New(f.Context, string(f.Node), string(f.Holder), f.PersistentVolume, f.VolumeAttachment, f.Subject.Name, f.Subject.Namespace, string(f.Volume), handle)
-	for _, list := range [][]string{f.Pods, f.Workloads, f.Claims} {
-		for _, name := range list {
-			names.Insert(name).Insert(strings.Split(name, "/")...)
-		}
-	}
-	names.Delete("")
-	longestFirst := sets.List(names)
-	slices.SortStableFunc(longestFirst, func(a, b string) int { return len(b) - len(a) })
-	text := cmp.Or(f.Cause, f.Message)
-	for _, name := range longestFirst {
-		text = withoutName(text, name)
-	}
-	return digits.ReplaceAllString(text, "#")
+	return digits.ReplaceAllString(f.withoutNames(cmp.Or(f.Cause, f.Message)), "#")
 }
 
 // withoutName puts "#" for the name where it stands as a whole word: a namespace may

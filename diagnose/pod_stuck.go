@@ -99,8 +99,13 @@ func stuck(group []*trace.Trace) finding.Finding {
 		SelfHeals:      finding.SelfHeals{Because: "it has lasted longer than is usual"},
 		Never:          neverWhenStuck,
 	}
-	if first.Verdict.Stage == trace.StageUnmounted {
+	switch {
+	case first.Verdict.Stage == trace.StageUnmounted:
 		f.Never = "force-delete the pod: its volume may still be mounted"
+	case first.Verdict.Stage == trace.StageScheduled || first.Verdict.Stage == trace.StageClaimBound:
+		f.Never = "recreate the claim before you know where its data is: a new claim may get an empty volume"
+	case v.VolumeAttachment == "":
+		f.Never = "force-delete the pod: what is mounted for it may stay on the node"
 	}
 	f.Said = first.Quoted()
 	for _, t := range group {
@@ -108,7 +113,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	}
 	slices.Sort(f.Pods)
 	stage := first.Stage()
-	f.Cause = cmp.Or(stage.Means(), "not known; what the objects show: "+stage.Detail)
+	f.Cause = cmp.Or(stage.Means(), "the objects show only this: "+stage.Detail)
 	if f.Detail == f.Cause {
 		f.Detail = ""
 	}

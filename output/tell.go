@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -135,7 +136,7 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 		text = f.Headline
 		volumes := distinct(texts(shared, func(other finding.Finding) string { return string(other.Volume) }))
 		if len(volumes) > 1 {
-			counts = append(counts, count(len(volumes), "volume"))
+			text = counted.ReplaceAllStringFunc(text, func(word string) string { return fmt.Sprintf("%d %s", len(volumes), strings.ToLower(word)) })
 		}
 	}
 	if waiting > 1 || waiting == 1 && len(shared) > 1 {
@@ -148,6 +149,9 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 	}
 	return text, ""
 }
+
+// counted is the word of a headline that what it is about is counted by.
+var counted = regexp.MustCompile(`\b(?:[Vv]olumes|disks)\b`)
 
 // alike are the cause and the findings for which it stands, as they differ in nothing but
 // names.

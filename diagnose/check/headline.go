@@ -10,7 +10,7 @@ import (
 // lostNodeHeadline is for findings about one node that is lost or gone.
 func lostNodeHeadline(p *facts.View, f finding.Finding) string {
 	if p.Snapshot.Node(f.Node) == nil {
-		return fmt.Sprintf("Node %s is gone, and its volumes are still attached", f.Node)
+		return fmt.Sprintf("Node %s is gone, and volumes are still attached to it", f.Node)
 	}
 	return fmt.Sprintf("Node %s is lost and holds volumes", f.Node)
 }

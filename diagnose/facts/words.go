@@ -208,7 +208,7 @@ func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 	case entry.Layer == driverwords.OthersWords:
 		says += fmt.Sprintf(", as %s means by the same words", entry.Driver())
 	case entry.Layer == driverwords.PlainWords:
-		says += ", as its plain words read"
+		says += ", going by its plain words"
 	}
 	switch {
 	case Heals(entry, lasts):

@@ -96,8 +96,11 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	pair := reconcile.VolumeNode{Volume: v.Volume, Node: holder}
 	s.State, s.reason = StageBlocked, "MultiAttach"
 	s.Detail = fmt.Sprintf("one node at a time may have it, and node %s has it still", holder)
-	if holders > 1 {
-		s.Detail += fmt.Sprintf("; so have %d others", holders-1)
+	switch {
+	case holders == 2:
+		s.Detail += "; another node has it, too"
+	case holders > 2:
+		s.Detail += fmt.Sprintf("; %d other nodes have it, too", holders-1)
 	}
 	since, bound := facts.BoundAt(t.pod), facts.HandOverTakes
 	node := t.Snapshot.Node(pair.Node)

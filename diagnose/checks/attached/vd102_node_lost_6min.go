@@ -55,6 +55,7 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	told, outstayed := outstayed(p, va, waiters)
 	began := facts.Latest(facts.BoundAt(waiters[0]), notBefore, told)
 	f := lostNodeFinding(p, va, waiters, began)
+	f.Never = "delete the VolumeAttachment: data loss if the node still writes" // no pod is left there
 	due := facts.Latest(metav1.NewTime(began.Add(wait)), facts.NotReadySince(p.Snapshot.Node(va.Node)))
 	left := -p.Age(due)
 	switch {

@@ -64,12 +64,12 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 	driver, _, _ := reconcile.ParseCSI(va.Volume)
 	f.Message = fmt.Sprintf("The kubelet of node %s cannot unmount volume %s, which no pod there uses", f.Node, f.PersistentVolume)
 	f.Detail = finding.Clauses(fmt.Sprintf("in use there without a pod for at least %s; the controller waits for the unmount", facts.Rounded(p.Age(*f.Since))), f.Detail)
-	f.Cause = "the kubelet fails to unmount the volume, and tells so only in its log: something else on the node holds it, or the driver's node plugin fails"
+	f.Cause = "the kubelet fails to unmount the volume, and says so only in its log: something else on the node holds it, or the driver's node plugin fails"
 	ended := p.EndedPods(va.VolumeNode)
 	for _, pod := range ended {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: endedText(pod)})
 		if pod.DeletionTimestamp != nil {
-			f.Cause = fmt.Sprintf("the containers of pod %s have ended, but the kubelet fails to unmount the volume for it, and tells so only in its log; "+
+			f.Cause = fmt.Sprintf("the containers of pod %s have ended, but the kubelet fails to unmount the volume for it, and says so only in its log; "+
 				"until then the pod object stays as well", facts.PodName(pod))
 			if len(f.Pods) == 0 {
 				f.Pods, f.Severity = []string{facts.PodName(pod)}, finding.Error // its end waits for good

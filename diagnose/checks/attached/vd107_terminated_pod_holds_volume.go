@@ -97,7 +97,7 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	if len(f.Pods) == 0 {
 		f.Pods = names
 	}
-	f.SelfHeals = finding.SelfHeals{Because: "the controller waits for the kubelet, and that for the pod object to go: its owner or a person deletes it"}
+	f.SelfHeals = finding.SelfHeals{Because: "the controller waits for the kubelet, and the kubelet until the pod object is gone, which its owner or a person deletes"}
 	f.Advice = "save the pod's log if you need it"
 	f.ByHand = step.DeletePod.Of(names...) + ": it does not run, and the controller detaches the volume within about a minute"
 	p.Report(f)

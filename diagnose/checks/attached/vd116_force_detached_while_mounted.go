@@ -134,5 +134,5 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: "true on node " + string(va.Node)})
 		f.Pods = facts.PodNames(p.World.LivePods(va.VolumeNode))
 	}
-	p.Report(f.UntilAgain(p.Snapshot.TakenAt, facts.ListsGrace, "a pod that waited there for the volume was deleted a moment ago, and the kubelet has not taken it off the list yet"))
+	p.Report(f.UntilAgain(p.Snapshot.TakenAt, facts.ListsGrace, "a pod that waited there for the volume was deleted a moment ago, and the kubelet has not taken the volume off its list yet"))
 }

@@ -84,7 +84,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 	case len(users) > 0:
 		f.Pods = facts.PodNames(users)
 		facts.Also(&f, "pod %s on that node uses the volume", facts.PodName(users[0]))
-		f.Advice, f.ByHand = "let the pods on the node that use the volume leave first", ""
+		f.Advice, f.ByHand = "", "let the pods on the node that use the volume leave first"
 		f.Never = "delete it while a pod on the node uses the volume: the driver would detach it"
 	}
 	if blocked := blockedBy(p.View, va); len(blocked) > 0 {

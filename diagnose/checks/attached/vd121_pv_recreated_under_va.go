@@ -45,7 +45,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	f := p.About(va, finding.Finding{
 		PersistentVolume: pv.Name,
 		Since:            &pv.CreationTimestamp,
-		Message:          fmt.Sprintf("Volume %s was recreated for another disk while on node %s", pv.Name, va.Node),
+		Message:          fmt.Sprintf("Volume %s was made again for another disk while attached to node %s", pv.Name, va.Node),
 		Detail:           "its VolumeAttachment was made for the old disk, and the volume now names a new one",
 		Cause:            "the volume was deleted past its finalizers and recreated, or restored, with the same name and another handle",
 		Evidence: []finding.Evidence{

@@ -22,7 +22,7 @@ var OrphanBackendAttachment = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "strip more finalizers, or detach by force while the other machine may write",
+	Never:       "take finalizers off, or detach by force, while the machine that has the volume may still write to it",
 	Run:         runOrphanBackendAttachment,
 }
 
@@ -93,7 +93,7 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 	f.Cause = "an earlier VolumeAttachment went without a detach, perhaps with its node; or another cluster or a person uses the volume"
 	f.Advice = "{check} find out at the storage system which machine has the volume, and whether anything there uses it; only then detach it there: the attach follows within about 7 min"
 	if machine := p.ForeignHolder(va.Status.AttachError.Message); machine != "" {
-		f.Message = fmt.Sprintf("Pod %s waits on node %s: %s has volume %s", facts.PodName(pods[0]), va.Node, machine, f.PersistentVolume)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: machine %s has volume %s", facts.PodName(pods[0]), va.Node, machine, f.PersistentVolume)
 		f.Detail = finding.Clauses(machine+" is no node of this cluster", facts.Alike(pods))
 		f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
 		f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", machine)
@@ -168,7 +168,7 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: node %s has volume %s", facts.PodName(pods[0]), va.Node, holder.Name, f.PersistentVolume)
 	f.Detail = finding.Clauses("the cluster has no record of it there", facts.Alike(pods))
 	f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off, or it was deleted before the attacher had put one on; " +
-		"or the volume was attached past the cluster"
+		"or the volume was attached by somebody outside the cluster"
 	f.Evidence = append(f.Evidence, noRecord(holder)...)
 	f.Advice = fmt.Sprintf("{check} check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
 	f.ByHand = "detach it at the storage system: the attach follows within about 7 min"

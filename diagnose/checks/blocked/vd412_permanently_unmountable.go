@@ -113,12 +113,16 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + first.pv.Name, Field: "spec.volumeMode", Value: string(facts.VolumeMode(first.pv))})
 	}
 	if first.said == nil {
+		if first.pv != nil && facts.VolumeMode(first.pv) == corev1.PersistentVolumeFilesystem {
+			f.Never = "write to the disk as to a raw device: it may hold a file system with data"
+		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "spec.containers", Value: first.why})
 	} else {
 		f.Said = facts.QuoteEvent(first.said)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
 		f.Cause = "the driver or the node's mount program does not know a mount option, an access mode or a kind of volume that is asked for"
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
+		f.Never = "mount the volume on the node by hand: the kubelet goes on with its own attempt, and fails"
 		f.Advice = "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come; a " +
 			"volume that stands in the pod itself, in the pod's template; {delete-pod}"
 	}

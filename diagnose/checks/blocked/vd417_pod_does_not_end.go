@@ -62,6 +62,7 @@ func runPodDoesNotEnd(p *check.Run) {
 func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []facts.Attachment) {
 	f := finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp, Node: facts.NodeName(node),
+		Never: "force-delete the pod while the machine may run: its containers may go on writing to the volume",
 		Evidence: append([]finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},

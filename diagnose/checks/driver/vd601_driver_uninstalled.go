@@ -64,7 +64,7 @@ func goneFinding(p *facts.View, driver string, tasks []facts.Task) finding.Findi
 		Subject: p.DriverObject(driver),
 		Pods:    facts.PodNames(pods),
 		Since:   &tasks[0].Since,
-		Message: fmt.Sprintf("Driver %s is not installed, and its volumes wait", driver),
+		Message: fmt.Sprintf("Driver %s is not installed, and volumes need it", driver),
 		Detail:  p.Queue(tasks),
 		Evidence: []finding.Evidence{
 			{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},

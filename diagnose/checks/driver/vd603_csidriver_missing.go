@@ -68,7 +68,7 @@ func askedInVain(p *check.Run, driver string) {
 			{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(driver)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller asks again for ever, and nobody answers"},
-		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; where that says attachRequired: false, then end the pod: its successor mounts without an attachment", driver),
+		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; where that object says attachRequired: false, end the pod afterwards: its successor mounts without an attachment", driver),
 	}
 	p.Report(f)
 }

@@ -64,7 +64,7 @@ func examineLoad(p *check.Run, l *facts.Load) {
 func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Since, f.Pods = &stuck[0].Since, facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s does not fit", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s, which has no room for volume %s", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)))
 	f.Detail = l.Text()
 	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
 	if l.Limited {
@@ -138,7 +138,7 @@ func limitExceeded(p *check.Run, l *facts.Load, waiting []*corev1.Pod) {
 	f.Detail = l.Text()
 	f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
 	f.SelfHeals.Because = "what does not fit waits until another volume leaves the node; nobody moves the pods"
-	f.Advice = fmt.Sprintf("a pod there that does not come to its volume within minutes has to start elsewhere: %d of the volumes cannot be attached", l.All()-l.Limit)
+	f.Advice = fmt.Sprintf("see in a few minutes which pod there still waits, and let that one start on another node: %d of the volumes cannot be attached here", l.All()-l.Limit)
 	p.Report(f)
 }
 

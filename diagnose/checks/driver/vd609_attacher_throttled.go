@@ -7,6 +7,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -39,19 +40,18 @@ func runAttacherThrottled(p *check.Run) {
 		waiting := slices.DeleteFunc(slices.Clone(tasks), func(t facts.Task) bool { return t.Failure != nil })
 		switch {
 		case len(limited) > 0:
-			slow(p, driver, limitedSeverity(p.View, limited), limited, fmt.Sprintf("The storage system lets %s make fewer calls than it would", driver),
+			slow(p, driver, limitedSeverity(p.View, limited), limited, fmt.Sprintf("The storage system limits the calls of driver %s", driver),
 				"the provider limits how many calls may be made in a time, for this cluster or for the whole account; the driver says so",
 				"look for what else makes calls on the account, and ask the provider for a higher quota")
 		case len(waiting) >= manyTasks && p.Age(p.LastAnswer(driver)) < queueMoves && p.AttacherAtWork(driver):
-			slow(p, driver, finding.Info, waiting, fmt.Sprintf("Many attachments wait for %s, which is at work", driver),
-				"more is to be attached and detached than the attacher's workers, its calls to the API server or the storage system let through",
+			slow(p, driver, limitedSeverity(p.View, waiting), waiting, fmt.Sprintf("Many VolumeAttachments wait for driver %s, which works them off slowly", driver),
+				"more volumes are to be attached and detached than the attacher's workers, its rate of calls to the API server or the storage system allow",
 				"{wait}; {later} give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
 		}
 	}
 }
 
-// limitedSeverity is higher where pods wait: the calls do not only come late, they
-// are refused.
+// limitedSeverity is higher where pods wait.
 func limitedSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
 	if len(p.TaskPods(tasks)) > 0 {
 		return finding.Warning
@@ -60,6 +60,11 @@ func limitedSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
 }
 
 func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.Task, what, cause, advice string) {
+	heals := finding.SelfHeals{Will: true, Because: "the attacher tries again, at most 5 min apart, and works its list off"}
+	if p.Lasted(tasks[0].Since, facts.StuckDeleting) { // it may be starved for good
+		heals = finding.SelfHeals{Unknown: true, Because: heals.Because + "; that has taken longer than usual"}
+		advice = step.PastWait(advice)
+	}
 	p.Report(finding.Finding{
 		Severity:  severity,
 		Subject:   p.DriverObject(driver),
@@ -67,9 +72,9 @@ func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.
 		Since:     &tasks[0].Since,
 		Message:   what,
 		Detail:    p.Queue(tasks),
-		Cause:     cause + "; one snapshot cannot tell how fast it goes",
+		Cause:     cause + "; one look does not tell how fast the queue moves",
 		Evidence:  facts.TaskEvidence(tasks),
-		SelfHeals: finding.SelfHeals{Will: true, Because: "the attacher tries again, at most 5 min apart, and works its list off"},
+		SelfHeals: heals,
 		Advice:    advice,
 	})
 }

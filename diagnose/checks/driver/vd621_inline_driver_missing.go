@@ -90,7 +90,7 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 			f.Advice += "; " + registersAgain(driver)
 		}
 	case meant != "":
-		f.Message = fmt.Sprintf("%smissing, %s is installed", where, meant)
+		f.Message = fmt.Sprintf("%snot installed, but %s is", where, meant)
 		f.Cause = "the pod names the driver otherwise than it was installed, as the names suggest"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})
 		f.SelfHeals.Because = "a pod's volumes cannot be changed, and no driver of that name is installed"

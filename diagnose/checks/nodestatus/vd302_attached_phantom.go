@@ -85,8 +85,8 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 		PersistentVolume: pv,
 		VolumeAttachment: name,
 		Pods:             facts.PodNames(pods),
-		Cause: "the VolumeAttachment was deleted past the controller, or the entry was written by somebody else; either the controller holds it for " +
-			"attached without knowing the volume, or it does not know of the entry: its comparison passes it over",
+		Cause: "somebody other than the controller deleted the VolumeAttachment or wrote the entry; the controller either counts the volume as attached " +
+			"and no longer knows it, or does not know of the entry, which its comparison then skips",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: string(pair.Volume)},
 			{Object: "volumeattachment/" + name, Field: "metadata.name", Value: "there is no such object"},
@@ -148,6 +148,9 @@ func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
 		"the controller does not know, until about %s after a restart of kube-controller-manager", every, facts.Rounded(bound), facts.Rounded(restart))}
 }
 
+// notTheKubelet is not to be done about an entry for which no pod waits.
+const notTheKubelet = "restart the kubelet: the controller keeps the list, and the kubelet only reads it"
+
 func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool, writer string) {
 	waiting := slices.DeleteFunc(facts.Pending(pods), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, f.Volume) })
 	switch {
@@ -164,11 +167,12 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		f.Subject = facts.PodObject(pods[0])
 		f.Message = fmt.Sprintf("Pod %s runs on node %s, and its volume %s has no VolumeAttachment", facts.PodName(pods[0]), f.Node, f.PersistentVolume)
 		f.Detail = "nothing keeps the volume from being attached elsewhere, and the storage system may have detached it"
+		f.Never = "start a pod with the volume on another node: both nodes may then write to it"
 		f.Advice, f.ByHand = "{check} find out at the storage system whether the volume is still attached to the node; {delete-pod} and let it start again", ""
 	case added:
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
-		f.Detail = "volume-doctor added the entry, and it has outlived the attachment"
+		f.Detail, f.Never = "volume-doctor added the entry, and it has outlived the attachment", notTheKubelet
 		f.Advice, f.ByHand = "take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "leave it: nothing waits for it"
 	default:
 		f.Severity = finding.Warning
@@ -184,7 +188,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 				"detached from this node"}
 		}
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
-		f.Detail = "the next pod there that wants the volume " + next
+		f.Detail, f.Never = "the next pod there that wants the volume "+next, notTheKubelet
 		f.ByHand = "{restart-kube-controller-manager} before a pod needs the volume there"
 	}
 	p.Report(f)

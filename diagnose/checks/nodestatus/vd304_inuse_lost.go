@@ -72,7 +72,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 		f.Never = "drain the node, delete the pod or restart the kubelet before that: volumesAttached lacks the volume as well"
 	}
 	if len(pods) > 1 {
-		facts.Also(&f, "so it is for %d pods there", len(pods))
+		facts.Also(&f, "%d pods there have the same", len(pods))
 	}
 	p.Report(f)
 }

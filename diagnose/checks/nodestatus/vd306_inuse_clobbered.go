@@ -50,7 +50,7 @@ func runInuseClobbered(p *check.Run) {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.managedFields",
 				Value: fmt.Sprintf("%q wrote status.%s at %s", writer, list.field, facts.Stamp(at))})
 			if f.Message == "" {
-				f.Message = fmt.Sprintf("Node %s had its %s last written by %q, and not by %s", node.Name, list.field, writer, list.owner)
+				f.Message = fmt.Sprintf("Program %q last wrote %s of node %s, in place of %s", writer, list.field, node.Name, list.owner)
 			}
 		}
 		if f.Message == "" {

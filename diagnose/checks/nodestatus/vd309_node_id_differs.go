@@ -80,7 +80,7 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 				f.Message = fmt.Sprintf("Driver %s has two ids for node %s", d.Name, node.Name)
 				f.Detail = fmt.Sprintf("it is %q in the CSINode and %q in the node's annotation; the attacher goes by the former, and one of them is another "+
 					"machine's or stale", d.NodeID, id)
-				f.Cause = "a registration got only half-way, the machine behind the node was replaced, or somebody edited one of the two"
+				f.Cause = "a registration stopped half-way, the machine behind the node was replaced, or somebody edited one of the two"
 			}
 		case f.Message == "":
 			named = d.Name
@@ -96,16 +96,16 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 		}
 		if f.Message == "" {
 			named = driver
-			f.Message = fmt.Sprintf("The CSINode of node %s lacks driver %s, whose id the node has", node.Name, driver)
+			f.Message = fmt.Sprintf("The CSINode of node %s lacks driver %s, though the Node has its id", node.Name, driver)
 			f.Detail = "the node's annotation has the id that the driver gave it"
-			f.Cause = "a registration got only half-way: the kubelet wrote the node and could not write the CSINode, or took off only the one of the two"
+			f.Cause = "a registration stopped half-way: the kubelet wrote the Node and could not write the CSINode, or took the driver off only one of the two"
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lacks " + driver})
 	}
 	if f.Message != "" {
 		f.Advice = step.RestartNodePlugin.Of(named) + ": its successor registers again"
 		if !p.Installed(named) || p.ServedByDaemonSet(named) && len(p.NodePlugins(node, "/plugins/"+named)) == 0 {
-			f.Advice = fmt.Sprintf("{check} see whether a node plugin of %s is meant to run on %s: none does, and one that starts writes both", named, node.Name)
+			f.Advice = fmt.Sprintf("{check} see whether a node plugin of %s is meant to run on %s: none runs there, and when one starts the kubelet writes both", named, node.Name)
 		}
 		p.Report(f)
 	}

@@ -66,6 +66,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		return false
 	}
 	terms, shut, advice := "", []string(nil), "add a node there, or make the one that is there take pods again"
+	never := "relabel a node to a place in which it is not: the pod would go there and get stuck"
 	for _, node := range p.Snapshot.Nodes {
 		if facts.Virtual(node) {
 			continue
@@ -79,6 +80,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			shut = append(shut, node.Name+" is not Ready")
 		case node.Spec.Unschedulable:
 			shut = append(shut, node.Name+" is cordoned")
+			never = "uncordon it while somebody works on it: the pod goes there, and has to leave again"
 			advice = "uncordon node " + node.Name + " where nobody works on it any more, or add a node there"
 		default:
 			return false // there is a node for the volume: something else keeps the pod off it
@@ -112,6 +114,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the volume does not move; the pod is scheduled once a node with that takes pods, which an autoscaler brings only where one of its pools can"},
+		Never:     never,
 		Advice:    advice + "; let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it",
 	})
 	return true
@@ -141,6 +144,7 @@ func apart(p *check.Run, pod *corev1.Pod) {
 			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "volumes do not move"},
+		Never:     "relabel a node to a place in which it is not: the pod would go there and get stuck",
 		Advice: "decide which of the volumes has the data; copy the other one from a snapshot or a backup to the place of that one, and give the pod the claim of the copy; " +
 			"{later} use a storage class with volumeBindingMode WaitForFirstConsumer",
 	}

@@ -169,7 +169,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 	default:
 		f.Severity = finding.Info
 		who = "and its file system is still to grow"
-		f.Cause = "the driver expands a file system only while it mounts it, or the kubelet has not come to it"
+		f.Cause = "the driver expands a file system only while it mounts it, or the kubelet has not tried yet"
 		f.SelfHeals.Because = "the disk has grown already; the file system follows at the next mount at the latest, that is, when the pod is recreated"
 		f.Advice = "recreate the pods that use the claim when it suits"
 	}

@@ -136,6 +136,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
 			SelfHeals: finding.SelfHeals{Because: "nobody but the scheduler says for which node the volume is to be made"},
+			Never:     "put the annotation that names a node on the claim by hand: nobody has checked that the volume can be used there",
 			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
 		}, facts.ListsGrace}
 	case !about.ClassFound && about.Class != "" && about.Provisioner == "":
@@ -144,6 +145,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Cause:     "the storage class was never created here, or was renamed or deleted",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: about.Class}},
 			SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute or so once a storage class of that name exists"},
+			Never:     "guess the provisioner of a class that you create: its volumes stay with that driver",
 			Advice:    "create the storage class, or recreate the claim with one that exists: a claim's class cannot be changed",
 		}, facts.ListsGrace}
 	case about.Provisioner == "":
@@ -178,6 +180,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 		Detail:         fmt.Sprintf("the scheduler chose node %s for it, which does not exist any more", node),
 		Cause:          "the node was removed before the volume was made; the claim still names it, so that the provisioner makes the volume for it and the scheduler offers no other",
 		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
+		Never:          "create a Node of that name by hand: the volume is then made for a machine that does not exist",
 		SelfHeals:      finding.SelfHeals{Because: "the scheduler chooses again only once the claim names no node; some provisioners take the name off, and this one has not"},
 		Advice:         "take the node's name off the claim: the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
 		AdviceCommands: []string{safetext.Kubectl("annotate", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace, reconcile.SelectedNodeAnnotation+"-")},
@@ -196,6 +199,7 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 		Detail:    "its storage class makes none",
 		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
 		SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute once a PersistentVolume suits it"},
+		Never:     "take the claimRef off a Released volume whose data may be wanted: they go to this claim",
 		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
 	}
 	if about.Class == "" {
@@ -225,6 +229,7 @@ func lastSaid(e *corev1.Event) string {
 
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
+	const again = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
 	if source := sourceGone(p, claim); source != "" {
 		f := finding.Finding{
 			Message: fmt.Sprintf("its source, claim %s, does not exist", source),
@@ -233,6 +238,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 				{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + source},
 			},
 			SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
+			Never:     "recreate the claim without its source before you know where that data is: it gets an empty volume",
 			Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
 		}
 		if n := len(about.Failures); n > 0 {
@@ -251,6 +257,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 				{Object: claimObject(claim), Field: "events", Value: "none about a try that failed"},
 			},
 			SelfHeals: finding.SelfHeals{Because: "the volume is made once the provisioner works; Kubernetes does nothing but wait for it"},
+			Never:     again,
 			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner", about.Provisioner),
 		}, facts.ProvisionSilence}
 	}
@@ -260,9 +267,10 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			Message:   fmt.Sprintf("provisioner %s has fallen silent", about.Provisioner),
 			Detail:    fmt.Sprintf("the provisioner has said nothing for %s; before that it failed", facts.Rounded(silent)),
 			Said:      facts.QuoteEvent(last),
-			Cause:     "the provisioner does not run any more, or has given up, as some do after 15 attempts; whether what it named is still so is not known",
+			Cause:     "the provisioner does not run any more, or has given up, as some do after 15 attempts; whether the reason that it gave still holds is not known",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 			SelfHeals: finding.SelfHeals{Because: "a provisioner that tries reports each failure, and this one has not"},
+			Never:     again,
 			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner: does it still try?", about.Provisioner),
 		}, facts.ProvisionTakes}
 	}
@@ -272,6 +280,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
 		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner tries again and again, and succeeds once what it names is fixed"},
+		Never:     again,
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
 	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {

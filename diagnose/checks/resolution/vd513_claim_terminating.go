@@ -87,8 +87,9 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 	const deleted = "its deletion cannot be taken back"
 	switch {
 	case !slices.Contains(claim.Finalizers, protection):
-		holds("finalizers of others keep it", "the finalizers are "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
+		holds("finalizers of other programs keep it", "the finalizers are "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
+		f.Never = "take the finalizers off: what their program has yet to do for the claim, such as a snapshot, is then left out"
 		f.Advice = "{check} find the program that puts these finalizers on, and see whether it runs and what it waits for"
 	case len(live) > 0:
 		f.Pods = facts.PodNames(live)
@@ -104,10 +105,12 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.Pods = facts.PodNames(ended)
 		holds(fmt.Sprintf("pod %s, which has ended, names it", facts.PodName(ended[0])), othersToo(ended), "a pod that has ended keeps its claims until it is deleted; "+deleted)
 		f.SelfHeals.Because = "it goes once the pod objects that name it are deleted"
+		f.Never = "take the finalizer off before you know whether the data are wanted: the disk may go with the claim"
 		f.Advice = "if the data are not wanted, {delete-pod}, which has ended, or its Job: with the reclaim policy Delete the disk goes with the claim"
 	default:
 		holds("its finalizer "+protection+" stays", "no pod on a node names it", "kube-controller-manager takes that finalizer off, and has not")
 		f.SelfHeals.Because = "kube-controller-manager takes the finalizer off within seconds where it works"
+		f.Never = "take the finalizer off before you know whether the data are wanted: the disk may go with the claim"
 		f.Advice = "{check} look whether kube-controller-manager runs and leads, and what its log says about the claim"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
 	}

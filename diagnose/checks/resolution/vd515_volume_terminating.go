@@ -134,7 +134,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 		f.Advice = "{check} look whether " + reconcile.ControllerManager + " runs and leads, and what its log says about the volume"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/"+reconcile.ControllerManager, "-n", metav1.NamespaceSystem)}
 	case len(others) > 0:
-		holds("finalizers of others keep it", "the finalizers are "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
+		holds("finalizers of other programs keep it", "the finalizers are "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
 		f.Advice = "{check} find the program that puts these finalizers on, and see whether it runs and what it waits for"
 	case slices.Contains(pv.Finalizers, provisionersFinalizer), slices.Contains(pv.Finalizers, controllersFinalizer):

@@ -27,7 +27,7 @@ func runDiskGone(p *check.Run) {
 			Subject: facts.PvObject(lost.PV), PersistentVolume: lost.PV.Name, Volume: lost.Name,
 			Message:   fmt.Sprintf("Volume %s leads to disk %s, which the storage system's list does not have", lost.PV.Name, lost.Handle),
 			Detail:    "the list has other disks of this cluster, also where this one would be, and no further page",
-			Cause:     "the disk was deleted past the cluster, or a filter left it out of the list",
+			Cause:     "the disk was deleted by somebody outside the cluster, or a filter left it out of the list",
 			Evidence:  []finding.Evidence{lost.Evidence()},
 			SelfHeals: finding.SelfHeals{Because: "no object of the cluster changes with its disk, and a disk that is gone does not come back"},
 			Advice:    "ask the storage system for this one disk by its id; if it is gone, restore the data from a snapshot or a backup into a new claim",

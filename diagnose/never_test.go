@@ -1,0 +1,79 @@
+package diagnose_test
+
+import (
+	"regexp"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// presupposed are what a warning takes for granted, by its words: without that nobody can do
+// what it warns of, or nothing is lost by it.
+var presupposed = []struct {
+	words *regexp.Regexp
+	there func(*snapshot.Snapshot, finding.Finding) bool
+}{
+	{regexp.MustCompile(`delete (?:the|a|its) VolumeAttachment`), func(s *snapshot.Snapshot, f finding.Finding) bool {
+		return len(s.VolumeAttachments) > 0
+	}},
+	{regexp.MustCompile(`^delete VolumeAttachments, strip`), func(_ *snapshot.Snapshot, f finding.Finding) bool { return f.VolumeAttachment != "" }},
+	{regexp.MustCompile(`claim of a pod that has run before`), func(s *snapshot.Snapshot, f finding.Finding) bool {
+		claim := s.Claim(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
+		return claim != nil && claim.Spec.VolumeName != ""
+	}},
+	{regexp.MustCompile(`file system on a Block volume`), func(s *snapshot.Snapshot, f finding.Finding) bool {
+		pv := s.Volume(f.PersistentVolume)
+		return pv != nil && facts.VolumeMode(pv) == corev1.PersistentVolumeBlock
+	}},
+	{regexp.MustCompile(`relabel the node`), func(_ *snapshot.Snapshot, f finding.Finding) bool { return f.Node != "" }},
+	{regexp.MustCompile(`(?:or|^)\s?force-delete the pod: (?:data loss|its container)`), func(s *snapshot.Snapshot, f finding.Finding) bool {
+		return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || facts.NodeOf(pod) == f.Node })
+	}},
+	{regexp.MustCompile(`"no relationship found"`), func(s *snapshot.Snapshot, f finding.Finding) bool {
+		return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool {
+			return slices.Contains(f.Pods, facts.PodName(pod)) && facts.IsPending(pod)
+		})
+	}},
+	{regexp.MustCompile(`a pod may have the volume mounted`), func(s *snapshot.Snapshot, f finding.Finding) bool {
+		return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool {
+			return slices.Contains(f.Pods, facts.PodName(pod)) && pod.Spec.NodeName != "" && facts.MayUseVolumes(pod)
+		})
+	}},
+}
+
+// TestNeverFitsTheCause: no finding of any case or thread warns of what cannot be done there.
+func TestNeverFitsTheCause(t *testing.T) {
+	warned := make([]int, len(presupposed))
+	look := func(name string, s *snapshot.Snapshot, r *finding.Report) {
+		for _, f := range r.Findings {
+			for i, p := range presupposed {
+				if !p.words.MatchString(f.Never) {
+					continue
+				}
+				warned[i]++
+				if !p.there(s, f) {
+					t.Errorf("%s: %s: %s\n  do not %s", name, f.Code, f.Message, f.Never)
+				}
+			}
+		}
+	}
+	for _, c := range corpus(t) {
+		s := c.snapshot(t)
+		look(c.name, s, diagnose.Diagnose(s, diagnose.Options{Reconcile: c.settings}))
+	}
+	for _, th := range readThreads(t) {
+		look(th.name, th.cluster, diagnose.Diagnose(th.cluster, diagnose.Options{}))
+	}
+	for i, n := range warned {
+		if n == 0 {
+			t.Errorf("nothing warns with %s: this shows nothing", presupposed[i].words)
+		}
+	}
+}

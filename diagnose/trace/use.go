@@ -799,10 +799,15 @@ func (u *useTracer) judgeEnd() (UseVerdict, bool) {
 	default:
 		v.Message += ", and no finalizer is known to keep it"
 	}
-	if slices.ContainsFunc(u.Findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) && f.Whole.Confidence == "" }) {
+	if u.warned() {
 		v.State = finding.Stuck
 	}
 	return v, true
+}
+
+// warned reports whether a check warns of the claim or the volume, and is certain.
+func (u *useTracer) warned() bool {
+	return slices.ContainsFunc(u.Findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) && f.Whole.Confidence == "" })
 }
 
 // judgeUnbound is about a claim that has no volume, or not one that names it.
@@ -817,7 +822,12 @@ func (u *useTracer) judgeUnbound(s Stage) UseVerdict {
 		return UseVerdict{State: finding.NoWait, Message: name + " is not bound yet, and no pod uses it: its storage class waits for the first pod (WaitForFirstConsumer)"}
 	}
 	v := UseVerdict{State: finding.InFlight, Message: name + " waits for its volume: " + s.Detail, Actor: s.On, Since: s.Since}
-	if s.Overdue {
+	starts := func(p UsingPod) bool { return p.State == PodWaits || p.State == PodStarting }
+	switch {
+	case !s.Overdue:
+	case !slices.ContainsFunc(u.Pods, starts) && !u.warned():
+		return UseVerdict{State: finding.NoWait, Message: fmt.Sprintf("%s has no volume, and no pod that is to start uses it: %s", name, s.Detail)}
+	default:
 		v.State = finding.Stuck
 	}
 	if s.On != "" && s.On != Nobody {

@@ -35,6 +35,8 @@ type api struct {
 	// how often each lease was renewed.
 	now      time.Time
 	ahead    time.Duration
+	// running is since when its clock runs; zero where it stands still.
+	running time.Time
 	renewals int
 	// looking is called with each list that is asked for, and writing with each
 	// patch that is to be stored, before it is.
@@ -87,9 +89,17 @@ func (a *api) add(o *unstructured.Unstructured) {
 	a.objects[path] = append(a.objects[path], o)
 }
 
+// clock is the time of the API server.
+func (a *api) clock() time.Time {
+	if a.running.IsZero() {
+		return a.now
+	}
+	return a.now.Add(time.Since(a.running))
+}
+
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Date", a.now.Add(a.ahead).Format(http.TimeFormat))
+	w.Header().Set("Date", a.clock().Add(a.ahead).Format(http.TimeFormat))
 	node, isNode := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/status"), listPaths["Node"]+"/")
 	switch {
 	case r.URL.Path == "/version":
@@ -154,13 +164,13 @@ func (a *api) list(w http.ResponseWriter, path string) {
 // the kubelets of the Nodes that are Ready.
 func (a *api) renew(leases []*unstructured.Unstructured) []*unstructured.Unstructured {
 	a.renewals++
-	at := a.now.Add(-time.Second + time.Duration(a.renewals)*time.Microsecond).Format("2006-01-02T15:04:05.000000Z07:00")
+	at := a.clock().Add(-time.Second + time.Duration(a.renewals)*time.Microsecond).Format("2006-01-02T15:04:05.000000Z07:00")
 	has := map[string]bool{}
 	for i, lease := range leases {
 		has[lease.GetNamespace()+"/"+lease.GetName()] = true
 		last, found, err := unstructured.NestedString(lease.Object, "spec", "renewTime")
 		renewed, parsed := time.Parse(time.RFC3339Nano, last)
-		if err == nil && found && parsed == nil && renewed.After(a.now.Add(-time.Minute)) && !renewed.After(a.now) {
+		if err == nil && found && parsed == nil && renewed.After(a.now.Add(-time.Minute)) && !renewed.After(a.clock()) {
 			leases[i] = lease.DeepCopy()
 			_ = unstructured.SetNestedField(leases[i].Object, at, "spec", "renewTime") // spec is there
 		}

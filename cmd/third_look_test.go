@@ -1,0 +1,28 @@
+//go:build unix
+
+package cmd_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+)
+
+// TestThirdLook: where the second look still only suspects a cause that is certain seconds
+// later, --apply counts down and looks a third time, and then has the repair.
+func TestThirdLook(t *testing.T) {
+	t.Parallel()
+	long.Test(t) // half a minute passes between the first two looks
+	server, kubeconfig := newAPI(t, "vd401-near-slow-detach")
+	server.now = time.Date(2026, 11, 20, 9, 59, 52, 0, time.UTC) // certain at 10:00:30
+	server.running = time.Now()
+	saved := filepath.Join(t.TempDir(), "repairs")
+	p := start(t, t.TempDir(), nil, "--kubeconfig", kubeconfig, "diagnose", "--check", "VD401", "--apply", "--save-repairs", saved)
+	p.says("repairs saved in " + saved + ": 1;")
+	if said := p.stderr(); strings.Count(said, "looking again in") != 2 {
+		t.Errorf("it does not look three times:\n%s", said)
+	}
+}

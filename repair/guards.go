@@ -144,14 +144,14 @@ var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *R
 // findingGuard holds while the same finding is found, and is certain. What it rests on is
 // what the finding's check needs: see action.repair.
 var findingGuard = Guard{GuardFinding, nil, func(v *View, proposed *Repair) error {
+	if err := Complete(v.Snapshot, needsOf(proposed.Finding.Code)); err != nil { // what a check says of a part is nothing to write on
+		return completeGuard(nil).refuse(err)
+	}
 	if f := v.lookUp(proposed.Finding.Fingerprint); f != nil {
 		if s := f.Settles; s != nil {
 			return &Refusal{Guard: guardCertain, SafeOnce: "look again then", Reason: fmt.Sprintf("the cause is only suspected; it is certain at %s if %s", facts.Stamp(s.At), s.If)}
 		}
 		return nil
-	}
-	if err := v.CannotTell(proposed.Finding.Code); err != nil {
-		return completeGuard(nil).refuse(err)
 	}
 	return errors.New("it is no longer found")
 }, ""}

@@ -67,7 +67,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 		r.Checks = append(r.Checks, check_.Code)
 		asked = append(asked, check_)
 	}
-	superior := superiors(s, checks)
+	superior := superiors(s, checks, asked)
 	var traces []*trace.Trace
 	var tracing sync.WaitGroup
 	tracing.Go(func() { traces = waiting(view) })

@@ -28,14 +28,26 @@ func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks boo
 	return c.Needs[i], true
 }
 
+// lacksAll reports whether the check could not even speak about a part of the cluster.
+func lacksAll(s *snapshot.Snapshot, c check.Check) bool {
+	c.OfNamespace, c.OfDriver = true, true
+	_, lacks := lacking(s, c)
+	return lacks
+}
+
 // partlyRead reports whether all of the kind was read that is in one namespace.
 func partlyRead(s *snapshot.Snapshot, kind snapshot.Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind && g.Namespace == "" })
 }
 
-// keepRead takes from a run what it found about namespaces and drivers that were not read.
+// keepRead takes from a run what it found about namespaces and drivers that were not read: all
+// of it where the check does not speak about a part of the cluster.
 func keepRead(run *check.Run) {
 	s := run.Snapshot
+	if _, lacks := lacking(s, run.Check); lacks {
+		run.Findings = nil
+		return
+	}
 	var partly []snapshot.Kind
 	for _, kind := range run.Check.Needs {
 		switch {

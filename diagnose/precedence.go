@@ -12,13 +12,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// superiors are the checks to which the others yield, which the user has not asked for
-// and for which nothing is missing. Their findings only keep others from being reported.
-func superiors(s *snapshot.Snapshot, checks []check.Check) []check.Check {
-	return slices.DeleteFunc(yieldedTo(checks), func(c check.Check) bool {
-		_, lacks := lacking(s, c)
-		return lacks
-	})
+// superiors are the checks to which the others yield, and which do not report: the user has
+// not asked for them, or they would have to know more of the cluster than the part that was
+// read. Of that part they still keep others from being reported.
+func superiors(s *snapshot.Snapshot, checks, asked []check.Check) []check.Check {
+	list := yieldedTo(checks)
+	for _, c := range checks {
+		if c.Run != nil && !slices.ContainsFunc(asked, func(a check.Check) bool { return a.Code == c.Code }) {
+			list = append(list, c)
+		}
+	}
+	return slices.DeleteFunc(list, func(c check.Check) bool { return lacksAll(s, c) })
 }
 
 // yieldedTo are the checks to which the others yield, without these themselves.

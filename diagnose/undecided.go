@@ -22,5 +22,5 @@ func Undecided(view *facts.View, f finding.Finding) bool {
 	if _, lacks := lacking(view.Snapshot, asked[0]); lacks {
 		return false
 	}
-	return slices.ContainsFunc(search(view.Later(facts.ListsGrace), asked, superiors(view.Snapshot, asked)), func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint })
+	return slices.ContainsFunc(search(view.Later(facts.ListsGrace), asked, superiors(view.Snapshot, asked, asked)), func(g finding.Finding) bool { return g.Fingerprint == f.Fingerprint })
 }

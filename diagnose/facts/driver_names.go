@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // InstalledDrivers are the names of all drivers that have a CSIDriver or are
@@ -23,15 +21,6 @@ func (p *View) InstalledDrivers() []string {
 			}
 		}
 		return sets.List(names)
-	})
-}
-
-// KnowsDrivers reports whether no CSIDriver that was not read could change what is attached
-// or has to be.
-func (p *View) KnowsDrivers() bool {
-	return !slices.ContainsFunc(p.Plan.Decisions, func(d reconcile.Decision) bool {
-		driver, _, ok := reconcile.ParseCSI(d.Volume)
-		return ok && !p.Snapshot.KnowsDriver(driver)
 	})
 }
 

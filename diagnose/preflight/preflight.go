@@ -134,9 +134,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Room:  []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
-		Missing: slices.DeleteFunc(slices.Clone(preflightNeeds), func(kind snapshot.Kind) bool {
-			return s.Complete(kind) || kind == snapshot.CSIDrivers && view.KnowsDrivers()
-		}),
+		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
 	moving := f.moving()

@@ -99,6 +99,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.Detail += "; another node has the volume, and whether it keeps it is not known: not all persistentvolumes could be read"
 		t.doubt(&s, snapshot.Volumes)
 	}
+	if t.unknownElsewhere(v) {
+		t.doubt(&s, snapshot.Volumes)
+	}
 	if t.node == nil {
 		t.doubt(&s, snapshot.Nodes) // which may list the volume as attached
 	}

@@ -35,6 +35,15 @@ func (t *tracer) mayBeHeld(v *tracedVolume) bool {
 	return count > 0 && !t.knows(snapshot.Volumes, "")
 }
 
+// unknownElsewhere reports whether the driver has attached a PersistentVolume to another node
+// that was not read: it may have the same disk.
+func (t *tracer) unknownElsewhere(v *tracedVolume) bool {
+	return v.Driver != "" && !t.knows(snapshot.Volumes, "") && slices.ContainsFunc(t.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+		pv := va.Spec.Source.PersistentVolumeName
+		return va.Spec.Attacher == v.Driver && va.Spec.NodeName != string(v.pair.Node) && pv != nil && t.Snapshot.Volume(*pv) == nil
+	})
+}
+
 // otherNodes are the other nodes that have the volume: the first of them, and how many.
 func (t *tracer) otherNodes(v *tracedVolume) (first types.NodeName, count int) {
 	nodes := nodesWith(t.View, v.Volume)

@@ -16,12 +16,13 @@ import (
 )
 
 var NodeLost6Min = check.Check{
-	Code:     "VD102",
-	Name:     "node-lost-6min",
-	Title:    "A pod waits for a volume that is still attached to a node that is lost",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.Leases),
-	OfDriver: true,
+	Code:        "VD102",
+	Name:        "node-lost-6min",
+	Title:       "A pod waits for a volume that is still attached to a node that is lost",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.Leases),
+	OfNamespace: true,
+	OfDriver:    true,
 	Yields: []check.Yield{
 		{To: "VD111", Key: check.OfAttachment},
 		{To: "VD114", Key: check.OfAttachment},
@@ -105,7 +106,7 @@ func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told 
 			}
 		}
 	}
-	return told, may || !p.Snapshot.Complete(snapshot.Events)
+	return told, may || !p.Snapshot.CompleteIn(snapshot.Events, waiters[0].Namespace)
 }
 
 // heldByLostPod is the case without a count-down: the kubelet that would say

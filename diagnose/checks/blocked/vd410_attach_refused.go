@@ -12,12 +12,13 @@ import (
 )
 
 var AttachRefused = check.Check{
-	Code:     "VD410",
-	Name:     "attach-refused",
-	Title:    "A driver refuses to attach a volume, in words whose meaning is known",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
-	OfDriver: true,
+	Code:        "VD410",
+	Name:        "attach-refused",
+	Title:       "A driver refuses to attach a volume, in words whose meaning is known",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
+	OfNamespace: true,
+	OfDriver:    true,
 	Yields: []check.Yield{
 		{To: "VD404", Key: check.OfAttachment},
 		{To: "VD502", Key: check.OfAttachment},

@@ -18,12 +18,13 @@ import (
 )
 
 var MountRefused = check.Check{
-	Code:     "VD411",
-	Name:     "mount-refused",
-	Title:    "A volume cannot be mounted on a node, for a reason whose words are known",
-	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
-	OfDriver: true,
+	Code:        "VD411",
+	Name:        "mount-refused",
+	Title:       "A volume cannot be mounted on a node, for a reason whose words are known",
+	Severity:    finding.Error,
+	Needs:       check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
+	OfNamespace: true,
+	OfDriver:    true,
 	Yields: []check.Yield{
 		{To: "VD308", Key: check.OfAttachment},
 		{To: "VD412", Key: check.OfPersistentVolume},

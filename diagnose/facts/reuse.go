@@ -33,8 +33,8 @@ func (p *View) StaleAttacherLease(driver string) *coordinationv1.Lease {
 	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || p.Age(Renewed(lease)) <= AttacherLeaseGrace {
 		return nil
 	}
-	if p.LastAnswer(driver).After(Renewed(lease).Add(AttacherLeaseGrace)) {
-		return nil // an attacher has answered since, without this lease: it is one of former times
+	if p.LastAnswer(driver).After(Renewed(lease).Add(AttacherSilent)) {
+		return nil // an attacher answered long after whatever its last holder had begun: it does without this lease
 	}
 	return lease
 }

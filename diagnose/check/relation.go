@@ -47,13 +47,13 @@ var (
 	NobodyAttaches = &Group{finding.GroupNobodyAttaches, (*facts.View).DriverOf, ofDriver("No external-attacher attaches volumes of %s")}
 	Unrecorded     = &Group{finding.GroupUnrecorded, (*facts.View).DriverOf, ofDriver("The external-attacher of %s attaches volumes and does not record it")}
 	SilentBackend  = &Group{finding.GroupSilentBackend, silentBackend, ofDriver("The storage system of %s does not answer for volumes")}
-	OtherMachine   = &Group{finding.GroupOtherMachine, OfNode, ofNodeName("Node %s is a new machine: its volumes are attached to the old one")}
+	OtherMachine   = &Group{finding.GroupOtherMachine, OfNode, ofNodeName("Node %s was replaced, and volumes stay on the old machine")}
 	ForceDetached  = &Group{finding.GroupForceDetached, OfNode, ofNodeName("Node %s still has volumes mounted that are detached from it")}
 	NoPlugin       = &Group{finding.GroupNoPlugin, UnpluggedDriver, ofNodeName("Node %s cannot unmount volumes: their driver is not registered there")}
 	Unused         = &Group{finding.GroupUnused, ofVolumeName, unusedHeadline}
 	Rollout        = &Group{finding.GroupRollout, rivals, ofNodeName("Old pods on node %s keep volumes of a rolling update")}
 	DisksGone      = &Group{finding.GroupDiskGone, (*facts.View).DriverOf, ofDriver("Volumes of %s lead to disks that the storage system's list does not have")}
-	Unclaimed      = &Group{finding.GroupUnclaimed, (*facts.View).DriverOf, ofDriver("No PersistentVolume names some disks that were made for %s")}
+	Unclaimed      = &Group{finding.GroupUnclaimed, (*facts.View).DriverOf, ofDriver("No PersistentVolume names disks that were made for %s")}
 	Consumers      = &Group{finding.GroupConsumers, rivals, ofNodeName("Pods on node %s keep volumes that pods elsewhere want")}
 )
 

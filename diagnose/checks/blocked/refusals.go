@@ -96,7 +96,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	}
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s fails to %s volume %s", facts.PodName(lead.pods[0]), lead.node, by, verb, lead.volume)
 	f.Detail = finding.Clauses("it says that "+lead.says, facts.Alike(pods))
-	f.Cause = "nothing but these words tells why"
+	f.Cause = "only these words tell why"
 	lookUps := p.LookUps(facts.Said{Driver: lead.driver, Message: lead.said, Node: lead.node, Volume: p.Snapshot.Volume(lead.volume), Namespace: lead.pods[0].Namespace})
 	if len(lookUps) > 0 {
 		f.Cause = "the objects say: " + strings.Join(lookUps, "; ")

@@ -22,7 +22,7 @@ var OrphanBackendAttachment = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "take finalizers off, or detach by force, while the machine that has the volume may still write to it",
+	Never:       "detach it by force while the machine that has it may still write",
 	Run:         runOrphanBackendAttachment,
 }
 
@@ -168,7 +168,7 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: node %s has volume %s", facts.PodName(pods[0]), va.Node, holder.Name, f.PersistentVolume)
 	f.Detail = finding.Clauses("the cluster has no record of it there", facts.Alike(pods))
 	f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off, or it was deleted before the attacher had put one on; " +
-		"or the volume was attached by somebody outside the cluster"
+		"or somebody else attached the volume"
 	f.Evidence = append(f.Evidence, noRecord(holder)...)
 	f.Advice = fmt.Sprintf("{check} check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
 	f.ByHand = "detach it at the storage system: the attach follows within about 7 min"

@@ -73,7 +73,7 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 	f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", h.Machine)
 	if h.Node != nil {
 		where, known = "node "+h.Node.Name, "where the cluster has no record of it"
-		f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached by somebody outside the cluster"
+		f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or somebody else attached the volume"
 		f.Evidence = append(f.Evidence, noRecord(h.Node)...)
 		f.Advice = fmt.Sprintf("{check} check on node %s that nothing has the volume mounted", h.Node.Name)
 		f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
@@ -107,7 +107,7 @@ func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueV
 		PersistentVolume: pv.Name,
 		Message:          fmt.Sprintf("Volume %s is attached to node %s, and the cluster has no record of it", pv.Name, h.Node.Name),
 		Detail:           entry.Words() + " shows it there; nobody wants it, and nobody will detach it",
-		Cause:            "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or the volume was attached by somebody outside the cluster",
+		Cause:            "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or somebody else attached the volume",
 		Evidence:         append([]finding.Evidence{entry.Evidence()}, noRecord(h.Node)...),
 		SelfHeals:        finding.SelfHeals{Because: "no object asks the driver to detach the volume there"},
 		Advice:           fmt.Sprintf("{check} check on node %s that nothing has the volume mounted, and whose it is", h.Node.Name),

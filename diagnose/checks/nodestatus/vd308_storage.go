@@ -52,7 +52,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 		machine := entry.Holders[0].Machine
 		f.Severity, f.Message = finding.Error, runs+" on machine "+machine
 		f.Detail = fmt.Sprintf("it counts as attached there, and %s has it on machine %s, which may write to it, too", entry.Words(), machine)
-		f.Cause = "somebody outside the cluster attached the volume to the other machine, or a late attach took it there"
+		f.Cause = "somebody else attached the volume to the other machine, or a late attach took it there"
 		f.Advice = fmt.Sprintf("{check} find out at the storage system who attached the volume to machine %s, and whether that machine uses it; check on node %s whether the pod still reaches it; "+
 			"let one of the two go before the other writes again", machine, va.Node)
 	}

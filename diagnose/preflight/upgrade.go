@@ -83,10 +83,9 @@ type UpgradeForgets struct {
 	ForcedAfter string `json:"forcedAfter,omitempty"`
 }
 
-// Detaches reports whether the new controller takes the volume off the node while a pod may
-// use it, now or later. One that waits for the unmount, and for nothing else, does not.
+// Detaches reports whether the new controller takes the volume off the node, now or later.
 func (f UpgradeForgets) Detaches() bool {
-	return f.ForcedAfter != "" || f.Then != nil && (f.Then.Verb == reconcile.Detach || f.Then.Verb == reconcile.ForceDetach)
+	return f.ForcedAfter != "" || f.Then != nil && (f.Then.Verb == reconcile.Wait || f.Then.Verb == reconcile.Detach || f.Then.Verb == reconcile.ForceDetach)
 }
 
 // UpgradePod is a pod and a volume of it that would wait. The volume has its name in

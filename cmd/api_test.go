@@ -33,10 +33,10 @@ type api struct {
 	stored  int
 	// now is the time, ahead how far the Date of the answers is ahead of it, and renewals
 	// how often each lease was renewed.
-	now      time.Time
-	ahead    time.Duration
+	now   time.Time
+	ahead time.Duration
 	// running is since when its clock runs; zero where it stands still.
-	running time.Time
+	running  time.Time
 	renewals int
 	// looking is called with each list that is asked for, and writing with each
 	// patch that is to be stored, before it is.

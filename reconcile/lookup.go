@@ -164,7 +164,8 @@ func (row *AttachedVolume) findAttachment(s *snapshot.Snapshot) {
 }
 
 // LivePods are the pods on the node that may have the volume mounted: bound
-// there, not ended, and reaching the volume through a claim by whatever name.
+// there, not ended, and reaching the volume through a claim by whatever name, or through
+// one that its claimRef names and that is gone, or was made again after the pod.
 // That is more than the controller's desired state, which leaves out pods on
 // nodes that it does not manage and claims that their volume does not point
 // back to. Whatever would detach a volume must ask this question too.

@@ -3,6 +3,7 @@ package reconcile
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -67,6 +68,15 @@ func TestNode(t *testing.T) {
 	}
 }
 
+// remade makes the claim of the volume again, with another one, so long after the pod.
+func remade(after time.Duration) func(*snapshot.Objects) {
+	return func(o *snapshot.Objects) {
+		made := metav1.NewTime(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
+		o.Pods[0].CreationTimestamp = made
+		o.Claims[0].CreationTimestamp, o.Claims[0].UID, o.Claims[0].Spec.VolumeName = metav1.NewTime(made.Add(after)), "again", "w"
+	}
+}
+
 // TestLivePods finds the pods that may have the volume mounted, also those that
 // the desired state of the world leaves out.
 func TestLivePods(t *testing.T) {
@@ -82,7 +92,10 @@ func TestLivePods(t *testing.T) {
 		{"pod ended", func(o *snapshot.Objects) { o.Pods[0].Status.Phase = corev1.PodFailed }, nil},
 		{"pod elsewhere", func(o *snapshot.Objects) { o.Pods[0].Spec.NodeName = "n2" }, nil},
 		{"claim of another volume", func(o *snapshot.Objects) { o.Claims[0].Spec.VolumeName = "w" }, nil},
-		{"claim missing", func(o *snapshot.Objects) { o.Claims = nil }, nil},
+		{"claim gone", func(o *snapshot.Objects) { o.Claims = nil }, []string{"p"}},
+		{"claim of another namespace gone", func(o *snapshot.Objects) { o.Claims, o.Volumes[0].Spec.ClaimRef.Namespace = nil, "another" }, nil},
+		{"claim made again under the pod", remade(time.Hour), []string{"p"}},
+		{"claim made again before the pod", remade(-time.Hour), nil},
 		{"another volume", func(o *snapshot.Objects) { o.Volumes[0].Spec.CSI.VolumeHandle = "w" }, nil},
 	}
 	for _, test := range tests {

@@ -47,6 +47,7 @@ func (w *World) indexUsers(podVolumes []podVolume) {
 	w.others = map[VolumeNode][]*corev1.Pod{}
 	pods := make([]*corev1.Pod, len(podVolumes)) // of which the users of nearly every pair are a part
 	names := sync.OnceValue(w.namesByPV)         // for pods that do not come to their volumes: mostly there is none
+	former := sync.OnceValue(func() map[types.NamespacedName][]corev1.UniqueVolumeName { return w.namesByClaim(names()) })
 	for i := range podVolumes {
 		v := &podVolumes[i]
 		pods[i] = v.pod
@@ -65,11 +66,18 @@ func (w *World) indexUsers(podVolumes []podVolume) {
 		}
 		if v.err == nil {
 			use(v.name)
-			continue
 		}
+		key := namespaced(v.pod.Namespace, ClaimName(v.pod, v.volume))
+		claim := w.snapshot.Claim(key)
 		// The claim may lead to the volume without the two being bound.
-		if claim := w.snapshot.Claim(namespaced(v.pod.Namespace, ClaimName(v.pod, v.volume))); claim != nil {
+		if v.err != nil && claim != nil {
 			for _, name := range names()[claim.Spec.VolumeName] {
+				use(name)
+			}
+		}
+		// The pod may have come to it through a claim of the name that is gone.
+		if key.Name != "" && (claim == nil || v.pod.CreationTimestamp.Before(&claim.CreationTimestamp)) {
+			for _, name := range former()[key] {
 				use(name)
 			}
 		}
@@ -81,6 +89,19 @@ func (w *World) namesByPV() map[string][]corev1.UniqueVolumeName {
 	for name := range w.volumes.places {
 		for _, pv := range w.volumes.get(name) {
 			names[pv.Name] = append(names[pv.Name], name)
+		}
+	}
+	return names
+}
+
+// namesByClaim are the names of the volumes by the claims that their claimRefs name, whether
+// those are there or not.
+func (w *World) namesByClaim(byPV map[string][]corev1.UniqueVolumeName) map[types.NamespacedName][]corev1.UniqueVolumeName {
+	names := make(map[types.NamespacedName][]corev1.UniqueVolumeName, len(w.snapshot.Volumes))
+	for _, pv := range w.snapshot.Volumes {
+		if ref := pv.Spec.ClaimRef; ref != nil {
+			key := namespaced(ref.Namespace, ref.Name)
+			names[key] = append(names[key], byPV[pv.Name]...)
 		}
 	}
 	return names

@@ -40,15 +40,21 @@ func TestLivePodsAreWhatTheyAreSaidToBe(t *testing.T) {
 }
 
 // reaches reports whether the pod reaches the volume through a claim by whatever
-// name, bound or not.
+// name, bound or not, or did through one that the volume still names.
 func reaches(w *World, pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		// v is a copy, for which nothing is remembered.
-		if name, _, err := w.PodVolume(pod, &v); err == nil {
-			return name == volume
+		name, _, err := w.PodVolume(pod, &v)
+		if err == nil && name == volume {
+			return true
 		}
-		claim := w.snapshot.Claim(namespaced(pod.Namespace, ClaimName(pod, &v)))
-		return claim != nil && slices.ContainsFunc(w.Volumes(volume), func(pv *corev1.PersistentVolume) bool { return pv.Name == claim.Spec.VolumeName })
+		key := namespaced(pod.Namespace, ClaimName(pod, &v))
+		claim := w.snapshot.Claim(key)
+		return slices.ContainsFunc(w.Volumes(volume), func(pv *corev1.PersistentVolume) bool {
+			former := key.Name != "" && (claim == nil || pod.CreationTimestamp.Before(&claim.CreationTimestamp))
+			ref := pv.Spec.ClaimRef
+			return err != nil && claim != nil && pv.Name == claim.Spec.VolumeName || former && ref != nil && namespaced(ref.Namespace, ref.Name) == key
+		})
 	})
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -65,4 +66,32 @@ func TestRefusalsOfThePast(t *testing.T) {
 
 func refusedNow(va *storagev1.VolumeAttachment) bool {
 	return va.Status.AttachError != nil && !va.Status.Attached
+}
+
+// TestLooksGoOnPastAReport: a kubelet reports its node's status every five minutes, also where
+// nothing has changed. Who has found for a minute that it has a volume which counts as detached
+// finds it then, too.
+func TestLooksGoOnPastAReport(t *testing.T) {
+	for name, severity := range map[string]finding.Severity{"vd116-attached-elsewhere": finding.Warning, "vd116-status-fresh": finding.Info} {
+		c, err := testcases.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		report := diagnose.Diagnose(s, diagnose.Options{Reconcile: c.Settings})
+		since := report.FoundSince(nil)
+		for fingerprint, first := range since {
+			since[fingerprint] = metav1.NewTime(first.Add(-time.Minute))
+		}
+		again := report.FoundAgain(since)
+		if len(report.Findings) != 1 || report.Findings[0].Severity != severity || report.Findings[0].Confidence != finding.Suspected {
+			t.Errorf("%s, at one look: %+v", name, report.Findings)
+		}
+		if len(again.Findings) != 1 || again.Findings[0].Severity != finding.Error || again.Findings[0].Confidence != "" {
+			t.Errorf("%s, a minute later: %+v", name, again.Findings)
+		}
+	}
 }

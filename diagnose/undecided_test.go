@@ -45,8 +45,8 @@ func TestUndecided(t *testing.T) {
 			if test.drop != "" {
 				s.Gaps = append(s.Gaps, snapshot.Gap{Kind: test.drop, Reason: snapshot.ReasonForbidden})
 			}
-			if slices.ContainsFunc(c.diagnose(s).Findings, func(f finding.Finding) bool { return f.Code == code }) {
-				t.Error("it is found within a minute of the kubelet's write")
+			if slices.ContainsFunc(c.diagnose(s).Findings, func(f finding.Finding) bool { return f.Code == code && f.Severity.AtLeast(finding.Warning) }) {
+				t.Error("it is a warning within a minute of the kubelet's write")
 			}
 			world := reconcile.NewWorld(s, c.settings)
 			if got := diagnose.Undecided(facts.NewView(s, world, world.Reconcile()), before); got != test.undecided {

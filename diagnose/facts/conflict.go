@@ -31,8 +31,8 @@ func (p *View) Conflicts() []Conflict {
 			continue
 		}
 		attached[va.Volume] = append(attached[va.Volume], va.Node)
-		if !va.Ours() || !reconcile.NodeReady(p.Snapshot.Node(va.Node)) || !p.OneNode(va.Volume) {
-			continue // a node that is lost is node-lost-6min
+		if !va.Ours() || !StaysOn(p.Snapshot.Node(va.Node)) || !p.OneNode(va.Volume) {
+			continue
 		}
 		c := Conflict{Attachment: va}
 		for _, pod := range p.World.LivePods(va.VolumeNode) {
@@ -54,6 +54,12 @@ func (p *View) Conflicts() []Conflict {
 	return slices.DeleteFunc(list, func(c Conflict) bool {
 		return slices.ContainsFunc(attached[c.Volume], func(node types.NodeName) bool { return node != c.Node })
 	})
+}
+
+// StaysOn reports whether a pod that nobody has asked to go stays on the node. On one that is
+// lost it does, too: once it is evicted it is Terminating, which is node-lost-6min.
+func StaysOn(node *corev1.Node) bool {
+	return node != nil && (reconcile.NodeReady(node) || !reconcile.OutOfService(node))
 }
 
 // Rivals reports whether a pod that has waited since then counts as a rival of the holders.

@@ -78,7 +78,7 @@ func (t *tracer) stopped() Stage {
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.reason = StageBlocked, "NodeNotReady"
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
-		if on, ends := t.endsOnLost(t.node); on != "" {
+		if on, ends := t.endsOnLost(t.node, t.pod); on != "" {
 			s.On, s.Ends = on, ends
 		}
 	}

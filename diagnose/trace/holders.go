@@ -116,19 +116,22 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	live := t.World.LivePods(pair)
 	va, decision := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)), t.Plan.Decision(pair)
 	s.unread = t.usersUnread(v)
+	stays := false
 	switch {
 	case len(live) > 0 && facts.AllDeleting(live):
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
 		s.Detail += fmt.Sprintf(": pod %s is Terminating there", facts.PodName(live[0]))
-		if on, ends := t.endsOnLost(node); on != "" {
+		if on, ends := t.endsOnLost(node, live[0]); on != "" {
 			s.On, s.Ends = on, ends+"; then the controller detaches it"
-			s.Detail += "; the node's Ready condition is " + facts.ReadyText(node)
+			if node != nil {
+				s.Detail += "; the node's Ready condition is " + facts.ReadyText(node)
+			}
 		}
 	case len(live) > 0:
 		s.On, s.Ends = "pod "+facts.PodName(live[0]), "once that pod ends, which may be never"
 		s.Detail += fmt.Sprintf(": pod %s uses it there%s", facts.PodName(live[0]), alikeThere(len(live)))
-		if slices.ContainsFunc(live, facts.RunsOn) && reconcile.NodeReady(node) {
-			bound = facts.ConflictGrace
+		if slices.ContainsFunc(live, facts.RunsOn) && facts.StaysOn(node) {
+			bound, stays = facts.ConflictGrace, true
 		}
 	case s.unread != "":
 		s.Ends = "the volume is detached there"
@@ -167,7 +170,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.On, s.Ends = Controller, "the detach from there ends"
 	}
 	t.doubt(&s, snapshot.Nodes) // of which another may have it too
-	if len(live) > 0 && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
+	if len(live) > 0 && !stays && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
 		bound = max(bound, lostNodeTakes)
 	}
 	var heldSince metav1.Time // before, another node may have had it
@@ -187,11 +190,17 @@ func (t *tracer) willNotUnmount(node *corev1.Node) string {
 	return "is not Ready: its kubelet will not unmount it"
 }
 
-// endsOnLost is who ends a Terminating pod of a node whose kubelet is not heard of, and how;
-// "" where its kubelet can.
-func (t *tracer) endsOnLost(node *corev1.Node) (on, ends string) {
+// endsOnLost is who ends a Terminating pod of a node that is gone, or whose kubelet is not
+// heard of, and how; "" where its kubelet can.
+func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string) {
 	switch {
-	case node == nil || !t.Lost(node):
+	case node == nil && !t.knows(snapshot.Nodes, ""):
+		return "", ""
+	case len(pod.Finalizers) > 0 && (node == nil || reconcile.OutOfService(node)):
+		return "whoever set the finalizers of pod " + facts.PodName(pod), "the finalizers of the pod are taken off"
+	case node == nil:
+		return PodCollector, "the pod object is removed, because its node does not exist"
+	case !t.Lost(node):
 		return "", ""
 	case reconcile.OutOfService(node):
 		return PodCollector, "the pod object is removed, because the node has the out-of-service taint"

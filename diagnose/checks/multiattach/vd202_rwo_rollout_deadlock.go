@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -31,7 +32,8 @@ var RwoRolloutDeadlock = check.Check{
 
 func runRWORolloutDeadlock(p *check.Run) {
 	for _, c := range p.Conflicts() {
-		if r, ok := c.Rollout(); ok {
+		// The Deployment ends an old pod that is not Ready, as on a node that is lost.
+		if r, ok := c.Rollout(); ok && reconcile.NodeReady(p.Snapshot.Node(c.Node)) {
 			rolloutDeadlock(p, c, r)
 		}
 	}

@@ -33,6 +33,9 @@ var RwoManyConsumers = check.Check{
 
 func runRWOManyConsumers(p *check.Run) {
 	for _, c := range p.Conflicts() {
+		if _, rollout := c.Rollout(); rollout {
+			continue // rwo-rollout-deadlock, as long as the node is not lost
+		}
 		claim := claimOf(p.View, c.Waiters[0], c.Volume)
 		// One pod at a time is another rule, which the scheduler keeps.
 		if claim == nil || slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
@@ -64,6 +67,10 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 		SelfHeals: finding.SelfHeals{Because: "the volume stays with the pod that has it until that pod ends"},
 		Advice:    "run the pods on one node (pod affinity), give each its own claim (a StatefulSet), or use storage that many nodes may mount",
 	})
+	if node := p.Snapshot.Node(c.Node); !reconcile.NodeReady(node) {
+		facts.Also(&f, "node %s is not Ready", c.Node)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(c.Node), Field: "status.conditions[Ready]", Value: facts.ReadyText(node)})
+	}
 	if owner := metav1.GetControllerOf(holder); owner != nil && owner.Kind == "Job" {
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the volume follows once pod %s of Job %s has ended, and nobody knows when", facts.PodName(holder), owner.Name)}
 		f.Advice = "run the pods on one node (pod affinity) or one after the other, give each its own claim, or use storage that many nodes may mount"

@@ -160,6 +160,9 @@ const (
 	// its attachment may stay: the garbage collector of pods comes by every 20 s, then a detach
 	// is called.
 	TaintTakes = 20*time.Second + reconcile.CSITimeout
+	// CollectorTakes is how long the pods of a node that does not exist may stay: the garbage
+	// collector of pods comes by every 20 s, and gives such a node 40 s to appear.
+	CollectorTakes = 40*time.Second + 2*20*time.Second
 	// KillTakes is how long past its grace period a container may run on a node that is
 	// Ready: one call of the kubelet to the container runtime (runtimeRequestTimeout).
 	KillTakes = 2 * time.Minute

@@ -2,6 +2,7 @@ package attached
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +120,10 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
 	f.Severity = p.LostPodSeverity(*f.Since)
 	node := p.Snapshot.Node(va.Node)
+	if node == nil {
+		collected(p, &f, holders)
+		return f
+	}
 	if !reconcile.OutOfService(node) {
 		return f
 	}
@@ -140,22 +145,49 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	return f
 }
 
+// collected is the wait for the pods of a node that does not exist: the garbage collector of
+// pods removes them, and the count-down begins.
+func collected(p *facts.View, f *finding.Finding, holders []*corev1.Pod) {
+	if i := slices.IndexFunc(holders, func(pod *corev1.Pod) bool { return len(pod.Finalizers) > 0 }); i >= 0 {
+		f.SelfHeals.Because = fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s", facts.PodName(holders[i]), strings.Join(holders[i].Finalizers, ", "))
+		return
+	}
+	wait, ends := p.World.WaitsForUnmount(nil)
+	if !ends {
+		f.SelfHeals.Because = "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"
+		return
+	}
+	left := facts.CollectorTakes - p.Age(facts.Latest(*f.Since, p.ControllerStart()))
+	because := fmt.Sprintf("kube-controller-manager removes the pods of a node that does not exist within %s, and %s later detaches the volume by force", facts.Rounded(facts.CollectorTakes), facts.Rounded(wait))
+	if left <= 0 || p.ControllerDown() != nil {
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: because + "; no object shows since when the node is gone"}
+		return
+	}
+	f.Severity = finding.Info
+	f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left + wait + facts.DetachTakes), Because: because}
+	f.ByHand, f.AdviceCommands = "{wait} for it; {check} where the pod stays, look at the log of kube-controller-manager", nil
+}
+
 func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, since metav1.Time) finding.Finding {
-	pod, pv := waiters[0], p.ShortVolume(va.Volume)
+	pod, node := waiters[0], p.Snapshot.Node(va.Node)
 	lost, evidence := "gone", finding.Evidence{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}
-	if node := p.Snapshot.Node(va.Node); node != nil {
+	if node != nil {
 		lost, evidence = "lost", finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}
 	}
-	return p.About(va, finding.Finding{
+	f := p.About(va, finding.Finding{
 		Subject:        facts.PodObject(pod),
 		Pods:           facts.PodNames(waiters),
 		Since:          &since,
-		Message:        fmt.Sprintf("Pod %s waits on node %s: %s node %s has volume %s", facts.PodName(pod), pod.Spec.NodeName, lost, va.Node, pv),
+		Message:        fmt.Sprintf("Pod %s waits on node %s: %s node %s has volume %s", facts.PodName(pod), pod.Spec.NodeName, lost, va.Node, p.ShortVolume(va.Volume)),
 		Cause:          "the node was lost before its kubelet could unmount the volume",
 		Evidence:       []finding.Evidence{evidence, {Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"}},
 		ByHand:         fmt.Sprintf("once the machine behind %s is known to be off, taint the node out-of-service", va.Node),
 		AdviceCommands: []string{facts.TaintOutOfService(string(va.Node))},
 	})
+	if node == nil { // nobody can taint it
+		f.ByHand, f.AdviceCommands = fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node), nil
+	}
+	return f
 }
 
 // lastKept is since when the last of the pods that use the volume there, or that have ended

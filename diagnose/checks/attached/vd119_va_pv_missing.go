@@ -89,6 +89,10 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 		SelfHeals: finding.SelfHeals{Because: "the attacher looks the volume up before it asks the driver, and the controller passes over an attachment " +
 			"whose volume is missing"},
 	}
+	if va.DeletionTimestamp == nil && !facts.AttacherHolds(va) {
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "nothing holds the VolumeAttachment: a controller that has known it since before the volume went " +
+			"deletes it once no pod there needs the volume, and one that has started since passes over it"}
+	}
 	if va.DeletionTimestamp != nil {
 		f.Since = va.DeletionTimestamp
 		f.Detail = "without the volume the attacher cannot detach what is attached"

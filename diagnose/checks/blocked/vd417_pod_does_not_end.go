@@ -46,15 +46,18 @@ func runPodDoesNotEnd(p *check.Run) {
 		case len(held) == 0 || reconcile.OutOfService(node):
 		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
 			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
-		case reconcile.NodeReady(node):
-			// A kubelet that has just come back has not had the time to kill it.
-			if back := facts.ReadyCondition(node).LastTransitionTime; back.IsZero() || p.Lasted(back, facts.KillTakes) {
-				podDoesNotEnd(p, pod, running[0].Name, held)
-			}
-		case p.KubeletLives(node):
+		case hadTime(p.View, node):
 			podDoesNotEnd(p, pod, running[0].Name, held)
 		}
 	}
+}
+
+// hadTime reports whether the node's kubelet lives and has had the time to kill a container: one
+// that has just come back renews its lease some seconds before it reports the node's status.
+func hadTime(p *facts.View, node *corev1.Node) bool {
+	ready := facts.ReadyCondition(node)
+	return (reconcile.NodeReady(node) || p.KubeletLives(node) && ready != nil && ready.Status == corev1.ConditionFalse) &&
+		(ready.LastTransitionTime.IsZero() || p.Lasted(ready.LastTransitionTime, facts.KillTakes))
 }
 
 // leftOnLostNode is about a pod that stays Terminating on a lost node and keeps a volume,
@@ -108,7 +111,7 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 	keepDisksFirst(p.View, &f, pod)
 	if set.IsZero() {
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the pod goes within %s of the taint, and no object shows when that was set", facts.Rounded(facts.TaintTakes))}
-		p.Report(f)
+		p.Report(f.UntilAgain(p.Snapshot.TakenAt, facts.TaintTakes, "the taint was set just now"))
 		return
 	}
 	f.Severity = finding.Error

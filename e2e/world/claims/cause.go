@@ -20,6 +20,9 @@ var (
 	// taken are the kinds of what takes an attachment out of the cluster's books, and may
 	// leave it in the storage system.
 	taken = []string{"delete the attachment", "strip the attachment", "delete the node"}
+	// unbinds are the kinds of what parts a volume from its claim: it is released then, and
+	// deleted.
+	unbinds = []string{"delete the claim", "delete the volume", "remake the claim", "edit the claimRef"}
 )
 
 // ofCall are the kinds of a call that goes wrong.
@@ -39,7 +42,7 @@ var causes = map[finding.Code][]string{
 	"VD112": {"delete the node"},
 	"VD114": lostNodes,
 	"VD116": slices.Concat(lostNodes, taken),
-	"VD119": {"delete the volume"},
+	"VD119": unbinds,
 	"VD122": taken,
 	"VD203": {"run a second pod"},
 	"VD301": slices.Concat([]string{"drop the entry", "stop the manager"}, taken),
@@ -53,9 +56,9 @@ var causes = map[finding.Code][]string{
 	"VD411": mounts,
 	"VD417": slices.Concat([]string{"keep the containers"}, unmounts),
 	"VD501": {"edit the claimRef"},
-	"VD504": {"edit the claimRef", "delete the volume"},
-	"VD513": {"remake the claim"},
-	"VD514": {"delete the claim", "delete the volume", "remake the claim"},
+	"VD504": unbinds,
+	"VD513": {"remake the claim", "delete the claim"}, // where its finalizer could not be taken off
+	"VD514": unbinds,
 	"VD603": {"delete the CSIDriver"},
 	"VD604": {"stop the attacher"},
 	"VD605": {"stop the attacher"},
@@ -70,7 +73,7 @@ func KindsOf(code finding.Code) []string { return causes[code] }
 var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry", "delete the claim", "delete the volume"}
 
 // traces are the codes of what stands in the objects for good: it may be of long ago.
-var traces = []finding.Code{"VD116", "VD122", "VD301", "VD302", "VD404", "VD513"}
+var traces = []finding.Code{"VD116", "VD122", "VD301", "VD302", "VD404", "VD504", "VD513", "VD514"}
 
 // harmless are the kinds of what a cluster copes with by itself.
 var harmless = []string{"drain", "delete the pod", "force-delete the pod", "cut all watches", "evict for pressure", "refuse evictions", "run a job", "slow requests"}
@@ -109,7 +112,7 @@ func (j *judging) cause(l Look, f finding.Finding) {
 		j.exempt(judge, string(f.Code)+" names none that is known")
 		return
 	}
-	if f.Code == "VD417" && strings.Contains(f.Message, "on silent node") {
+	if f.Code == "VD417" && (strings.Contains(f.Message, "on silent node") || strings.Contains(f.Message, "on out-of-service node")) {
 		kinds = lostNodes
 	}
 	j.Judged[judge]++

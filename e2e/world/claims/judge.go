@@ -68,7 +68,7 @@ type Cause struct {
 // untouched is the end of the time, from then on, in which nobody acted.
 func (r *Record) untouched(from time.Time) time.Time {
 	for _, a := range r.Acts {
-		if a.At.After(from) {
+		if !a.At.Before(from) {
 			return a.At
 		}
 	}
@@ -86,7 +86,7 @@ func (r *Record) calm(from, to time.Time) bool {
 		}
 		failed[key] = t.Failed
 	}
-	return !slices.ContainsFunc(r.Acts, func(a Act) bool { return (a.At.After(from) || a.Shown.After(from)) && !a.At.After(to) })
+	return !slices.ContainsFunc(r.Acts, func(a Act) bool { return (!a.At.Before(from) || a.Shown.After(from)) && !a.At.After(to) })
 }
 
 // unshown reports whether somebody has done something by then that no object can show yet:
@@ -294,11 +294,15 @@ func (j *judging) exits(i int) {
 	var same []string
 	for _, w := range j.Looks[i-1].Report.Waiting {
 		now := l.Waiting(w.Pod)
-		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p.Waits(l.At) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
+		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p == j.at(w.Pod, j.Looks[i-1].At) && p.Waits(l.At) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
 			same = append(same, w.Pod)
 		}
 	}
-	if len(same) > 0 {
+	switch {
+	case len(same) == 0:
+	case l.changing() != j.Looks[i-1].changing():
+		j.exempt("exit code", "a VolumeAttachment has come or gone, is attached, or is being deleted now")
+	default:
 		j.false("exit code", "", l, fmt.Sprintf("exit %d after exit %d", l.Exit(), j.Looks[i-1].Exit()), fmt.Sprintf("%s was stuck then, and waits on in the same stage", strings.Join(same, ", ")))
 	}
 }
@@ -319,7 +323,7 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 	}
 	if i > 0 {
 		before := j.Looks[i-1]
-		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.calm(before.At, l.At) {
+		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.at(w.Pod, before.At) == j.at(w.Pod, l.At) && j.calm(before.At, l.At) {
 			j.false(judge, "", l, said, "it was stuck in that stage, with that actor, at the look before, and nobody has acted")
 		}
 	}

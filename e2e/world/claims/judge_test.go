@@ -67,6 +67,10 @@ func TestJudges(t *testing.T) {
 		}
 		return w
 	}
+	changes := func(attachments string, l Look) Look {
+		l.Attachments = attachments
+		return l
+	}
 	for name, c := range map[string]struct {
 		record Record
 		want   string
@@ -83,6 +87,8 @@ func TestJudges(t *testing.T) {
 		"a trace of long ago":                   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "delete the node"}}, Looks: []Look{looksAt(20, of("VD302"))}}, ""},
 		"exit 0 when a call succeeds at last":   {Record{Pods: serves(0), Tries: []Try{{At: at(4), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
 		"exit 0 when another call succeeds":     {Record{Pods: serves(0), Tries: []Try{{At: at(5.5), Call: "Attach", Volume: "vol-2"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"exit 0 when a detach begins":           {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), changes("; pv1 on n1 is being deleted", looksAt(6, nil, waits(finding.Unsure, 0)))}}, ""},
+		"exit 0 when the driver answers":        {Record{Pods: serves(0), Looks: []Look{changes("; pv1 on n1 is not attached", looksAt(5, never, waits(finding.Stuck, 0))), changes("; pv1 on n1 is not attached, refused", looksAt(6, nil, waits(finding.Unsure, 0)))}}, "exit code "},
 		"exit 0 when it runs":                   {Record{Pods: serves(5.5), Acts: []Act{{At: at(5.2)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil)}}, ""},
 		"in flight past its time":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
 		"stuck when its time has come":          {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},

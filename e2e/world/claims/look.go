@@ -28,6 +28,10 @@ func (l Look) ended() time.Time {
 	return l.Until
 }
 
+// changing are the VolumeAttachments that are not simply attached, whatever the driver has
+// said of them.
+func (l Look) changing() string { return strings.ReplaceAll(l.Attachments, ", refused", "") }
+
 // Exit is the exit code that the command ends with.
 func (l Look) Exit() int {
 	switch {

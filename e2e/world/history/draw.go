@@ -61,6 +61,9 @@ func Draw(r *rand.Rand, size Size) History {
 	for range 1 + r.IntN(4) {
 		h.Steps = append(h.Steps, drawStep(r, size)...)
 	}
+	if r.IntN(4) == 0 {
+		h.Steps = append(h.Steps, drawByHand(r, size)...)
+	}
 	slices.SortStableFunc(h.Steps, func(a, b Step) int { return int(a.At - b.At) })
 	return h
 }
@@ -139,6 +142,25 @@ func drawStep(r *rand.Rand, size Size) []Step {
 	default:
 		return []Step{of(pick(r, []string{"remake the claim", "cut all watches"}))}
 	}
+}
+
+// drawByHand draws something that is changed by hand; in half of them the pod moves after it.
+func drawByHand(r *rand.Rand, size Size) []Step {
+	claim := pick(r, claimsOf(size))
+	s := Step{At: time.Minute + seconds(r, 10*time.Minute), Do: pick(r, byHand), For: time.Second + seconds(r, 10*time.Minute)}
+	switch s.Do {
+	case "delete the CSIDriver":
+	case "take the annotation":
+		s.Node = "@" + claim
+	case "delete the claim", "delete the volume":
+		s.Claim, s.For = claim, 0
+	default:
+		s.Claim = claim
+	}
+	if r.IntN(2) == 0 {
+		return []Step{s}
+	}
+	return []Step{s, {At: s.At + time.Second + seconds(r, time.Minute), Do: "drain", Node: "@" + claim, For: 5 * time.Minute}}
 }
 
 func drawFault(r *rand.Rand) driver.Fault {

@@ -10,7 +10,7 @@ import (
 // The deeds of this file change by hand what a pod's volume is looked up by, while the pod
 // runs. A controller at work keeps what it knows of the pod; one that starts reads anew.
 
-// byHand are those deeds. Stories do them, and random histories do not.
+// byHand are those deeds. A quarter of the random histories has one of them.
 var byHand = []string{"edit the claimRef", "edit the access modes", "delete the CSIDriver", "take the annotation", "delete the claim", "delete the volume"}
 
 func editClaimRef(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef.UID = "another" }

@@ -283,9 +283,10 @@ func (w *World) MakeNode(name string) error {
 	if err != nil {
 		return err
 	}
-	parts.SetReady(n)
-	n.Status.NodeInfo.KubeletVersion = api.Version
-	if n, err = w.client.CoreV1().Nodes().UpdateStatus(w.ctx, n, metav1.UpdateOptions{FieldManager: "kubelet"}); err != nil {
+	if err := w.changeNode(name, true, func(n *corev1.Node) {
+		parts.SetReady(n)
+		n.Status.NodeInfo.KubeletVersion = api.Version
+	}); err != nil {
 		return err
 	}
 	_, err = w.client.StorageV1().CSINodes().Create(w.ctx, &storagev1.CSINode{

@@ -3,6 +3,7 @@ package parts
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -293,21 +294,16 @@ func (k *Kubelet) volumesOf(p *corev1.Pod) map[string]*corev1.PersistentVolume {
 }
 
 // forget drops the pods that are gone: their containers are killed, and what was published
-// to them is not.
+// to them is not, also where the call has ended since.
 func (k *Kubelet) forget(pods []*corev1.Pod) {
 	there := sets.New[types.UID]()
 	for _, p := range pods {
 		there.Insert(p.UID)
 	}
 	k.set(func() {
-		for uid := range k.pods {
-			if there.Has(uid) {
-				continue
-			}
-			delete(k.pods, uid)
-			for _, d := range k.devices {
-				d.users.Delete(uid)
-			}
+		maps.DeleteFunc(k.pods, func(uid types.UID, _ *running) bool { return !there.Has(uid) })
+		for _, d := range k.devices {
+			d.users = d.users.Intersection(there)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// AttachState is what the actual state of the world holds of a pair; a pair
-// that is detached has no row.
+// AttachState is the state of an attachment in the actual state of the world. A pair that is
+// detached has no row there.
 type AttachState string
 
 // The states of an attachment. Only an Attached one holds back an attach
@@ -31,8 +31,8 @@ type AttachedVolume struct {
 	// DevicePath is shared by all nodes too: the last writer's is reported for
 	// each of them.
 	DevicePath string
-	// MountedByNode is what holds back a detach: the volume stands in the
-	// node's volumesInUse, or AssumedMounted.
+	// MountedByNode reports whether the volume stands in the node's volumesInUse or is
+	// AssumedMounted. Either holds back a detach.
 	MountedByNode bool
 	// AssumedMounted reports whether the controller takes an attachment that it knows
 	// only from a VolumeAttachment for mounted until the node is next updated
@@ -52,13 +52,13 @@ type AttachedVolume struct {
 // actualState is the actual state of the world while it is populated.
 type actualState struct {
 	attached *index.Set[VolumeNode, *AttachedVolume]
-	// volumes are the first row of each volume. It has what upstream has once for each
-	// volume and all its nodes share, which makes one node's device path and spec
-	// another's too.
+	// volumes holds the first row of each volume. Upstream keeps some facts once for a volume
+	// and shares them among its nodes, so that one node's device path and spec become another
+	// node's too.
 	volumes *index.Set[corev1.UniqueVolumeName, *AttachedVolume]
-	// orphans are the orphans of World.OrphanedAttachments, in no order.
+	// orphans are World.OrphanedAttachments, unsorted.
 	orphans []*storagev1.VolumeAttachment
-	// assumesMounted says what AssumedMounted is about.
+	// assumesMounted reports whether rows may get AssumedMounted.
 	assumesMounted bool
 }
 

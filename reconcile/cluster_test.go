@@ -91,7 +91,7 @@ func source(s corev1.PersistentVolumeSource) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) { pv.Spec.PersistentVolumeSource = s }
 }
 
-// newClaim is the one that newPV refers to.
+// newClaim is the claim that newPV refers to.
 func newClaim(pv string, edits ...func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	return edited(&corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "claim-" + pv, UID: types.UID("uid-" + pv)},
@@ -121,7 +121,7 @@ func inline(s corev1.VolumeSource) func(*corev1.Pod) {
 	}
 }
 
-// newAttachment has the name that the controller computes.
+// newAttachment is a VolumeAttachment with the name that the controller computes.
 func newAttachment(pv, node string, edits ...func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
 	return edited(&storagev1.VolumeAttachment{
 		ObjectMeta: metav1.ObjectMeta{Name: VolumeAttachmentName(pv, "d", types.NodeName(node))},

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// drawObjects makes a small cluster in which names meet often.
+// drawObjects draws a small cluster in which the objects often refer to one another by name.
 func drawObjects(t *rapid.T) snapshot.Objects {
 	var o snapshot.Objects
 	coin := func(label string) bool { return rapid.IntRange(0, 3).Draw(t, label) == 0 }

@@ -14,24 +14,24 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Forgotten is a pair that a controller at work may still want, and one that has just
-// started does not. It looks up what a pod's volume means once, when it first sees the pod
-// on its node, and keeps that until the pod has gone: a claim, a PersistentVolume or an
-// annotation of the node that has changed since changes nothing for it (podAdd, findAndRemoveDeletedPods).
-// Whoever starts looks everything up again.
+// Forgotten is a pair that a controller at work may still want and a controller that has just
+// started does not. A controller looks up what a pod's volume means once, when it first sees
+// the pod on its node, and keeps the answer until the pod is gone: a claim, a
+// PersistentVolume or an annotation of the node that changes later makes no difference to it
+// (podAdd, findAndRemoveDeletedPods). A controller that starts looks everything up again.
 type Forgotten struct {
-	// VolumeNode is the pair. Its Volume is "" where nothing but the VolumeAttachment is
-	// left of it, by whose name nobody knows the volume.
+	// VolumeNode is the pair. Its Volume is "" where only the VolumeAttachment is left: the
+	// volume cannot be told from that object's name.
 	VolumeNode
 	PersistentVolume string
 	VolumeAttachment string
-	// Pods are those that the controller at work may want it for; sorted.
+	// Pods are the pods for which the controller at work may want the pair; sorted.
 	Pods []types.NamespacedName
 }
 
-// Forgotten returns what the controller at work may remember and a fresh one would not
-// build, sorted. It is what can be, not what is: which volume a claim led to that is gone no
-// object shows, so that it may be each volume on the pod's node that no pod there wants.
+// Forgotten returns the pairs that a controller at work may remember and a fresh one would
+// not build, sorted. They are possible, not proven: no object shows which volume a deleted
+// claim led to, so it may be any volume on the pod's node that no pod there wants.
 func (w *World) Forgotten() []Forgotten {
 	if len(w.Actual.Items()) == 0 && len(w.snapshot.VolumeAttachments) == 0 {
 		return nil
@@ -71,8 +71,8 @@ func (w *World) Forgotten() []Forgotten {
 		if named[va] || pv == nil {
 			continue
 		}
-		// Its name is made of a volume that its PersistentVolume does not lead to. One of the
-		// same name that was there before may have.
+		// The object's name is computed from another volume than its PersistentVolume leads
+		// to. An earlier PersistentVolume of the same name may have led there.
 		f := Forgotten{VolumeNode: VolumeNode{Node: types.NodeName(va.Spec.NodeName)}, PersistentVolume: *pv, VolumeAttachment: va.Name}
 		if w.recoveredFrom(*pv) == nil {
 			add(f, *pv)
@@ -86,7 +86,7 @@ func (w *World) Forgotten() []Forgotten {
 	return all
 }
 
-// wishes are the volumes of pods that a controller may want, by node.
+// wishes are the volumes of pods that a controller at work may want, by node.
 func (w *World) wishes() map[types.NodeName][]*podVolume {
 	onNode := map[types.NodeName][]*podVolume{}
 	for i := range w.podVolumes {
@@ -99,15 +99,15 @@ func (w *World) wishes() map[types.NodeName][]*podVolume {
 	return onNode
 }
 
-// mayHaveMeant reports whether the pod's volume may have been the one of the name, or of the
-// PersistentVolume, when the controller at work saw the pod.
+// mayHaveMeant reports whether the pod's volume, when the controller at work saw the pod, may
+// have been this volume, or may have led to this PersistentVolume.
 func (w *World) mayHaveMeant(v *podVolume, volume corev1.UniqueVolumeName, pv string, names map[string][]corev1.UniqueVolumeName) bool {
 	if v.err == nil && v.name == volume {
 		return true // its node is not managed any more, or is gone
 	}
 	claimName := ClaimName(v.pod, v.volume)
 	if claimName == "" {
-		// The pod itself says which volume it is. What that is called may depend on the node.
+		// The pod itself names its volume; the volume's unique name may depend on the node.
 		var why *skip
 		return errors.As(v.err, &why) && why.reason != NotAttachable
 	}

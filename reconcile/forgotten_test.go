@@ -14,10 +14,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestForgottenNamesWhatMemoryHolds has a controller start on a random cluster, and claims,
-// volumes and nodes change under it. What it then still wants, because it looked it up at
-// its start, and a fresh controller does not, is among the Forgotten, with its pod: each
-// pair of which the cluster still shows that it is attached or asked for.
+// TestForgottenNamesWhatMemoryHolds has a controller start on a random cluster whose claims,
+// volumes and nodes then change. Each pair that this controller still wants, because it
+// looked it up at its start, and that a fresh controller does not want, must be among the
+// Forgotten, with its pod, as long as the cluster still shows that the pair is attached or
+// asked for.
 func TestForgottenNamesWhatMemoryHolds(t *testing.T) {
 	held, detached := 0, 0
 	one := func(t *rapid.T) {
@@ -53,7 +54,8 @@ func TestForgottenNamesWhatMemoryHolds(t *testing.T) {
 					continue // it does not want it for this pod any more, and keeps it all the same
 				}
 				known := w.Actual.Find(row.VolumeNode) != nil
-				// Where the PersistentVolume is gone or another, nothing else is left of its volume.
+				// Where the PersistentVolume is gone or replaced, only its attachment is left
+				// to show the volume.
 				at := slices.IndexFunc(o.VolumeAttachments, attaches(row.Spec.PV.Name, row.Node))
 				asked := at >= 0
 				if !known && !asked {
@@ -88,8 +90,9 @@ func TestForgottenNamesWhatMemoryHolds(t *testing.T) {
 	}
 }
 
-// promisesNothing wants no latest moment for a controller at work where it goes on wanting
-// the pair: not of the pair itself, nor of whoever waits for that node to let go of it.
+// promisesNothing checks that no latest moment is promised for a controller that still wants
+// the pair: neither for the pair itself nor for a node that waits for that node to let go of
+// it.
 func promisesNothing(t *rapid.T, plan *Plan, pair VolumeNode) {
 	for _, d := range plan.OfVolume(pair.Volume) {
 		if d.Node != pair.Node && !slices.Contains(d.Holders, pair.Node) {
@@ -103,7 +106,7 @@ func promisesNothing(t *rapid.T, plan *Plan, pair VolumeNode) {
 	}
 }
 
-// changeUnderneath changes what pods' volumes lead to, as of the time.
+// changeUnderneath changes the objects that pods' volumes lead to, as of the time.
 func changeUnderneath(t *rapid.T, o *snapshot.Objects, now metav1.Time) {
 	coin := func(label string) bool { return rapid.IntRange(0, 2).Draw(t, label) == 0 }
 	var gone []string
@@ -144,7 +147,7 @@ func changeUnderneath(t *rapid.T, o *snapshot.Objects, now metav1.Time) {
 	}
 }
 
-// attaches reports of a VolumeAttachment whether it is the PersistentVolume's on the node.
+// attaches returns a test whether a VolumeAttachment is the PersistentVolume's on the node.
 func attaches(pv string, node types.NodeName) func(va *storagev1.VolumeAttachment) bool {
 	return func(va *storagev1.VolumeAttachment) bool {
 		return *va.Spec.Source.PersistentVolumeName == pv && va.Spec.NodeName == string(node)

@@ -9,10 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// unregisterGates are the feature gates by which kube-controller-manager leaves an
-// in-tree plugin out and translates its volumes whatever a CSINode says. until is the
-// release that dropped the gate. That of Ceph RBD is missing: nothing that the model is
-// built from translates such volumes.
+// unregisterGates are the feature gates with which kube-controller-manager does not register
+// an in-tree plugin and translates its volumes whatever a CSINode says. until is the release
+// that dropped the gate. The gate of Ceph RBD is missing: no library that the model is built
+// from translates such volumes.
 var unregisterGates = []struct{ gate, plugin, until string }{
 	{"InTreePluginAWSUnregister", AWSEBSPlugin, "1.31.0"},
 	{"InTreePluginAzureDiskUnregister", AzureDiskPlugin, "1.31.0"},
@@ -23,13 +23,13 @@ var unregisterGates = []struct{ gate, plugin, until string }{
 	{"InTreePluginvSphereUnregister", VSpherePlugin, "1.31.0"},
 }
 
-// FeatureGatesFlag is the flag of kube-controller-manager that sets them.
+// FeatureGatesFlag is the flag of kube-controller-manager that sets the feature gates.
 const FeatureGatesFlag = "feature-gates"
 
 // rbdGates translate Ceph RBD volumes, or leave their plugin out.
 var rbdGates = []string{"CSIMigrationRBD", "InTreePluginRBDUnregister"}
 
-// UnknownGates are those of the gates that change decisions of the release in a way that
+// UnknownGates are the gates that are on and change decisions of the release in a way that
 // the model does not know.
 func UnknownGates(release string, gates map[string]bool) []string {
 	if !BehavioursOf(release).Has(InTreeRBD) {
@@ -38,14 +38,14 @@ func UnknownGates(release string, gates map[string]bool) []string {
 	return slices.DeleteFunc(slices.Clone(rbdGates), func(name string) bool { return !gates[name] })
 }
 
-// unregistered is the behaviour of a controller that leaves the in-tree plugin out. No
-// release does so by itself where the model asks for it.
+// unregistered is the behaviour of a controller that does not register the in-tree plugin. No
+// release has it by default while the model asks for it.
 func unregistered(plugin string) Behaviour { return Behaviour("Unregistered " + plugin) }
 
 // Gate is a feature gate of kube-controller-manager that changes a decision.
 type Gate struct {
 	Name string
-	// Until is the first release in which it has no say.
+	// Until is the first release in which the gate has no effect.
 	Until string
 
 	behaviour Behaviour
@@ -66,8 +66,8 @@ func Gates() []Gate {
 	return all
 }
 
-// ParseGates reads a value of --feature-gates, as in A=true,kube:B=false. What is no gate
-// and a value is left out.
+// ParseGates reads a value of --feature-gates, as in A=true,kube:B=false. It skips each item
+// that is not a gate with a boolean value.
 func ParseGates(flag string) map[string]bool {
 	gates := map[string]bool{}
 	for _, gate := range strings.Split(flag, ",") {
@@ -79,8 +79,8 @@ func ParseGates(flag string) map[string]bool {
 	return gates
 }
 
-// Deciding are those of the gates that make a controller of the release decide otherwise
-// than the release does by itself, sorted.
+// Deciding are the gates whose value makes a controller of the release decide otherwise than
+// by the release's defaults, sorted.
 func Deciding(release string, gates map[string]bool) []Gate {
 	v, err := version.ParseGeneric(release)
 	if err != nil || len(gates) == 0 {
@@ -93,7 +93,8 @@ func Deciding(release string, gates map[string]bool) []Gate {
 	})
 }
 
-// gated are the behaviours of a controller of the release with these feature gates.
+// gated changes the behaviours of a controller of the release to those under these feature
+// gates.
 func (b Behaviours) gated(release string, gates map[string]bool) {
 	for _, g := range Deciding(release, gates) {
 		if gates[g.Name] {

@@ -17,8 +17,8 @@ var inTreePlugins = []struct {
 	{RBDPlugin, InTreeRBD},
 }
 
-// inTree is the plugin that takes the volume's own source, and what that plugin
-// calls the volume (GetVolumeName); "" where the source is none of theirs.
+// inTree returns the plugin that takes the volume's own source, and that plugin's name for
+// the volume (GetVolumeName); "" where no in-tree plugin takes the source.
 func (s *VolumeSpec) inTree() (plugin, name string) {
 	source := corev1.PersistentVolumeSource{}
 	if s.PV != nil {

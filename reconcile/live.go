@@ -15,8 +15,8 @@ func (w *World) liveNode(name types.NodeName) *corev1.Node {
 	return w.options.LiveNodes[name]
 }
 
-// timesOut reports whether the time-out detaches what the node has mounted (forceDetach
-// in reconcile). A Node that is gone is as good as one that is not Ready.
+// timesOut reports whether the time-out detaches a volume that the node has mounted
+// (forceDetach in reconcile). A Node that is gone counts as one that is not Ready.
 func (w *World) timesOut(node types.NodeName) bool {
 	if w.options.DisableForceDetachOnTimeout || NodeReady(w.snapshot.Node(node)) {
 		return false
@@ -24,9 +24,9 @@ func (w *World) timesOut(node types.NodeName) bool {
 	return !w.Behaviours.Has(TimeoutReadsNode) || !NodeReady(w.liveNode(node))
 }
 
-// WaitsForUnmount is how long the controller waits until it detaches what the node has
-// still mounted and no pod there wants: 0 where the out-of-service taint spares it the
-// wait, and ends is false where it waits for as long as the node is as it is.
+// WaitsForUnmount is how long the controller waits before it detaches a volume that the node
+// still has mounted and no pod there wants: 0 where the out-of-service taint makes it detach
+// without waiting. ends is false where it waits for as long as the node stays as it is.
 func (w *World) WaitsForUnmount(node *corev1.Node) (wait time.Duration, ends bool) {
 	switch {
 	case OutOfService(node) && w.Behaviours.Has(OutOfServiceDetaches):
@@ -38,8 +38,8 @@ func (w *World) WaitsForUnmount(node *corev1.Node) (wait time.Duration, ends boo
 	}
 }
 
-// taintCounts reports whether the out-of-service taint, which the controller has seen on
-// the node, makes it detach without a last look at the node (verifySafeToDetach).
+// taintCounts reports whether the out-of-service taint, which the controller has seen on the
+// node, makes it detach without reading the node once more (verifySafeToDetach).
 func (w *World) taintCounts(node types.NodeName) bool {
 	return !w.Behaviours.Has(TaintReadsNode) || OutOfService(w.liveNode(node))
 }

@@ -33,14 +33,14 @@ func (w *World) indexVolumes() {
 	w.byPV = index.New(places, func(p placed) string { return p.name })
 }
 
-// placed is the place of a PV of the name in the snapshot.
+// placed is the place in the snapshot of a PV with this name.
 type placed struct {
 	name  string
 	place int
 }
 
-// recoveredFrom is what a VolumeAttachment that names the PV is about; nil where there is
-// no such PV.
+// recoveredFrom returns the volume that a VolumeAttachment naming the PV is about; nil where
+// there is no such PV.
 func (w *World) recoveredFrom(pv string) *resolvedVolume {
 	places := w.byPV.All(pv)
 	if len(places) == 0 {
@@ -49,7 +49,7 @@ func (w *World) recoveredFrom(pv string) *resolvedVolume {
 	return &w.recovered[places[len(places)-1].place]
 }
 
-// recover returns, for a PV, what a VolumeAttachment that names it is about.
+// recover resolves the volume that a VolumeAttachment naming the PV is about.
 func (w *World) recover(place int) {
 	v := &w.recovered[place]
 	if v.spec, v.err = w.resolver.persistent(w.snapshot.Volumes[place], ""); v.err == nil {
@@ -60,7 +60,8 @@ func (w *World) recover(place int) {
 // volumesByName finds the PVs behind a unique name, sorted.
 type volumesByName struct {
 	all []*corev1.PersistentVolume
-	// places are the places of the first in all; several has the names of more than one.
+	// places has the place of the first PV in all; several has the names that more than one
+	// PV shares.
 	places  map[corev1.UniqueVolumeName]int32
 	several map[corev1.UniqueVolumeName][]*corev1.PersistentVolume
 }
@@ -132,16 +133,16 @@ func (w *World) Attachments(pair VolumeNode) []*storagev1.VolumeAttachment {
 	return nil
 }
 
-// AttachmentVolume says which volume a VolumeAttachment is about. The error
-// says why the controller cannot tell.
+// AttachmentVolume returns the volume that a VolumeAttachment is about. The error says why
+// the controller cannot tell.
 func (w *World) AttachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, error) {
 	name, _, err := w.attachmentVolume(va)
 	return name, err
 }
 
 // OrphanedAttachments are the VolumeAttachments that the controller does not find by the name
-// that it computes for what they are about: they have another name, or it cannot
-// tell what they are about. They are sorted by name.
+// that it computes: they have another name, or it cannot tell which volume they are about.
+// They are sorted by name.
 func (w *World) OrphanedAttachments() []*storagev1.VolumeAttachment { return w.orphans }
 
 // findAttachment fills in row.Attachment. Mostly the object with the computed

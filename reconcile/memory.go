@@ -12,14 +12,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Memory is what the log of the controller at work proves of what it remembers. It
-// is evidence beside the model, which goes on describing a controller that has just
-// started. No repair may rest on it: whatever a driver says is in the log, too.
+// Memory is what the log of the controller at work proves about its memory. It is evidence
+// beside the model, which still describes a controller that has just started. No repair may
+// rest on it, because the log also quotes whatever a driver says.
 type Memory struct {
 	*snapshot.Controller
-	// Leads reports whether the log shows how the controller started that holds the lease, or
-	// that says that it leads where leases could not be read: only then does what is not in
-	// the log prove anything.
+	// Leads reports whether the log is that of the leader and complete: it shows the start of
+	// the controller that holds the lease or, where leases could not be read, has the
+	// controller's own word that it leads. Only then does the absence of a line prove
+	// anything.
 	Leads bool
 
 	takenAt time.Time
@@ -29,18 +30,18 @@ const (
 	// ClocksDiffer is how far the clocks of the controller and of the API server may
 	// be apart. A judgement: both are hosts of one control plane.
 	ClocksDiffer = 15 * time.Second
-	// startTakes is the longest time between the lease and the controller's start. A
-	// judgement: it asks the API server what it serves in between. A log whose times
-	// lack their zone is further off.
+	// startTakes is the longest time between the controller's taking the lease and its start.
+	// A judgement: it asks the API server in between which resources are served. A log whose
+	// times lack their zone is further off.
 	startTakes = 10 * time.Minute
-	// stillWrites is how long before the objects the last line of a controller that leads may
-	// be. A judgement: at --v=2 its controllers write a line in most minutes.
+	// stillWrites is how old the last line of a leading controller's log may be when the
+	// objects are read. A judgement: at --v=2 its controllers write a line in most minutes.
 	stillWrites = 5 * time.Minute
 )
 
-// MemoryOf is what the log proves that stands in the snapshot; nil without a log,
-// where it is of a later time, and where it is not of the controller that holds the
-// lease now.
+// MemoryOf returns what the snapshot's log proves. It is nil without a log, where the log is
+// later than the objects, and where it is not that of the controller that holds the lease
+// now.
 func MemoryOf(s *snapshot.Snapshot) *Memory {
 	if s.Controller == nil {
 		return nil
@@ -51,8 +52,8 @@ func MemoryOf(s *snapshot.Snapshot) *Memory {
 	m := &Memory{Controller: s.Controller, takenAt: s.TakenAt}
 	lease := s.Lease(metav1.NamespaceSystem, ControllerManager)
 	if lease == nil {
-		// Where the leases could not be read, its own word on leading counts: one that does
-		// not lead any more has ended, and its log with it.
+		// Where the leases could not be read, the controller's own word that it leads counts:
+		// one that no longer leads has exited, and its log has ended.
 		m.Leads = !s.CompleteIn(snapshot.Leases, metav1.NamespaceSystem) && m.Identity != "" && m.Started != nil && s.TakenAt.Sub(m.Last) <= stillWrites
 		return m
 	}
@@ -70,7 +71,8 @@ func MemoryOf(s *snapshot.Snapshot) *Memory {
 	return m
 }
 
-// Pair is what is remembered of the pair, nil where the log does not mention it.
+// Pair is what the controller remembers about the pair; nil where the log does not mention
+// it.
 func (m *Memory) Pair(pair VolumeNode) *snapshot.RememberedPair {
 	if m == nil {
 		return nil
@@ -84,7 +86,7 @@ func (m *Memory) Pair(pair VolumeNode) *snapshot.RememberedPair {
 	return &m.Pairs[at]
 }
 
-// NextAttempt is before when the controller does not try the operation on the pair
+// NextAttempt is the time before which the controller does not try the operation on the pair
 // again; zero where nothing keeps it from trying.
 func (m *Memory) NextAttempt(pair VolumeNode, operation snapshot.Operation) time.Time {
 	var next time.Time
@@ -103,10 +105,10 @@ func (m *Memory) NextAttempt(pair VolumeNode, operation snapshot.Operation) time
 	return next
 }
 
-// Unheard reports whether the controller did not make the VolumeAttachment of the pair, and
-// has not heard of it: one is made with a line, and one that was there when the
-// controller started is found with a line, or stands in its node's volumesAttached.
-// The caller makes sure that it does not stand there.
+// Unheard reports whether the controller neither made the pair's VolumeAttachment nor has
+// heard of it. It logs a line when it makes one and when it finds one at its start, unless
+// that one stands in its node's volumesAttached. The caller makes sure that it does not stand
+// there.
 func (m *Memory) Unheard(pair VolumeNode, va *storagev1.VolumeAttachment) bool {
 	if m == nil || !m.Leads || !m.Verbose {
 		return false

@@ -12,7 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestMemoryOf: whose log it is decides whether it counts, and whether its silence does.
+// TestMemoryOf: a log counts only if it is the log of the right controller, and only some
+// logs prove something by what they do not mention.
 func TestMemoryOf(t *testing.T) {
 	taken := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	acquired := taken.Add(-time.Hour)
@@ -52,7 +53,8 @@ func TestMemoryOf(t *testing.T) {
 			}
 		})
 	}
-	// Where leases could not be read, its own word counts: while it writes, and where it has said so.
+	// Where leases could not be read, the controller's own word that it leads counts, as long
+	// as it still writes.
 	for name, test := range map[string]struct {
 		log   snapshot.Controller
 		leads bool
@@ -73,7 +75,8 @@ func TestMemoryOf(t *testing.T) {
 	}
 }
 
-// TestUnheard: the silence of a log proves something only where it would have spoken.
+// TestUnheard: that a log does not mention a pair proves something only where the controller
+// would have logged it.
 func TestUnheard(t *testing.T) {
 	taken := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	pair := VolumeNode{Volume: "kubernetes.io/csi/d^v", Node: "n1"}
@@ -105,7 +108,8 @@ func TestUnheard(t *testing.T) {
 	}
 }
 
-// TestNextAttempt: what is over, doubtful or about another node is no next attempt.
+// TestNextAttempt: a back-off that is over, doubtful or about another node gives no next
+// attempt.
 func TestNextAttempt(t *testing.T) {
 	taken := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	of := func(node string, after time.Duration, doubtful bool) snapshot.BackOff {

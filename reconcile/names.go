@@ -7,25 +7,24 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The names by which the components of Kubernetes know each other. Package
-// snapshot, which stands beneath this one, lists some of them again: the
-// annotations that it keeps.
+// The names by which the components of Kubernetes know each other. Package snapshot, which
+// this package imports, repeats some of them: the annotations that it keeps.
 const (
 	// ControllerManager is the name of the component, of its lease and of its field
 	// manager.
 	ControllerManager = "kube-controller-manager"
 
-	// ManagedAnnotation on a node makes the controller care for it. Only the key
-	// counts, as in addNodeToDswp: the value "false" manages the node too.
+	// ManagedAnnotation on a node makes the controller attach and detach its volumes. Only
+	// the key counts, as in addNodeToDswp: the value "false" manages the node too.
 	ManagedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 	// KeepTerminatedAnnotation on a node, with the value "true", makes the pods that
 	// have ended there keep their volumes; see KeepsTerminatedPodVolumes.
 	KeepTerminatedAnnotation = "volumes.kubernetes.io/keep-terminated-pod-volumes"
-	// NodeIDAnnotation on a VolumeAttachment is what the driver calls the node that
-	// the volume was published to. The external-attacher writes it.
+	// NodeIDAnnotation on a VolumeAttachment is the driver's name for the node that the
+	// volume was published to. The external-attacher writes it.
 	NodeIDAnnotation = "csi.alpha.kubernetes.io/node-id"
-	// NodeIDsAnnotation on a node is what each driver calls it, as JSON. The kubelet
-	// writes it before the CSINode.
+	// NodeIDsAnnotation on a node has each driver's name for it, as JSON. The kubelet writes
+	// it before the CSINode.
 	NodeIDsAnnotation = "csi.volume.kubernetes.io/nodeid"
 	// SelectedNodeAnnotation on a claim is the node that the scheduler chose.
 	SelectedNodeAnnotation = "volume.kubernetes.io/selected-node"
@@ -35,19 +34,18 @@ const (
 	ProvisionerAnnotationBeta = "volume.beta.kubernetes.io/storage-provisioner"
 	// ManagedByLabel names the tool that made an object.
 	ManagedByLabel = "app.kubernetes.io/managed-by"
-	// ShutdownTaint is what a cloud's node controller puts on a node that is not
-	// Ready and whose machine the cloud says is stopped.
+	// ShutdownTaint is put by a cloud's node controller on a node that is not Ready and whose
+	// machine is stopped, as the cloud says.
 	ShutdownTaint = "node.cloudprovider.kubernetes.io/shutdown"
 
-	// AttacherFinalizerPrefix begins the finalizer of every external-attacher.
+	// AttacherFinalizerPrefix is the start of every external-attacher's finalizer.
 	AttacherFinalizerPrefix = "external-attacher/"
-	// AttacherLeasePrefix begins the name of every external-attacher's lease.
+	// AttacherLeasePrefix is the start of the name of every external-attacher's lease.
 	AttacherLeasePrefix = "external-attacher-leader-"
 )
 
-// The plugins that each kube-controller-manager registers for attaching.
-// Flexvolume drivers, which it finds on its own host, and in older releases the
-// inTreePlugins come on top.
+// The plugins that each kube-controller-manager registers for attaching. It also has the
+// flexvolume drivers that it finds on its own host and, in older releases, the inTreePlugins.
 const (
 	CSIPlugin   = "kubernetes.io/csi"
 	FCPlugin    = "kubernetes.io/fc"
@@ -62,7 +60,7 @@ const (
 	GCEPDPlugin     = "kubernetes.io/gce-pd"
 	VSpherePlugin   = "kubernetes.io/vsphere-volume"
 	RBDPlugin       = "kubernetes.io/rbd"
-	// These cannot attach, or are gone: they matter for their migration only.
+	// These cannot attach, or no longer exist: they matter only for their migration.
 	PortworxPlugin  = "kubernetes.io/portworx-volume"
 	AzureFilePlugin = "kubernetes.io/azure-file"
 	CinderPlugin    = "kubernetes.io/cinder"

@@ -14,9 +14,9 @@ func (w *World) keepsTerminated(node types.NodeName) bool {
 	return n != nil && n.Annotations[KeepTerminatedAnnotation] == "true" && w.Behaviours.Has(KeepsTerminatedPodVolumes)
 }
 
-// CanBeAttached is false of the sources that no plugin ever attaches. The
-// controller tries and drops them at its highest log level; to list them for
-// every pod would bury what matters.
+// CanBeAttached reports whether some plugin may attach a volume of this source. The
+// controller tries and drops the others with a line at its highest log level; to list them
+// for every pod would bury what matters.
 func CanBeAttached(v *corev1.Volume) bool {
 	return v.Secret == nil && v.ConfigMap == nil && v.DownwardAPI == nil && v.Projected == nil &&
 		v.EmptyDir == nil && v.HostPath == nil && v.Image == nil && v.GitRepo == nil
@@ -38,7 +38,7 @@ func notRunning(statuses []corev1.ContainerStatus) bool {
 	})
 }
 
-// NodeReady is nodeIsHealthy: false of a node that is missing too.
+// NodeReady mirrors nodeIsHealthy: it is false for a missing node too.
 func NodeReady(node *corev1.Node) bool {
 	if node == nil {
 		return false
@@ -51,8 +51,8 @@ func NodeReady(node *corev1.Node) bool {
 	return false
 }
 
-// OutOfService is hasOutOfServiceTaint: the key alone counts, whatever the
-// value and the effect.
+// OutOfService mirrors hasOutOfServiceTaint: only the key counts, whatever the value and the
+// effect.
 func OutOfService(node *corev1.Node) bool {
 	return node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == corev1.TaintNodeOutOfService

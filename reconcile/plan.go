@@ -25,7 +25,7 @@ const (
 	// Detach: not wanted; the detach operation starts, and looks once more at
 	// the live node before it acts.
 	Detach Verb = "Detach"
-	// ForceDetach: as Detach, without that look.
+	// ForceDetach: not wanted; the detach operation starts without that look.
 	ForceDetach Verb = "ForceDetach"
 	// Wait: not wanted, but may not be detached yet.
 	Wait Verb = "Wait"
@@ -35,7 +35,7 @@ const (
 	Blocked Verb = "Blocked"
 )
 
-// Reason says which branch of the controller led to the verb.
+// Reason is the branch of the controller that led to the verb.
 type Reason string
 
 // The reasons for a decision.
@@ -69,25 +69,25 @@ type Decision struct {
 	// Wait ends in a forced detach unless a row of Until comes before it, zero
 	// otherwise.
 	After time.Duration
-	// VolumeAttachment is the object that an Attach creates and a Detach
-	// deletes, by its computed name; "" where the plugin uses none.
+	// VolumeAttachment is the computed name of the object that an Attach creates and a Detach
+	// deletes; "" where the plugin uses none.
 	VolumeAttachment string
 	// Holders are the nodes that stand in the way of a MultiAttach or Blocked.
 	Holders []types.NodeName
-	// Contenders are nodes, this one among them. The controller serves one of them at
+	// Contenders are the nodes, this one among them, of which the controller serves one at
 	// random (map order) before the others.
 	Contenders []types.NodeName
-	// Until is what ends the decision after the pass.
+	// Until are the events that end the decision after the pass.
 	Until []Until
-	// Waited is for how long a controller that has not just started may have
-	// counted a Wait or a Detach already: MaxWaitForUnmount where no object tells
-	// more.
+	// Waited is the longest time for which a controller that is already at work may have
+	// counted a Wait or a Detach: MaxWaitForUnmount where no object narrows it.
 	Waited time.Duration
-	// MayKeep are the pods for which a controller at work may still want a pair that
-	// nobody wants here (World.Forgotten): it then does nothing about it. Sorted.
+	// MayKeep are the pods for which a controller at work may still want a pair that no pod
+	// wants in this world (World.Forgotten): the controller then leaves the pair alone.
+	// Sorted.
 	MayKeep []types.NamespacedName
-	// Late is how much later a controller at work may come to it, or to a detach that it
-	// depends on; zero where it is as quick as one that has just started.
+	// Late is how much later a controller at work may come to the decision, or to a detach
+	// that it depends on; zero where it is as quick as one that has just started.
 	Late time.Duration
 }
 
@@ -96,12 +96,12 @@ type NodeStatus struct {
 	Node            types.NodeName
 	VolumesAttached []corev1.AttachedVolume
 	Removed         []corev1.UniqueVolumeName
-	// Contended are those of VolumesAttached that one of several contending nodes
-	// loses: this one, or another one while this one keeps it.
+	// Contended are the entries of VolumesAttached that one of several contending nodes
+	// loses: this node, or another one while this one keeps the entry.
 	Contended []corev1.UniqueVolumeName
-	// Flapping are those of VolumesAttached whose detach cannot start. The
-	// controller takes them off and puts them back in each pass, so that whoever
-	// reads the node may find them missing.
+	// Flapping are the entries of VolumesAttached whose detach cannot start. The controller
+	// takes them off and puts them back in each pass, so that a reader of the node may find
+	// them missing.
 	Flapping []corev1.UniqueVolumeName
 }
 
@@ -111,7 +111,7 @@ type Plan struct {
 	Decisions []Decision
 }
 
-// Decision returns nil for a pair that is in neither world.
+// Decision returns the decision about the pair; nil for a pair that is in neither world.
 func (p *Plan) Decision(pair VolumeNode) *Decision {
 	if i, ok := sort.Find(len(p.Decisions), func(i int) int { return pair.compare(p.Decisions[i].VolumeNode) }); ok {
 		return &p.Decisions[i]
@@ -129,36 +129,36 @@ func (p *Plan) OfVolume(volume corev1.UniqueVolumeName) []Decision {
 	return p.Decisions[from:to:to]
 }
 
-// pass is one run of the controller's reconcile, as far as it is about one
-// volume: what it does about one never depends on another. Operations that it
-// starts are taken to be still running when it ends: a CSI operation calls the
-// API server and then polls. Those on FC and iSCSI, and a flexvolume driver's
-// quick ones, may upstream end within the pass already; what they held back then
-// starts.
+// pass is one run of the controller's reconcile for one volume; its decisions about one
+// volume never depend on another. The pass takes each operation that it starts to be still
+// running when it ends: a CSI operation calls the API server and then polls. Operations on FC
+// and iSCSI, and a flexvolume driver's quick ones, may upstream end within the pass already;
+// what they held back then starts.
 type pass struct {
 	*World
 	// nodes have the volume in either world; sorted.
 	nodes []onNode
-	// detached are those whose detach starts in this pass.
+	// detached are the nodes whose detach starts in this pass.
 	detached []*onNode
-	// mayBlock are the nodes whose detach may fail while others wait for it, by whether
+	// mayBlock counts the nodes whose detach may fail while others wait for it, by whether
 	// the volume may be on several nodes there; nil until somebody asks.
 	mayBlock map[bool]int
-	// free and timeouts are what waiting and timingOut found out once, held, sure and stay what
-	// holders, confirmed and staying did, and running what detaching did for volumes of one node and of many;
-	// nil until somebody asks. A volume may be on thousands of nodes, each of which asks.
+	// These keep results, because a volume may be on thousands of nodes and each of them
+	// asks: free that of waiting, timeouts that of timingOut, held that of holders, sure that
+	// of confirmed, stay that of staying, and running that of detaching, by whether the
+	// volume may be on many nodes. Each is nil until somebody asks.
 	free, timeouts, held, sure, stay *[]types.NodeName
 	running                          map[bool][]types.NodeName
-	// leave is what holdersLeave found out, and ends what operationEnds did, which is the same
-	// for all that wait.
+	// leave keeps the result of holdersLeave, and ends that of operationEnds: they are the
+	// same for all nodes that wait.
 	leave *Until
 	ends  map[bool]Until
-	// failing counts the detached that may fail.
+	// failing counts the nodes in detached whose detach may fail.
 	failing *int
 	*atWork
 }
 
-// onNode is what there is of the pass's volume on one node.
+// onNode has everything about the pass's volume on one node.
 type onNode struct {
 	VolumeNode
 	actual   *AttachedVolume
@@ -167,7 +167,7 @@ type onNode struct {
 	fails    *bool     // what mayFail has found out
 }
 
-// on is what there is of the volume on one of the pass's nodes.
+// on returns the pass's entry for the node.
 func (p *pass) on(node types.NodeName) *onNode {
 	i, _ := slices.BinarySearchFunc(p.nodes, node, func(n onNode, name types.NodeName) int { return cmp.Compare(n.Node, name) })
 	return &p.nodes[i]
@@ -196,7 +196,7 @@ func (w *World) Reconcile() *Plan {
 	return plan
 }
 
-// pairs are those in either world, sorted.
+// pairs are the pairs in either world, sorted.
 func (w *World) pairs() []onNode {
 	actual, desired := w.Actual.Items(), w.Desired.Items()
 	pairs := make([]onNode, 0, max(len(actual), len(desired)))
@@ -226,8 +226,8 @@ func (p *pass) detachUnwanted() {
 		}
 	}
 	p.detached = started
-	// The operations of a volume that one node at a time may hold share one
-	// key: the first to start keeps the others away.
+	// All operations on a volume that only one node at a time may hold share one key: the
+	// first to start keeps the others away.
 	if len(started) > 1 && !started[0].actual.Spec.MultiAttach() {
 		contenders := namesOf(started)
 		for _, n := range started {
@@ -289,8 +289,8 @@ func (p *pass) attachWanted() {
 	}
 	all := namesOf(started)
 	for _, a := range started {
-		// An operation on a volume for one node at a time excludes any other
-		// on it, one for many nodes only its own node's.
+		// An operation on a volume for one node at a time excludes any other operation on it;
+		// one on a volume for many nodes excludes only those for its own node.
 		contenders := all
 		if !a.exclusive() {
 			contenders = nil
@@ -304,8 +304,8 @@ func (p *pass) attachWanted() {
 	}
 }
 
-// exclusive reports whether the node's pods want the volume as one for one node at a
-// time.
+// exclusive reports whether the node's pods want the volume as one that only one node at a
+// time may hold.
 func (n *onNode) exclusive() bool { return !n.desired.Spec.MultiAttach() }
 
 func (p *pass) attach(row *VolumeToAttach, actual *AttachedVolume, d *Decision) {
@@ -327,16 +327,16 @@ func (p *pass) attach(row *VolumeToAttach, actual *AttachedVolume, d *Decision) 
 	if actual != nil {
 		d.Reason = AttachUncertain
 	}
-	// The attach takes the handle from the spec, the detach from the unique
-	// name: one with a "^" can be attached and then never detached.
+	// The attach takes the handle from the spec, the detach from the unique name: a volume
+	// with "^" in its handle can be attached and then never detached.
 	if driver, handle, ok := row.Spec.CSI(); ok {
 		d.VolumeAttachment = VolumeAttachmentName(handle, driver, row.Node)
 	}
 }
 
-// detaching are the nodes whose detach, started in this pass, keeps an attach
-// of the volume from starting. A pending operation matches another one where
-// either has no node in its key, which is where a spec is not for many nodes.
+// detaching are the nodes whose detach, started in this pass, keeps an attach of the volume
+// from starting. Two operations exclude each other where the key of either has no node, which
+// it lacks where the spec is not for many nodes.
 func (p *pass) detaching(row *VolumeToAttach) []types.NodeName {
 	many := row.Spec.MultiAttach()
 	if known, ok := p.running[many]; ok {
@@ -370,9 +370,9 @@ func (p *pass) holders() []types.NodeName {
 	return *p.held
 }
 
-// NodeStatus has a row for each node, sorted. It mirrors the report set: what the node status listed at the start,
-// less the volumes whose detach has started. An attach is reported only once
-// its operation has ended, which is after this pass.
+// NodeStatus has a row for each node, sorted. It mirrors the report set: the entries that the
+// node status listed at the start, less the volumes whose detach has started. An attach is
+// reported only once its operation has ended, which is after this pass.
 func (w *World) NodeStatus(plan *Plan) []NodeStatus {
 	rows := make([]NodeStatus, 0, len(w.snapshot.Nodes))
 	seen := sets.New[corev1.UniqueVolumeName]()
@@ -401,8 +401,8 @@ func (w *World) NodeStatus(plan *Plan) []NodeStatus {
 			row.VolumesAttached = append(row.VolumesAttached, corev1.AttachedVolume{Name: v.Name, DevicePath: w.Actual.Find(pair).DevicePath})
 		}
 		if len(seen) == 0 {
-			// There is nothing to report, and the node is never written to: what
-			// nameless entries it has stay.
+			// There is nothing to report, and the controller never writes to the node: its
+			// nameless entries stay.
 			row.VolumesAttached = slices.Clone(node.Status.VolumesAttached)
 		}
 		slices.Sort(row.Removed)

@@ -21,7 +21,7 @@ var (
 	shared = &VolumeSpec{PV: newPV("v", modes(corev1.ReadWriteMany))}
 )
 
-// row names a node and what the worlds hold of volume v there.
+// row names a node and has the entry of each world for volume v there.
 type row struct {
 	node    string
 	state   AttachState
@@ -195,7 +195,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// TestPlanOfNothing asks about a pair that is in neither world.
+// TestPlanOfNothing asks for the decision about a pair that is in neither world.
 func TestPlanOfNothing(t *testing.T) {
 	plan := NewWorld(snapshotOf(snapshot.Objects{}), Options{}).Reconcile()
 	if d := plan.Decision(VolumeNode{unique("v"), "n1"}); d != nil {
@@ -203,7 +203,7 @@ func TestPlanOfNothing(t *testing.T) {
 	}
 }
 
-// TestNodeStatus follows what a node reports through the pass.
+// TestNodeStatus compares each node's volumesAttached before and after the pass.
 func TestNodeStatus(t *testing.T) {
 	s := snapshotOf(snapshot.Objects{
 		Nodes: []*corev1.Node{
@@ -223,7 +223,7 @@ func TestNodeStatus(t *testing.T) {
 		return volumes
 	}
 	want := []NodeStatus{
-		// What is attached in the pass is reported after it.
+		// A volume that is attached in the pass is reported only after it.
 		{Node: "n1", VolumesAttached: names("kubernetes.io/aws-ebs/blocked", unique("kept"), unique("mounted")), Removed: []corev1.UniqueVolumeName{unique("gone")},
 			Flapping: []corev1.UniqueVolumeName{"kubernetes.io/aws-ebs/blocked"}},
 		// The list of n2 is right as it is, and is not written.
@@ -236,7 +236,8 @@ func TestNodeStatus(t *testing.T) {
 	}
 }
 
-// TestNodeStatusOfContenders: one of them loses the entry, and nobody knows which.
+// TestNodeStatusOfContenders: one of the contending nodes loses the entry, and nobody knows
+// which.
 func TestNodeStatusOfContenders(t *testing.T) {
 	s := snapshotOf(snapshot.Objects{
 		Nodes:             []*corev1.Node{newNode("n1", lists(unique("v"))), newNode("n2", lists(unique("v")))},
@@ -271,8 +272,8 @@ func TestContendersOfOneDisk(t *testing.T) {
 	}
 }
 
-// TestCost: twice as many nodes that have a volume, and as many that want it, take about
-// twice the memory and not four times as much.
+// TestCost: with twice as many nodes that have a volume, and twice as many that want it, a
+// plan takes about twice the memory and not four times as much.
 func TestCost(t *testing.T) {
 	bytes := func(n int) float64 {
 		o := snapshot.Objects{Volumes: []*corev1.PersistentVolume{newPV("v")}, Claims: []*corev1.PersistentVolumeClaim{newClaim("v")}}

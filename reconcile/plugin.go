@@ -62,8 +62,7 @@ func (p *plugins) bySpec(spec *VolumeSpec) (string, error) {
 	}
 }
 
-// attachable mirrors FindAttachablePluginBySpec: bySpec, and the plugin's
-// CanAttach.
+// attachable mirrors FindAttachablePluginBySpec: bySpec, then the plugin's CanAttach.
 func (p *plugins) attachable(spec *VolumeSpec) (string, error) {
 	name, err := p.bySpec(spec)
 	if err != nil {
@@ -89,8 +88,8 @@ func (p *plugins) attachRequired(driver string) bool {
 	return d == nil || d.Spec.AttachRequired == nil || *d.Spec.AttachRequired
 }
 
-// detachable says why a detach could not be started, or nothing. It mirrors the
-// first half of GenerateDetachVolumeFunc. A volume with a spec is in the actual
+// detachable reports whether a detach can be started, with the reason where it cannot. It
+// mirrors the first half of GenerateDetachVolumeFunc. A volume with a spec is in the actual
 // state of the world because its plugin took it, so only names can be wrong.
 func (p *plugins) detachable(name corev1.UniqueVolumeName, spec *VolumeSpec) (Reason, bool) {
 	if spec != nil {
@@ -166,8 +165,8 @@ func splitUniqueName(name corev1.UniqueVolumeName) (plugin, volume string, ok bo
 	return string(name)[:len(vendor)+1+len(kind)], volume, true
 }
 
-// ParseCSI splits the unique name of a CSI volume as csiAttacher.Detach does.
-// A handle that contains "^" fails, and such a volume can never be detached.
+// ParseCSI splits the unique name of a CSI volume as csiAttacher.Detach does. It fails on a
+// handle that contains "^"; such a volume can never be detached.
 func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 	plugin, volume, ok := splitUniqueName(name)
 	if !ok || plugin != CSIPlugin {
@@ -180,8 +179,8 @@ func ParseCSI(name corev1.UniqueVolumeName) (driver, handle string, ok bool) {
 	return driver, handle, true
 }
 
-// DriverOfPlugin is the CSI driver of a plugin as the metrics name it, which is
-// GetFullQualifiedPluginNameForVolume (pkg/volume/util/metrics.go).
+// DriverOfPlugin returns the CSI driver of a plugin, given as the metrics name it
+// (GetFullQualifiedPluginNameForVolume, pkg/volume/util/metrics.go).
 func DriverOfPlugin(plugin string) (driver string, ok bool) {
 	return strings.CutPrefix(plugin, CSIPlugin+":")
 }
@@ -193,8 +192,8 @@ func VolumeAttachmentName(handle, driver string, node types.NodeName) string {
 	return string(name[:])
 }
 
-// IsVolumeAttachmentName reports whether the name is VolumeAttachmentName's. It
-// leaves no garbage: some ask it of one volume and many names.
+// IsVolumeAttachmentName reports whether the name is the VolumeAttachmentName of these. It
+// allocates nothing, because some callers ask about one volume and many names.
 func IsVolumeAttachmentName(name, handle, driver string, node types.NodeName) bool {
 	if len(name) != attachmentNameLength || name[:len(attachmentPrefix)] != attachmentPrefix {
 		return false
@@ -208,8 +207,7 @@ const (
 	attachmentNameLength = len(attachmentPrefix) + 2*sha256.Size
 )
 
-// Sum is what a VolumeAttachmentName is made of. Sums are compared in less time than
-// names.
+// Sum is the hash in a VolumeAttachmentName. Sums are compared in less time than names.
 type Sum [sha256.Size]byte
 
 // SumOf returns the Sum of the volume on the node.
@@ -218,7 +216,7 @@ func SumOf(handle, driver string, node types.NodeName) Sum {
 	return sha256.Sum256(append(append(append(text, handle...), driver...), node...))
 }
 
-// SumOfName is what the name is made of; false where it is no VolumeAttachmentName.
+// SumOfName returns the Sum in the name; false where the name is no VolumeAttachmentName.
 func SumOfName(name string) (sum Sum, ok bool) {
 	if len(name) != attachmentNameLength {
 		return sum, false
@@ -236,8 +234,8 @@ func (s Sum) name() (name [attachmentNameLength]byte) {
 	return name
 }
 
-// attachmentName is VolumeAttachmentName of the pair, or "" where the volume is
-// not attached through a VolumeAttachment.
+// attachmentName is the VolumeAttachmentName of the pair, or "" where the volume is not
+// attached through a VolumeAttachment.
 func attachmentName(pair VolumeNode) string {
 	driver, handle, ok := ParseCSI(pair.Volume)
 	if !ok {

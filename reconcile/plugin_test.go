@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestVolumeAttachmentName has names that real clusters show.
+// TestVolumeAttachmentName compares computed names with those of real clusters.
 func TestVolumeAttachmentName(t *testing.T) {
 	tests := []struct {
 		handle, driver string
@@ -221,7 +221,7 @@ func drivers() []*storagev1.CSIDriver {
 	return list
 }
 
-// reasonOf also makes sure that a reason comes with a sentence.
+// reasonOf is the reason in the error; it fails where the reason comes without a sentence.
 func reasonOf(err error) SkipReason {
 	var why *skip
 	if !errors.As(err, &why) {

@@ -114,7 +114,7 @@ func TestLivePods(t *testing.T) {
 	}
 }
 
-// TestLookups goes from names back to objects.
+// TestLookups finds objects by their names.
 func TestLookups(t *testing.T) {
 	byHand := newAttachment("v1", "n1", func(va *storagev1.VolumeAttachment) { va.Name = "by-hand" })
 	twin := func(pv *corev1.PersistentVolume) { pv.Spec.CSI.VolumeHandle = "v1" }

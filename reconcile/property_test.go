@@ -24,7 +24,7 @@ func check(t *testing.T, f func(t *rapid.T, o snapshot.Objects, options Options,
 	})
 }
 
-// summary is everything that a plan says, as text.
+// summary is the whole plan as text.
 func summary(w *World, plan *Plan) string {
 	var b strings.Builder
 	for _, d := range plan.Decisions {
@@ -76,7 +76,7 @@ func TestSnapshotIsNotWrittenTo(t *testing.T) {
 	})
 }
 
-// TestOneDecisionForEachPair also holds that they are sorted and can be found.
+// TestOneDecisionForEachPair also checks that decisions are sorted and can be found.
 func TestOneDecisionForEachPair(t *testing.T) {
 	check(t, func(t *rapid.T, _ snapshot.Objects, _ Options, w *World, plan *Plan) {
 		pairs := map[VolumeNode]bool{}
@@ -146,7 +146,8 @@ func holdersOf(w *World, d Decision) []types.NodeName {
 	return nodes
 }
 
-// TestDesiredPodsAreLive relates the two answers to "who uses it".
+// TestDesiredPodsAreLive: each pod that wants a volume in the desired state of the world is
+// among the LivePods of that volume.
 func TestDesiredPodsAreLive(t *testing.T) {
 	check(t, func(t *rapid.T, _ snapshot.Objects, _ Options, w *World, _ *Plan) {
 		for _, r := range w.Desired.Items() {
@@ -163,7 +164,7 @@ func TestDesiredPodsAreLive(t *testing.T) {
 	})
 }
 
-// TestNodeStatusParts: what a node listed is either still listed or removed.
+// TestNodeStatusParts: each entry that a node listed is either still listed or removed.
 func TestNodeStatusParts(t *testing.T) {
 	check(t, func(t *rapid.T, _ snapshot.Objects, _ Options, w *World, plan *Plan) {
 		all := w.NodeStatus(plan)
@@ -227,7 +228,7 @@ func TestPlansComeToRest(t *testing.T) {
 	})
 }
 
-// atRest reports whether the next pass decides the same, unless somebody else acts.
+// atRest reports whether the next pass makes the same decision, unless somebody else acts.
 func atRest(d Decision) bool {
 	switch d.Verb {
 	case Keep, Wait, MultiAttach:
@@ -239,7 +240,7 @@ func atRest(d Decision) bool {
 	}
 }
 
-// execute does what the plan says: of contenders the first is served.
+// execute carries out the plan on the objects: of contenders the first is served.
 func execute(o *snapshot.Objects, w *World, plan *Plan) {
 	node := func(name types.NodeName) *corev1.Node {
 		for _, n := range o.Nodes {
@@ -259,7 +260,8 @@ func execute(o *snapshot.Objects, w *World, plan *Plan) {
 			status.VolumesAttached = slices.DeleteFunc(status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == d.Volume })
 			status.VolumesInUse = slices.DeleteFunc(status.VolumesInUse, func(name corev1.UniqueVolumeName) bool { return name == d.Volume })
 			o.VolumeAttachments = slices.DeleteFunc(o.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-				// An FC volume has none upstream; those of the test go with it.
+				// An FC volume has no VolumeAttachment upstream; those that the test drew go
+				// with it.
 				name, err := w.AttachmentVolume(va)
 				return err == nil && name == d.Volume && va.Spec.NodeName == string(d.Node)
 			})

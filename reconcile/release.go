@@ -20,9 +20,9 @@ const (
 	// KeepsTerminatedPodVolumes: a pod that has ended goes on wanting its volumes
 	// where the node's annotation says so.
 	KeepsTerminatedPodVolumes Behaviour = "KeepsTerminatedPodVolumes"
-	// MigrationAsksNode: a pod's in-tree volume is translated to CSI only where
-	// the node's CSINode names its plugin as migrated. A VolumeAttachment's is
-	// translated all the same.
+	// MigrationAsksNode: a pod's in-tree volume is translated to CSI only where the node's
+	// CSINode names its plugin as migrated. The volume of a VolumeAttachment is translated
+	// all the same.
 	MigrationAsksNode Behaviour = "MigrationAsksNode"
 	// PortworxMigrates: Portworx volumes are translated to CSI.
 	PortworxMigrates Behaviour = "PortworxMigrates"
@@ -46,8 +46,8 @@ const (
 	// AzureFileMigrates and VSphereMigrates: these volumes are translated to CSI.
 	AzureFileMigrates Behaviour = "AzureFileMigrates"
 	VSphereMigrates   Behaviour = "VSphereMigrates"
-	// WaitingForDetach: the multi-attach event begins with these words, before
-	// that with "Multi-Attach error".
+	// WaitingForDetach: the multi-attach event begins with the words "Waiting for detach"; in
+	// earlier releases it begins with "Multi-Attach error".
 	WaitingForDetach Behaviour = "WaitingForDetach"
 )
 
@@ -65,17 +65,17 @@ const (
 	TaintReadsNode Behaviour = "TaintReadsNode"
 )
 
-// behaviours says in which releases each holds: from since on, up to but not
-// including until; "" is no bound. picked are the patch releases of older
-// minors that have it too. source is where upstream decided it: a pull request,
-// or the folder that went. about says in words what holds. ahead marks what no
-// release has yet. Where the controller has another value of gate than its release,
-// that decides, before gateUntil, the release that locked or dropped the gate.
+// behaviours has a row for each behaviour. It holds in the releases from since on, up to but
+// not including until; "" is no bound. picked are the patch releases of older minors that
+// have it too. source is where upstream decided it: a pull request, or the folder that went.
+// about says in words what holds. ahead marks a behaviour that no release has yet. Where the
+// controller sets gate otherwise than its release does, the gate decides, before gateUntil,
+// the release that locked or dropped the gate.
 //
-// What changed before OldestModelled is not here. Nor is what a first pass does
-// not show: up to 1.29 populateActualStateOfWorld leaves out the nodes with
-// nothing attached (121576), which are then learned from their first event, and
-// up to 1.30 volumesInUse is kept for each volume instead of each node (122411).
+// The table leaves out what changed before OldestModelled. It also leaves out what a first
+// pass does not show: up to 1.29 populateActualStateOfWorld skips the nodes with nothing
+// attached (121576), which the controller then learns from their first event, and up to 1.30
+// volumesInUse is kept for each volume instead of each node (122411).
 var behaviours = []struct {
 	name         Behaviour
 	since, until string
@@ -124,17 +124,17 @@ var behaviours = []struct {
 		about: "no volume is detached unseen from a node that has lost its out-of-service taint, although the controller has not heard of that"},
 }
 
-// OldestModelled is the first minor release whose behaviours the table knows.
-// An older controller is taken for this one, and decides differently in places.
+// OldestModelled is the first minor release whose behaviours the table knows. The model takes
+// an older controller for one of this release, though it decides differently in places.
 const OldestModelled = "1.26"
 
-// NewestModelled is the last minor release that the model was held against.
+// NewestModelled is the last minor release against which the model was checked.
 const NewestModelled = "1.37"
 
 // Behaviours are the behaviours of one release.
 type Behaviours sets.Set[Behaviour]
 
-// Has reports whether the controller does it.
+// Has reports whether the behaviour is among them.
 func (b Behaviours) Has(name Behaviour) bool { return sets.Set[Behaviour](b).Has(name) }
 
 // BehavioursOf chooses the behaviours of a release, given as an API server
@@ -174,7 +174,7 @@ func Ahead() []Change {
 // Change is a behaviour that one of two releases has and the other has not.
 type Change struct {
 	Behaviour Behaviour `json:"behaviour"`
-	// Comes reports whether the later one has it.
+	// Comes reports whether the later of the two releases has it.
 	Comes  bool   `json:"comes"`
 	About  string `json:"about"`
 	Source string `json:"source"`
@@ -192,9 +192,9 @@ func Changes(from, to string) []Change {
 	return changes
 }
 
-// FixedAfter is the next release with a fix, or "" where the release has it, is older
-// than since, or is no version. fixed has the first good release of each minor that
-// got the fix, oldest first: the last is where it was made.
+// FixedAfter is the next release with a fix, or "" where the release has the fix, is older
+// than since, or is no version. fixed has the first good release of each minor that got the
+// fix, oldest first; in the last of them the fix was made.
 func FixedAfter(release, since string, fixed []string) string {
 	v, err := version.ParseGeneric(release)
 	if err != nil || since != "" && v.LessThan(version.MustParseGeneric(since)) {
@@ -224,15 +224,15 @@ func TooOld(release string) bool {
 	return err == nil && v.LessThan(version.MustParseGeneric(OldestModelled))
 }
 
-// TooNew reports whether a release is newer than those that the model was held against.
+// TooNew reports whether a release is newer than NewestModelled.
 func TooNew(release string) bool {
 	v, err := version.ParseGeneric(release)
 	newest := version.MustParseGeneric(NewestModelled)
 	return err == nil && (v.Major() > newest.Major() || v.Major() == newest.Major() && v.Minor() > newest.Minor())
 }
 
-// MultiAttachMessage is how the event begins that a pod gets whose volume is
-// held by another node.
+// MultiAttachMessage is the start of the event that a pod gets while another node holds its
+// volume.
 func (b Behaviours) MultiAttachMessage() string {
 	if b.Has(WaitingForDetach) {
 		return "Waiting for detach"
@@ -240,8 +240,8 @@ func (b Behaviours) MultiAttachMessage() string {
 	return "Multi-Attach error"
 }
 
-// migrates reports whether volumes of an in-tree plugin that moved to CSI are
-// translated, and asksNode whether the pod's node has a say in that.
+// migrates reports whether volumes of an in-tree plugin that moved to CSI are translated, and
+// asksNode whether that depends on the pod's node.
 func (b Behaviours) migrates(plugin string) bool {
 	switch plugin {
 	case PortworxPlugin:
@@ -259,7 +259,7 @@ func (b Behaviours) asksNode(plugin string) bool {
 	return (b.Has(MigrationAsksNode) || plugin == PortworxPlugin && b.Has(PortworxAsksNode)) && !b.Has(unregistered(plugin))
 }
 
-// registers reports whether the controller has an in-tree plugin, by its name.
+// registers reports whether the controller registers the in-tree plugin of this name.
 func (b Behaviours) registers(plugin string) bool {
 	for _, p := range inTreePlugins {
 		if p.name == plugin {
@@ -269,8 +269,8 @@ func (b Behaviours) registers(plugin string) bool {
 	return false
 }
 
-// migratedPlugins are the in-tree plugins that the annotation of a CSINode says
-// to be migrated on its node.
+// migratedPlugins are the in-tree plugins that are migrated on a node, as the annotation of
+// its CSINode lists them.
 func migratedPlugins(annotation string) sets.Set[string] {
 	return sets.New(strings.Split(annotation, ",")...)
 }

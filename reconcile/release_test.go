@@ -17,7 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestBehavioursOf has, for each behaviour, the releases next to its bounds.
+// TestBehavioursOf checks each behaviour in the releases next to its bounds.
 func TestBehavioursOf(t *testing.T) {
 	tests := map[Behaviour]struct{ with, without string }{
 		ForceDetachSwitch:         {"1.30.0 1.37.0 1.99.0", "1.29.15 1.26.0"},
@@ -57,8 +57,8 @@ func TestBehavioursOf(t *testing.T) {
 	}
 }
 
-// TestReleaseNames is about what API servers call themselves, and what they do
-// not.
+// TestReleaseNames: the versions that API servers report are read as releases; a text that is
+// no version, and a release newer than all known, have the behaviours of the newest.
 func TestReleaseNames(t *testing.T) {
 	newest := BehavioursOf("v1.37.0")
 	for _, name := range []string{"", "garbage", "v1.37.2", "v1.40.0-alpha.1", "v2.0.0"} {
@@ -76,7 +76,8 @@ func TestReleaseNames(t *testing.T) {
 	}
 }
 
-// TestParseGates: what is no gate and a value says nothing, and the last value counts.
+// TestParseGates: an item that is not a gate with a value is skipped, and the last value
+// counts.
 func TestParseGates(t *testing.T) {
 	got := ParseGates(`A=true, B=false,kube:C=TRUE,D,E=,F=maybe,=true,A=false`)
 	if want := map[string]bool{"A": false, "B": false, "C": true, "": true}; !maps.Equal(got, want) {
@@ -84,8 +85,8 @@ func TestParseGates(t *testing.T) {
 	}
 }
 
-// TestDeciding: a gate decides before the release that locked it, and only against that
-// release's own value.
+// TestDeciding: a gate decides only before the release that locked it, and only where its
+// value differs from that release's default.
 func TestDeciding(t *testing.T) {
 	for _, test := range []struct{ release, gate, want string }{
 		{"v1.26.15", "NodeOutOfServiceVolumeDetach=false", "NodeOutOfServiceVolumeDetach"},
@@ -118,8 +119,8 @@ func TestDeciding(t *testing.T) {
 	}
 }
 
-// TestAhead: what no release has is turned on by nothing but its name, a text that is no
-// version included, and belongs to no release's changes.
+// TestAhead: a behaviour that no release has is turned on only by its name, not by a text
+// that is no version, and is among no release's changes.
 func TestAhead(t *testing.T) {
 	for _, change := range Ahead() {
 		if BehavioursOf("").Has(change.Behaviour) || slices.Contains(Changes("1.26.0", "1.99.0"), change) {
@@ -132,8 +133,8 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestMountsNotAssumed has an attachment that only its VolumeAttachment shows, on a node
-// that is there, on one that is gone, and on one that lists it as in use.
+// TestMountsNotAssumed: an attachment that only its VolumeAttachment shows, on a node that
+// exists, on one that is gone, and on one that lists it as in use.
 func TestMountsNotAssumed(t *testing.T) {
 	o := snapshot.Objects{
 		Nodes:             []*corev1.Node{newNode("n1"), newNode("n2", uses(unique("v2")))},
@@ -177,7 +178,7 @@ func TestUnheardOperation(t *testing.T) {
 	}
 }
 
-// TestLateNews has two nodes of which the controller has not heard that they are well.
+// TestLateNews: two nodes are well again, of which the controller has not yet heard.
 func TestLateNews(t *testing.T) {
 	tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }
 	o := snapshot.Objects{Nodes: []*corev1.Node{
@@ -206,7 +207,7 @@ func TestLateNews(t *testing.T) {
 	}
 }
 
-// TestBoundsAreReleases keeps typing errors out of the table.
+// TestBoundsAreReleases: each bound in the table is a release.
 func TestBoundsAreReleases(t *testing.T) {
 	for _, row := range behaviours {
 		for _, bound := range append(slices.Clone(row.picked), row.since, row.until, row.gateUntil) {
@@ -223,8 +224,8 @@ func csiNode(name string, migrated string) *storagev1.CSINode {
 	}}
 }
 
-// TestReleases has what the controllers on both sides of a bound make of one pod
-// with volume v on node n1: the volume's unique name, or why it is skipped.
+// TestReleases compares how the controllers on both sides of a bound resolve the volume v of
+// one pod on node n1: the volume's unique name, or why it is skipped.
 func TestReleases(t *testing.T) {
 	ebs := source(corev1.PersistentVolumeSource{AWSElasticBlockStore: &corev1.AWSElasticBlockStoreVolumeSource{VolumeID: "vol-1"}})
 	gce := source(corev1.PersistentVolumeSource{GCEPersistentDisk: &corev1.GCEPersistentDiskVolumeSource{PDName: "pd"}})
@@ -317,7 +318,7 @@ func inRelease(release string, o snapshot.Objects) *snapshot.Snapshot {
 	return snapshot.New(time.Unix(0, 0), snapshot.Source{ServerVersion: release}, o, nil)
 }
 
-// TestReleaseOfAttachments: what a VolumeAttachment is for, no node is asked.
+// TestReleaseOfAttachments: the volume of a VolumeAttachment does not depend on the node.
 func TestReleaseOfAttachments(t *testing.T) {
 	o := snapshot.Objects{
 		Nodes:             []*corev1.Node{newNode("n1", lists("kubernetes.io/aws-ebs/vol-1"))},
@@ -341,7 +342,7 @@ func TestReleaseOfAttachments(t *testing.T) {
 	}
 }
 
-// TestReleaseOfSwitch: a release without the switch forces all the same.
+// TestReleaseOfSwitch: a release without the switch detaches by force even where it is set.
 func TestReleaseOfSwitch(t *testing.T) {
 	for release, want := range map[string]time.Duration{"1.29.15": DefaultMaxWaitForUnmount, "1.30.0": 0} {
 		o := snapshot.Objects{Nodes: []*corev1.Node{newNode("n1", notReady, lists(unique("v")), uses(unique("v")))}}
@@ -352,7 +353,7 @@ func TestReleaseOfSwitch(t *testing.T) {
 	}
 }
 
-// TestGateOfTaint: a controller to which the taint means nothing waits.
+// TestGateOfTaint: a controller whose gate turns the taint off waits for the unmount.
 func TestGateOfTaint(t *testing.T) {
 	for flag, want := range map[string]Verb{"": ForceDetach, "NodeOutOfServiceVolumeDetach=false": Wait} {
 		tainted := func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} }
@@ -378,7 +379,8 @@ func TestVerifySyncSetting(t *testing.T) {
 	}
 }
 
-// TestReleaseOfLivePods: the kubelet keeps what an ended pod has mounted.
+// TestReleaseOfLivePods: up to 1.30 an annotated node's kubelet keeps an ended pod's volumes
+// mounted.
 func TestReleaseOfLivePods(t *testing.T) {
 	for release, want := range map[string]int{"1.30.14": 1, "1.31.0": 0} {
 		o := snapshot.Objects{
@@ -392,7 +394,7 @@ func TestReleaseOfLivePods(t *testing.T) {
 	}
 }
 
-// TestReleaseOfMessage is the event's first words.
+// TestReleaseOfMessage: the first words of the multi-attach event depend on the release.
 func TestReleaseOfMessage(t *testing.T) {
 	for release, want := range map[string]string{"1.36.9": "Multi-Attach error", "1.37.0": "Waiting for detach"} {
 		if got := BehavioursOf(release).MultiAttachMessage(); got != want {

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 )
 
-// resolvedVolume is a volume as the controller resolves it, or the error of that.
+// resolvedVolume is a volume as the controller resolves it, or the error of resolving it.
 type resolvedVolume struct {
 	name corev1.UniqueVolumeName
 	spec *VolumeSpec
@@ -42,7 +42,7 @@ func (w *World) resolvePodVolumes() {
 	w.podVolumes = all
 }
 
-// indexUsers fills in who reaches which volume. w.Desired must be complete.
+// indexUsers fills in which pods reach which volume. w.Desired must be complete.
 func (w *World) indexUsers(podVolumes []podVolume) {
 	w.others = map[VolumeNode][]*corev1.Pod{}
 	pods := make([]*corev1.Pod, len(podVolumes)) // of which the users of nearly every pair are a part
@@ -110,12 +110,13 @@ func (w *World) namesByClaim(byPV map[string][]corev1.UniqueVolumeName) map[type
 // errNoPlugin is the error of plugins.attachable for a volume without any plugin.
 var errNoPlugin = skipf(NotAttachable, "no attachable volume plugin takes this source")
 
-// ofNoPlugin is what such a volume is resolved to: most volumes of pods are.
+// ofNoPlugin is what a volume that no plugin takes is resolved to; most volumes of pods are
+// such.
 var ofNoPlugin = &resolvedVolume{err: errNoPlugin}
 
-// hasNoPlugin reports, of the volumes that most pods have and of no others, that no
-// plugin takes them: there is no other source beside the one that is never
-// attached.
+// hasNoPlugin reports whether the volume has only a source that is never attached. It answers
+// so for the kinds that most pods have, and false for every other volume, which the plugins
+// must be asked about.
 func hasNoPlugin(v *corev1.Volume) bool {
 	s := v.VolumeSource
 	if CanBeAttached(v) {
@@ -125,8 +126,8 @@ func hasNoPlugin(v *corev1.Volume) bool {
 	return s == corev1.VolumeSource{}
 }
 
-// inTreeSource reports whether the source is one that csi-translation-lib translates.
-// Its own way to say no is an error for each of its plugins.
+// inTreeSource reports whether csi-translation-lib translates the source. The library's own
+// answer of no builds an error for each of its plugins.
 func inTreeSource(pv *corev1.PersistentVolume, inline *corev1.Volume) bool {
 	if pv != nil {
 		s := &pv.Spec.PersistentVolumeSource

@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestLivePodsAreWhatTheyAreSaidToBe: the index of who uses a volume where
-// answers as asking every pod on the node does.
+// TestLivePodsAreWhatTheyAreSaidToBe: the index of the pods that use a volume on a node gives
+// the same answer as asking each pod there.
 func TestLivePodsAreWhatTheyAreSaidToBe(t *testing.T) {
 	found := 0
 	check(t, func(t *rapid.T, o snapshot.Objects, _ Options, w *World, _ *Plan) {
@@ -66,7 +66,7 @@ func podNamesOf(pods []*corev1.Pod) []string {
 	return names
 }
 
-// TestVolumesWithoutAPlugin: the short way says what the long way says.
+// TestVolumesWithoutAPlugin: hasNoPlugin, the shortcut, agrees with asking the plugins.
 func TestVolumesWithoutAPlugin(t *testing.T) {
 	w := NewWorld(snapshot.New(metav1.Now().Time, snapshot.Source{}, snapshot.Objects{}, nil), Options{})
 	pod := newPod("p", "n1", nil)

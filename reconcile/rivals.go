@@ -11,15 +11,15 @@ import (
 )
 
 // A volume for one node at a time has one operation at a time, whatever the node
-// (nestedPendingOperations). The functions here are about what that does to the
-// nodes that are not served.
+// (nestedPendingOperations). The functions here work out what that means for the nodes that
+// are not served.
 
-// lookedAt is when at the latest the controller looks at a pair that nobody wants
-// and for which the time is over; zero where it may never. While an operation on
-// the volume runs, for whatever node, it passes the pair over, and its clock does
-// not even start (IsOperationSafeToRetry, before SetDetachRequestTime). An attach
-// that fails leaves it a pass to look. A detach that fails need not: after each
-// pause map order decides which of the two comes first.
+// lookedAt is the latest moment at which the controller looks at a pair that nobody wants and
+// whose time to wait is over; zero where it may never look. While an operation on the volume
+// runs, for whatever node, the controller passes the pair over, and its clock does not even
+// start (IsOperationSafeToRetry, before SetDetachRequestTime). An attach that fails leaves
+// the pair one pass in which it is looked at. A detach that fails need not: after each pause
+// map order decides which of the two comes first.
 func (p *pass) lookedAt(n *onNode, wait time.Duration) time.Duration {
 	if p.mayBeBlocked(n) {
 		return 0
@@ -37,8 +37,9 @@ func (p *pass) lookedAt(n *onNode, wait time.Duration) time.Duration {
 	return 0
 }
 
-// mayBeBlocked reports whether the detach from another node may fail, one that the pair has
-// to wait for. It is counted once for all nodes: a volume may be attached to thousands.
+// mayBeBlocked reports whether the pair has to wait for a detach from another node that may
+// fail. The count of such detaches is made once for all nodes: a volume may be attached to
+// thousands.
 func (p *pass) mayBeBlocked(n *onNode) bool {
 	blocks := func(n *onNode) bool { return n.desired == nil && p.mayDetach(n) && p.mayFail(n) }
 	if p.mayBlock == nil {
@@ -60,8 +61,8 @@ func (p *pass) mayBeBlocked(n *onNode) bool {
 	return others > 0
 }
 
-// mayDetach reports whether the controller may detach a pair that nobody wants,
-// although its node goes on listing it as mounted.
+// mayDetach reports whether the controller may detach a pair that nobody wants although its
+// node goes on listing the volume as mounted.
 func (p *pass) mayDetach(n *onNode) bool {
 	switch d := n.decision; {
 	case d.Verb == Detach || d.Verb == ForceDetach:
@@ -73,8 +74,8 @@ func (p *pass) mayDetach(n *onNode) bool {
 	}
 }
 
-// mayAttach reports whether an attach for the pair may run while the other one
-// waits: not while it is the other one that holds it back.
+// mayAttach reports whether an attach for the pair may run while the other pair waits. It may
+// not where the other pair is what holds it back.
 func (p *pass) mayAttach(n, other *onNode) bool {
 	switch d := n.decision; d.Verb {
 	case Attach:
@@ -89,7 +90,7 @@ func (p *pass) mayAttach(n, other *onNode) bool {
 	}
 }
 
-// mayFail reports whether a detach of the pair may fail or take its time. Without a
+// mayFail reports whether a detach of the pair may fail or take long. Without a
 // VolumeAttachment there is nothing to delete, and on FC and iSCSI nothing to do.
 func (p *pass) mayFail(n *onNode) bool {
 	if n.fails == nil {
@@ -111,8 +112,8 @@ func (p *pass) detachMayFail(n *onNode) bool {
 	}
 }
 
-// waiting are the nodes, n among them, whose pods wait for the volume and of
-// which one gets it as soon as it is free; nil where there is no other.
+// waiting are the nodes, n among them, whose pods wait for the volume and one of which gets
+// it as soon as it is free; nil where no other node waits.
 func (p *pass) waiting(n *onNode) []types.NodeName {
 	if n.desired == nil || !n.exclusive() {
 		return nil
@@ -150,9 +151,8 @@ func (p *pass) waits(n *onNode) bool {
 	}
 }
 
-// timingOut are the nodes, n among them, whose time to wait for an unmount is over
-// at the same moment: the controller serves one of them. It is nil where there is no
-// other.
+// timingOut are the nodes, n among them, whose time to wait for an unmount is over at the
+// same moment: the controller serves one of them first. It is nil where there is no other.
 func (p *pass) timingOut(n *onNode) []types.NodeName {
 	if n.actual.Spec.MultiAttach() {
 		return nil
@@ -172,9 +172,9 @@ func (p *pass) timingOut(n *onNode) []types.NodeName {
 	return *p.timeouts
 }
 
-// operations is how long those on the nodes take together; zero where nothing
-// bounds them, as nothing bounds a flexvolume driver. Of a volume for one node
-// at a time they run one after the other.
+// operations is how long the operations on the nodes take together; zero where nothing bounds
+// them, as with a flexvolume driver. Those on a volume for one node at a time run one after
+// the other.
 func (p *pass) operations(volume corev1.UniqueVolumeName, nodes []types.NodeName) time.Duration {
 	if len(nodes) == 0 {
 		return p.take(volume, 0, false)
@@ -182,8 +182,7 @@ func (p *pass) operations(volume corev1.UniqueVolumeName, nodes []types.NodeName
 	return p.take(volume, len(nodes), p.on(nodes[0]).spec().MultiAttach())
 }
 
-// take is operations for so many nodes. together says that they need not wait for each
-// other.
+// take is operations for n nodes. together reports whether they run side by side.
 func (p *pass) take(volume corev1.UniqueVolumeName, n int, together bool) time.Duration {
 	if together && n > 0 {
 		n = 1
@@ -196,9 +195,9 @@ func (p *pass) take(volume corev1.UniqueVolumeName, n int, together bool) time.D
 	}
 }
 
-// detaches is operations for detaches after which none of the nodes may hold the
-// volume any more. One that fails, if only because the API server does not answer,
-// leaves it Attached in older releases, and where several take turns may be tried
+// detaches is how long the detaches take after which none of the nodes may hold the volume
+// any more. A detach that fails, if only because the API server does not answer, leaves the
+// volume Attached in older releases, and where several take turns the failed one may be tried
 // again before the others.
 func (p *pass) detaches(volume corev1.UniqueVolumeName, nodes []types.NodeName) time.Duration {
 	fail := func(node types.NodeName) bool { return p.mayFail(p.on(node)) }

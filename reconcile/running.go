@@ -11,16 +11,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// The model is a controller that has just started. One that has been at work for a while
-// looked everything up when it first saw it, and may remember what no object shows any more.
-// The functions here say in what it may differ, so that nothing is promised of it that holds
-// for a fresh one only.
+// The model is a controller that has just started. A controller that has been at work for a
+// while looked up each object when it first saw it, and may remember what no object shows any
+// more. The functions here work out how it may differ, so that the model promises of it
+// nothing that holds only for a fresh one.
 
-// Running are After and Bound for a controller that has been at work for a
-// while, counted from the snapshot. When it started to count is not visible: it
-// may be about to act on any event, but for the time-out of a wait whose earliest
-// start the objects show. A Detach of one for which the time-out is over is done
-// as a ForceDetach.
+// Running returns After and Bound for a controller that has been at work for a while, counted
+// from the snapshot. When it started to count is not visible: it may be about to act on any
+// event. The exception is the time-out of a wait whose earliest start the objects show. A
+// Detach whose time-out is over is carried out as a ForceDetach.
 func (u Until) Running(d Decision) (after, bound time.Duration) {
 	if u.Event == MaxWaitForUnmount {
 		after = max(0, u.After-d.Waited)
@@ -31,15 +30,16 @@ func (u Until) Running(d Decision) (after, bound time.Duration) {
 	return after, u.Bound + d.Late
 }
 
-// MayBeForced reports whether a controller at work may make a detach that is due now by
-// force: for as long as it may have waited, it looks at the live node no more.
+// MayBeForced reports whether a controller at work may carry out by force a detach that is
+// due now: once it may have waited for the whole time-out, it no longer looks at the live
+// node.
 func (w *World) MayBeForced(d *Decision) bool {
 	return d.Verb == Detach && !w.options.DisableForceDetachOnTimeout && d.Waited >= w.options.MaxWaitForUnmount
 }
 
 // atWork is what a controller at work may know that the World does not.
 type atWork struct {
-	// kept are the pairs that it may still want, with the pods that it wants them for.
+	// kept are the pairs that it may still want, with the pods for which it wants them.
 	kept map[VolumeNode][]types.NamespacedName
 	// claimless counts, by node, the unwanted pairs whose claim may have gone.
 	claimless map[types.NodeName]int
@@ -60,9 +60,9 @@ func (w *World) atWork() *atWork {
 	return all
 }
 
-// claimWent reports whether the claim that the volume was attached for may have gone: it is
-// not there any more, or the one that is there is younger than the attachment, as far as both
-// tell their age.
+// claimWent reports whether the claim that the volume was attached for may be gone: it does
+// not exist any more, or the claim of its name is younger than the attachment, as far as both
+// show their age.
 func (w *World) claimWent(row *AttachedVolume) bool {
 	if !w.snapshot.Complete(snapshot.Claims) || !w.snapshot.Complete(snapshot.Volumes) {
 		return false
@@ -79,11 +79,10 @@ func (w *World) claimWent(row *AttachedVolume) bool {
 	})
 }
 
-// late is how much later a controller at work may come to the pair. It looks up which
-// volumes a pod had when the pod goes, and where the claim went first, only its populator
-// finds them: one volume of a pod in each of its rounds (findAndRemoveDeletedPods). An
-// attach that it has not begun although the pods have long been there is perhaps not known
-// to it yet.
+// late is how much later a controller at work may come to the pair. When a pod goes it looks
+// up which volumes the pod had; where the claim went first, only its populator finds them,
+// one volume of a pod in each of its rounds (findAndRemoveDeletedPods). An attach that has
+// not begun although the pods have long been there is perhaps unknown to it yet.
 func (p *pass) late(n *onNode) time.Duration {
 	switch d := n.decision; {
 	case len(d.Holders) > 0:
@@ -99,7 +98,7 @@ func (p *pass) late(n *onNode) time.Duration {
 	}
 }
 
-// latest is the longest of what late says of the nodes.
+// latest is the longest late of the nodes.
 func (p *pass) latest(nodes []types.NodeName) (late time.Duration) {
 	for _, node := range nodes {
 		late = max(late, p.late(p.on(node)))
@@ -107,8 +106,8 @@ func (p *pass) latest(nodes []types.NodeName) (late time.Duration) {
 	return late
 }
 
-// overdue reports whether a controller at work would have begun the attach if it knew all
-// that the objects show: none of the pods has come just now.
+// overdue reports whether a controller at work would have begun the attach by now if it knew
+// all that the objects show, because none of the pods has come only just now.
 func (p *pass) overdue(n *onNode) bool {
 	const seconds = 10 * time.Second // a judgement: its caches are that much behind at most
 	users := p.users(n.VolumeNode)
@@ -117,7 +116,7 @@ func (p *pass) overdue(n *onNode) bool {
 	})
 }
 
-// boundAt is when the pod came to its node.
+// boundAt is when the pod was bound to its node.
 func boundAt(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
@@ -127,9 +126,9 @@ func boundAt(pod *corev1.Pod) time.Time {
 	return pod.CreationTimestamp.Time
 }
 
-// remembers reports whether a controller at work that has the spec of the volume, which no
-// pod on the node shows any more, would do something else about an unwanted pair: its verify
-// sync may forget the pair first, or its operations on the volume take turns.
+// remembers reports whether a controller at work may treat an unwanted pair otherwise because
+// it still has the volume's spec, which no pod on the node shows any more: its verify sync
+// may forget the pair first, or its operations on the volume take turns.
 func (p *pass) remembers(n *onNode) bool {
 	if n.actual.Spec != nil {
 		return false
@@ -143,15 +142,15 @@ func (p *pass) remembers(n *onNode) bool {
 }
 
 // remembersOneNode reports whether a controller at work may know the volume as one for one
-// node at a time, where this one has no spec of it.
+// node at a time, while this world has no spec for it.
 func (p *pass) remembersOneNode(n *onNode) bool {
 	pvs := p.Volumes(n.Volume)
 	return n.actual.Spec == nil && (len(pvs) == 0 || slices.ContainsFunc(pvs, func(pv *corev1.PersistentVolume) bool { return !(&VolumeSpec{PV: pv}).MultiAttach() }))
 }
 
-// waited is for how long at most a running controller has counted the wait for an
-// unmount (detachRequestedTime): since it took its lease, and since the last
-// container ended of the pods that wanted the volume.
+// waited is the longest time for which a running controller may have counted the wait for an
+// unmount (detachRequestedTime): since it took its lease, or since the last container ended
+// of the pods that wanted the volume, whichever is later.
 func (p *pass) waited(d *Decision) time.Duration {
 	var since time.Time
 	later := func(t time.Time) {
@@ -172,8 +171,9 @@ func (p *pass) waited(d *Decision) time.Duration {
 	return min(p.options.MaxWaitForUnmount, max(0, p.snapshot.TakenAt.Sub(since)))
 }
 
-// unheard reports whether a controller at work may not have heard of the volume's attachment
-// to the node, which only its VolumeAttachment shows, or may go on wanting it there.
+// unheard reports whether a controller at work may either not have heard of the volume's
+// attachment to the node, which only its VolumeAttachment shows, or still want the volume
+// there.
 func (p *pass) unheard(node types.NodeName) bool {
 	return p.on(node).actual.State == Uncertain || len(p.on(node).decision.MayKeep) > 0
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestRunning: a controller that runs may have waited since it took its lease or
-// since the last container ended, whichever is later.
+// TestRunning: a controller that runs may have waited since it took its lease or since the
+// last container ended, whichever is later.
 func TestRunning(t *testing.T) {
 	now := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	lease := func(ago time.Duration) *coordinationv1.Lease {
@@ -62,7 +62,7 @@ func TestRunning(t *testing.T) {
 	}
 }
 
-// TestRunningMayHaveForgotten: what only a VolumeAttachment shows has no latest
+// TestRunningMayHaveForgotten: an attachment that only a VolumeAttachment shows has no latest
 // moment for a controller that runs.
 func TestRunningMayHaveForgotten(t *testing.T) {
 	s := snapshotOf(snapshot.Objects{
@@ -75,8 +75,8 @@ func TestRunningMayHaveForgotten(t *testing.T) {
 	}
 }
 
-// TestRunningMemory: what a controller at work may do otherwise than one that has just
-// started, beside the nearest clusters in which it does the same.
+// TestRunningMemory: the clusters in which a controller at work may act otherwise than one
+// that has just started, each beside the nearest clusters in which it acts the same.
 func TestRunningMemory(t *testing.T) {
 	v := unique("v")
 	type cluster = snapshot.Objects
@@ -154,8 +154,8 @@ func TestRunningMemory(t *testing.T) {
 	}
 }
 
-// TestOneVolumeAMinute: of a pod that went after its claims the populator finds one volume in
-// each of its rounds.
+// TestOneVolumeAMinute: where a pod went after its claims, the populator finds one of its
+// volumes in each of its rounds.
 func TestOneVolumeAMinute(t *testing.T) {
 	o := snapshot.Objects{Nodes: []*corev1.Node{newNode("n1"), newNode("n2")}}
 	for _, name := range []string{"a", "b", "c"} {
@@ -181,8 +181,8 @@ func TestOneVolumeAMinute(t *testing.T) {
 	}
 }
 
-// TestContenderThatFails: who contends for the volume with a node whose attach fails for as
-// long as its old VolumeAttachment is Terminating does not wait for that node.
+// TestContenderThatFails: a node that contends for the volume does not wait for another
+// contender whose attach fails as long as its old VolumeAttachment is Terminating.
 func TestContenderThatFails(t *testing.T) {
 	for name, test := range map[string]struct {
 		edit func(*storagev1.VolumeAttachment)

@@ -30,14 +30,14 @@ type VolumeSpec struct {
 	Inline *corev1.Volume
 	// Migrated reports whether an in-tree source was translated to CSI.
 	Migrated bool
-	// InlineMigrated reports whether the translated source stood in the pod itself.
-	// A VolumeAttachment made from it carries the spec, not a PV's name.
+	// InlineMigrated reports whether the translated source stood in the pod itself. The
+	// VolumeAttachment made for it carries the spec, not a PV's name.
 	InlineMigrated bool
 }
 
-// MultiAttach reports whether the controller lets the volume be attached to more
-// than one node, as IsMultiAttachAllowed does. It is true of a nil spec: of a
-// volume that only a node status mentions the controller cannot know better.
+// MultiAttach reports whether the controller lets the volume be attached to more than one
+// node, as IsMultiAttachAllowed does. It is true for a nil spec: the controller knows no
+// better about a volume that only a node status mentions.
 func (s *VolumeSpec) MultiAttach() bool {
 	if s == nil {
 		return true
@@ -59,8 +59,8 @@ func (s *VolumeSpec) CSI() (driver, handle string, ok bool) {
 	return s.PV.Spec.CSI.Driver, s.PV.Spec.CSI.VolumeHandle, true
 }
 
-// SkipReason says why upstream drops a pod volume or a VolumeAttachment with
-// no more than a log line.
+// SkipReason is why upstream drops a pod volume or a VolumeAttachment with no more than a log
+// line.
 type SkipReason string
 
 // The reasons for which a pod volume or a VolumeAttachment is skipped.
@@ -79,13 +79,14 @@ const (
 	AmbiguousPlugin       SkipReason = "AmbiguousPlugin"
 	NoVolumeName          SkipReason = "NoVolumeName"
 	InlineVolumeSpecified SkipReason = "InlineVolumeSpecified"
-	// NotPersistent is MountedVolume's alone.
+	// NotPersistent is a reason that only MountedVolume gives.
 	NotPersistent SkipReason = "NotPersistent"
-	// CSINodeNotFound: up to 1.30, a volume whose plugin has moved to CSI needs it.
+	// CSINodeNotFound: up to 1.30, a volume whose plugin has moved to CSI needs the node's
+	// CSINode.
 	CSINodeNotFound SkipReason = "CSINodeNotFound"
 )
 
-// skip is why something was dropped, as an error.
+// skip is an error: the reason why a volume was dropped.
 type skip struct {
 	reason  SkipReason
 	message string
@@ -104,8 +105,8 @@ type resolver struct {
 	behaviours Behaviours
 }
 
-// podVolume mirrors CreateVolumeSpecWithNodeMigration. The PV is boundVolume's.
-// Its errors are skips, as that one's are.
+// podVolume mirrors CreateVolumeSpecWithNodeMigration. The PV is the one that boundVolume
+// returns. Its errors are skips, as those of boundVolume are.
 func (r *resolver) podVolume(pod *corev1.Pod, volume *corev1.Volume, pv *corev1.PersistentVolume) (*VolumeSpec, error) {
 	if pv == nil {
 		return r.inline(volume, pod.Namespace, types.NodeName(pod.Spec.NodeName))
@@ -113,8 +114,8 @@ func (r *resolver) podVolume(pod *corev1.Pod, volume *corev1.Volume, pv *corev1.
 	return r.persistent(pv, types.NodeName(pod.Spec.NodeName))
 }
 
-// boundVolume is the PV that the pod's volume leads to by its claim; nil where it
-// has no claim.
+// boundVolume returns the PV that the pod's volume leads to by its claim; nil where the
+// volume has no claim.
 func (r *resolver) boundVolume(pod *corev1.Pod, volume *corev1.Volume) (*corev1.PersistentVolume, error) {
 	claimName := ClaimName(pod, volume)
 	if claimName == "" {
@@ -148,8 +149,8 @@ func (r *resolver) boundVolume(pod *corev1.Pod, volume *corev1.Volume) (*corev1.
 }
 
 // persistent translates an in-tree volume whose plugin has moved to CSI, as
-// translateInTreeSpecToCSIOnNodeIfNeeded does. A VolumeAttachment's volume is
-// translated whatever the node: it has "" for one.
+// translateInTreeSpecToCSIOnNodeIfNeeded does. The volume of a VolumeAttachment is translated
+// whatever the node: its node is "".
 func (r *resolver) persistent(pv *corev1.PersistentVolume, node types.NodeName) (*VolumeSpec, error) {
 	if migrates, err := r.migrates(pv, nil, node); !migrates || err != nil {
 		return &VolumeSpec{PV: pv}, err
@@ -192,8 +193,8 @@ func (r *resolver) migrates(pv *corev1.PersistentVolume, inline *corev1.Volume, 
 	return migratedPlugins(csiNode.Annotations[corev1.MigratedPluginsAnnotationKey]).Has(plugin), nil
 }
 
-// translateInline keeps away from the one call on which csi-translation-lib
-// panics: an inline vSphere volume with a storage policy (present in 0.36.3).
+// translateInline refuses the one source on which csi-translation-lib panics: an inline
+// vSphere volume with a storage policy (present in 0.36.3).
 func (r *resolver) translateInline(volume *corev1.Volume, namespace string) (*corev1.PersistentVolume, error) {
 	if v := volume.VsphereVolume; v != nil && v.StoragePolicyName != "" {
 		return nil, errors.New("an inline vSphere volume with a storagePolicyName crashes the translation upstream")

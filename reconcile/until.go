@@ -14,49 +14,46 @@ type Event string
 
 // The events. The controller acts on each in its next pass, 100 ms later.
 const (
-	// NodeUpdate: the Node is written to, and the controller reads its
-	// volumesInUse anew (nodeUpdate). Whoever writes and whatever, it counts.
+	// NodeUpdate: somebody writes to the Node, and the controller reads its volumesInUse
+	// again (nodeUpdate). Any write by anybody counts.
 	NodeUpdate Event = "NodeUpdate"
 	// Unmount: the kubelet takes the volume off its node's volumesInUse.
 	Unmount Event = "Unmount"
-	// MaxWaitForUnmount: the time to wait for the Unmount is over, and the node
-	// has not been Ready when it was.
+	// MaxWaitForUnmount: the time to wait for the Unmount is over, and the node is not Ready
+	// at that moment.
 	MaxWaitForUnmount Event = "MaxWaitForUnmount"
-	// VerifySync: the controller looks whether the VolumeAttachment is there and
-	// attached, and forgets the attachment where it is not
-	// (VerifyVolumesAreAttached).
+	// VerifySync: the controller looks whether the VolumeAttachment exists and is attached,
+	// and otherwise forgets the attachment (VerifyVolumesAreAttached).
 	VerifySync Event = "VerifySync"
 	// OperationEnds: the operation that keeps this one from starting ends. With
-	// FailedDetachIsUncertain it need not have gone well: what it leaves Uncertain
-	// holds nothing back.
+	// FailedDetachIsUncertain it may have failed: an Uncertain attachment holds nothing back.
 	OperationEnds Event = "OperationEnds"
-	// HolderLeaves: the volume is confirmed on none of the Holders any more.
+	// HolderLeaves: the volume is no longer confirmed on any of the Holders.
 	HolderLeaves Event = "HolderLeaves"
-	// Backoff: the objects show that the operation fails; it is tried again.
+	// Backoff: the operation fails, as the objects show; it is tried again.
 	Backoff Event = "Backoff"
 )
 
-// Until is one way in which a decision ends. Where a decision has several, the
-// first to come true ends it; where one that is no Keep has none, nothing but a
-// person or another pod ends it. What those may do at any time is not listed: a
-// pod that goes or comes, the out-of-service taint, a Node that is deleted.
+// Until is one way in which a decision ends. Where a decision has several, the first to come
+// true ends it. A decision other than Keep that has none ends only when a person or another
+// pod acts. Not listed is what those may do at any time: a pod that goes or comes, the
+// out-of-service taint, a Node that is deleted.
 type Until struct {
 	Event Event
-	// After is the earliest and Bound the latest moment, counted from the
-	// controller's start, as long as the objects stay as they are; Bound is zero
-	// where no latest is known. Of a Backoff they are the shortest and the
-	// longest pause between two tries.
+	// After is the earliest and Bound the latest moment, counted from the controller's start,
+	// as long as the objects stay as they are; Bound is zero where no latest is known. For a
+	// Backoff they are the shortest and the longest pause between two tries.
 	After, Bound time.Duration
-	// Then is the verb that follows; "" where the pair is in neither world then.
+	// Then is the verb that follows; "" where the pair is then in neither world.
 	Then Verb
 	// Contenders are nodes, this one among them. The controller then serves one of them
 	// at random (map order): Then is the verb of the one that is served.
 	Contenders []types.NodeName
-	// Fresh reports whether Bound holds for no controller but one that has just started.
-	// One at work may have forgotten an attachment that only its VolumeAttachment
-	// shows, or never have heard of it; it does not verify one that it found in
-	// a node's status when it started, while no pod wanted it there; and it may know
-	// what no object shows any more (MayKeep, remembers).
+	// Fresh reports whether Bound holds only for a controller that has just started. A
+	// controller at work may have forgotten an attachment that only its VolumeAttachment
+	// shows, or never have heard of it; it does not verify an attachment that it found in a
+	// node's status when it started, while no pod wanted it there; and it may know what no
+	// object shows any more (MayKeep, remembers).
 	Fresh bool
 }
 
@@ -65,44 +62,44 @@ const (
 	// how long the kubelet waits for one call to a driver (csiTimeout,
 	// pkg/volume/csi/csi_plugin.go).
 	CSITimeout = 2 * time.Minute
-	// AttachPoll is the longest pause between two looks at a VolumeAttachment in
-	// that time (maxBackoff, pkg/volume/csi/csi_attacher.go).
+	// AttachPoll is the longest pause between two looks at a VolumeAttachment within
+	// CSITimeout (maxBackoff, pkg/volume/csi/csi_attacher.go).
 	AttachPoll = 7 * time.Second
-	// NodeStatusUpdate is nodeStatusUpdateFrequency: the tick on which the kubelet
-	// compares its node's status, volumesInUse with it, and writes what has changed
+	// NodeStatusUpdate is nodeStatusUpdateFrequency: the tick on which the kubelet compares
+	// its node's status, including volumesInUse, and writes what has changed
 	// (pkg/kubelet/apis/config/v1beta1/defaults.go).
 	NodeStatusUpdate = 10 * time.Second
-	// NodeStatusReport is nodeStatusReportFrequency, on which it writes a status that
-	// has not changed.
+	// NodeStatusReport is nodeStatusReportFrequency: the interval in which the kubelet writes
+	// a status that has not changed.
 	NodeStatusReport = 5 * time.Minute
-	// NodeReportTakes is the longest pause between two posts of a kubelet that
-	// has nothing new to say: the report, half of it as jitter after the last
-	// change, and the tick on which it looks. A kubelet
-	// that dies meanwhile is as good: its Node turns not Ready, and that is an
-	// update. Only one that cannot write its status, and yet renews its lease,
-	// breaks this bound.
+	// NodeReportTakes is the longest pause between two posts of a kubelet that has nothing
+	// new to say: the report, half of it as jitter after the last change, and the tick on
+	// which it looks. A kubelet that dies meanwhile keeps the bound too: its Node becomes not
+	// Ready, and that is an update. Only a kubelet that cannot write its status, and yet
+	// renews its lease, breaks it.
 	NodeReportTakes = NodeStatusReport + NodeStatusReport/2 + NodeStatusUpdate
 	// VerifySyncPeriod is --attach-detach-reconcile-sync-period. It is counted
 	// from the controller's construction, before its caches are filled, so that
 	// in a large cluster the first pass may come later than this.
 	VerifySyncPeriod = time.Minute
-	// PopulatorPeriod is the pause between two looks at the pods that are wanted no
-	// more (DesiredStateOfWorldPopulatorLoopSleepPeriod, DefaultTimerConfig).
+	// PopulatorPeriod is the pause between the populator's rounds, in which it looks for pods
+	// that no longer want their volumes (DesiredStateOfWorldPopulatorLoopSleepPeriod,
+	// DefaultTimerConfig).
 	PopulatorPeriod = time.Minute
-	// PodsListed is how long a controller takes at most to look up again what a pod's
-	// volumes mean where it could not before: nothing tells it that a claimRef, a CSIDriver
-	// or the annotation of a node has come since
-	// (DesiredStateOfWorldPopulatorListPodsRetryDuration, DefaultTimerConfig).
+	// PodsListed is the longest time until a controller looks up again a pod's volumes that
+	// it could not resolve before: no event tells it that a claimRef, a CSIDriver or the
+	// annotation of a node has come since (DesiredStateOfWorldPopulatorListPodsRetryDuration,
+	// DefaultTimerConfig).
 	PodsListed = 3 * time.Minute
-	// BackoffFirst is the first pause after a failed operation, of the controller and
-	// of the kubelet. Each further one is twice as long
+	// BackoffFirst is the pause of the controller and of the kubelet after the first failure
+	// of an operation. Each further pause is twice as long
 	// (pkg/util/goroutinemap/exponentialbackoff).
 	BackoffFirst = 500 * time.Millisecond
 	// BackoffLast is the longest of these pauses.
 	BackoffLast = 2*time.Minute + 2*time.Second
 )
 
-// follow fills in what ends each decision about the volume.
+// follow fills in the events that end each decision about the volume.
 func (p *pass) follow() {
 	for _, n := range p.nodes {
 		n.decision.MayKeep = p.kept[n.VolumeNode]
@@ -145,7 +142,7 @@ func (p *pass) until(n *onNode) []Until {
 	}
 }
 
-// untilUnmounted is what ends a Wait: the words of the node, or the time-out.
+// untilUnmounted has the events that end a Wait: the node's own report, or the time-out.
 func (p *pass) untilUnmounted(n *onNode) []Until {
 	d := n.decision
 	node := p.snapshot.Node(d.Node)
@@ -175,8 +172,8 @@ func (p *pass) untilUnmounted(n *onNode) []Until {
 	return rows
 }
 
-// untilVerified is what the verify sync will do about the pair. What is wanted
-// is attached again, what is not is forgotten.
+// untilVerified has what follows from the verify sync: a pair that is wanted is attached
+// again, or waits for another holder; one that is not is forgotten.
 func (p *pass) untilVerified(n *onNode) []Until {
 	bound := p.verified(n)
 	if bound == 0 {
@@ -194,10 +191,10 @@ func (p *pass) untilVerified(n *onNode) []Until {
 	return []Until{row}
 }
 
-// verified is when at the latest the verify sync finds that the pair is not
-// attached; zero where it does not. It passes over what it has no spec of. An
-// attach to another node writes the spec that all nodes of the volume share, and
-// whether it works or not does not matter (AddVolumeNode).
+// verified is the latest moment at which the verify sync finds that the pair is not attached;
+// zero where it never does. The sync passes over a volume without a spec. An attach to
+// another node writes the spec that all nodes of the volume share, whether or not it succeeds
+// (AddVolumeNode).
 func (p *pass) verified(n *onNode) time.Duration {
 	period := p.options.VerifySync
 	if n.actual == nil || n.actual.State != Attached || period < 0 {
@@ -222,9 +219,9 @@ func (p *pass) verified(n *onNode) time.Duration {
 	return 0
 }
 
-// unverifiable mirrors the CSI attacher's VolumesAreAttached, which is asked
-// about confirmed attachments with a spec: the VolumeAttachment is missing or
-// not attached. FC and iSCSI always answer that all is well.
+// unverifiable mirrors the CSI attacher's VolumesAreAttached, which is asked about confirmed
+// attachments with a spec. It reports whether the VolumeAttachment is missing or not
+// attached. FC and iSCSI always answer that all is well.
 func (p *pass) unverifiable(n *onNode, driver, handle string) bool {
 	if !p.plugins.attachRequired(driver) {
 		return false
@@ -261,8 +258,8 @@ func (p *pass) staying() []types.NodeName {
 	return *p.stay
 }
 
-// holdersLeave is what ends a MultiAttach. It has no Bound where one of the
-// holders may stay for good.
+// holdersLeave is the event that ends a MultiAttach. It has no Bound where one of the holders
+// may stay for good.
 func (p *pass) holdersLeave(d *Decision) Until {
 	all := Until{Event: HolderLeaves, Then: Attach}
 	var latest time.Duration
@@ -285,8 +282,8 @@ func (p *pass) holdersLeave(d *Decision) Until {
 	return all
 }
 
-// leavesFirst is the row with the earliest latest moment of those that make a
-// holder leave; the zero Until where there is none.
+// leavesFirst is the way in which the holder leaves that has the earliest Bound; the zero
+// Until where there is none.
 func (p *pass) leavesFirst(holder *onNode) (first Until) {
 	if holder.decision.Verb != Wait && holder.decision.Verb != Keep {
 		return first // it cannot be detached
@@ -299,8 +296,8 @@ func (p *pass) leavesFirst(holder *onNode) (first Until) {
 	return first
 }
 
-// leaves is what makes the controller take an attachment for gone: a detach, or
-// the verify sync, before which a time-out may have no time to run out.
+// leaves has the ways in which the controller comes to take an attachment for gone: a detach,
+// or the verify sync, which may come before a time-out has run out.
 func (p *pass) leaves(n *onNode) []Until {
 	verified := p.untilVerified(n)
 	if n.decision.Verb != Wait {
@@ -313,7 +310,8 @@ func (p *pass) leaves(n *onNode) []Until {
 	return append(rows, verified...)
 }
 
-// untilServed is for the contenders that the controller does not serve first.
+// untilServed has the events that end the wait of the contenders that the controller does not
+// serve first.
 func (p *pass) untilServed(n *onNode) []Until {
 	d := n.decision
 	if len(d.Contenders) < 2 {
@@ -340,7 +338,7 @@ func (n *onNode) beingDeleted() bool {
 	return n.actual != nil && n.actual.Attachment != nil && n.actual.computedName && n.actual.Attachment.DeletionTimestamp != nil
 }
 
-// anotherMayFail reports whether one of the other detaches may fail.
+// anotherMayFail reports whether the detach of another node may fail.
 func (p *pass) anotherMayFail(n *onNode) bool {
 	if p.failing == nil {
 		count := 0
@@ -354,7 +352,8 @@ func (p *pass) anotherMayFail(n *onNode) bool {
 	return *p.failing > 1 || *p.failing == 1 && !p.mayFail(n)
 }
 
-// operationEnds is what ends a Blocked: the detaches that keep the attach from starting.
+// operationEnds is the event that ends a Blocked: the end of the detaches that keep the
+// attach from starting.
 func (p *pass) operationEnds(n *onNode) Until {
 	alone := n.exclusive()
 	row, known := p.ends[alone]
@@ -370,7 +369,7 @@ func (p *pass) operationEnds(n *onNode) Until {
 	return row
 }
 
-// untilItWorks is for an operation that fails at its first look, as its
+// untilItWorks has the back-off of an operation that fails at its first look, as its
 // VolumeAttachment shows. An error that is out of date fails it too.
 func (p *pass) untilItWorks(d *Decision) []Until {
 	va := p.snapshot.VolumeAttachment(d.VolumeAttachment)
@@ -390,9 +389,9 @@ func (p *pass) untilItWorks(d *Decision) []Until {
 	return []Until{{Event: Backoff, After: BackoffFirst, Bound: BackoffLast, Then: d.Verb}}
 }
 
-// untilForced is for a detach that goes on failing. The controller counts the
-// time from its first try, and once it is over looks at no live node any more,
-// be the node Ready or not.
+// untilForced has the time-out of a detach that goes on failing. The controller counts the
+// time from its first try, and once it is over no longer looks at the live node, Ready or
+// not.
 func (p *pass) untilForced(n *onNode) []Until {
 	if n.decision.Verb != Detach || p.options.DisableForceDetachOnTimeout || !p.mayFail(n) {
 		return nil
@@ -406,7 +405,7 @@ func (p *pass) untilForced(n *onNode) []Until {
 	return []Until{row}
 }
 
-// spec is the one that the pair's operation goes by.
+// spec is the spec that the pair's operation uses.
 func (n *onNode) spec() *VolumeSpec {
 	if n.desired != nil {
 		return n.desired.Spec

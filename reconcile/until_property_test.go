@@ -25,9 +25,8 @@ var crowds = rapid.Custom(func(t *rapid.T) crowded {
 	return c
 })
 
-// TestUntilIsWhatFollows makes each event happen in the worlds and has the
-// model decide again: in clusters that are the same each time, among which each kind of
-// row is met, and in others.
+// TestUntilIsWhatFollows makes each event happen in the worlds and lets the model decide
+// again. It uses a fixed set of clusters, in which each kind of row occurs, and random ones.
 func TestUntilIsWhatFollows(t *testing.T) {
 	seen := map[string]int{}
 	follows := func(t rapid.TB, c crowded) {
@@ -91,8 +90,8 @@ func crowd(t *rapid.T, o *snapshot.Objects) {
 	}
 }
 
-// happen changes the worlds as the event does, and as the operations do that
-// the plan has started by then.
+// happen changes the worlds as the event does, and as the operations do that the plan has
+// started by then.
 func happen(w *World, plan *Plan, d Decision, row Until) {
 	each := func(nodes []types.NodeName, f func(VolumeNode)) {
 		for _, node := range nodes {
@@ -141,9 +140,9 @@ func unlist(n *corev1.Node, volume corev1.UniqueVolumeName) {
 	n.Status.VolumesAttached = slices.DeleteFunc(n.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == volume })
 }
 
-// TestTimeRunsOut executes plan after plan and, where nothing is left to do,
-// lets everything happen that has a latest moment. In the end somebody else has
-// to act, and each pod that still waits does so for a reason that stays.
+// TestTimeRunsOut executes plan after plan and, where nothing is left to do, lets everything
+// happen that has a latest moment. In the end only somebody else can act, and each pod that
+// still waits does so for a lasting reason.
 func TestTimeRunsOut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o, options := drawObjects(t), drawOptions(t)
@@ -167,7 +166,8 @@ func TestTimeRunsOut(t *testing.T) {
 	})
 }
 
-// forceIsJustified: by the taint now, by a lost node later.
+// forceIsJustified checks that each detach by force has its reason: the taint now, or a lost
+// node later.
 func forceIsJustified(t *rapid.T, w *World, plan *Plan, options Options) {
 	for _, d := range plan.Decisions {
 		node := w.snapshot.Node(d.Node)
@@ -175,7 +175,7 @@ func forceIsJustified(t *rapid.T, w *World, plan *Plan, options Options) {
 			t.Errorf("no taint: %+v", d)
 		}
 		for _, row := range d.Until {
-			// A detach that goes on failing is forced in the end from a Ready node too.
+			// A detach that goes on failing is in the end forced from a Ready node too.
 			if row.Event == MaxWaitForUnmount && (NodeReady(node) && d.Verb != Detach || options.DisableForceDetachOnTimeout || row.After < w.options.MaxWaitForUnmount) {
 				t.Errorf("no force may follow: %+v", d)
 			}
@@ -186,8 +186,8 @@ func forceIsJustified(t *rapid.T, w *World, plan *Plan, options Options) {
 	}
 }
 
-// wait makes happen what ends a Wait or a Keep at the latest, and says whether
-// anything does.
+// wait makes the events happen that end a Wait or a Keep at the latest, and reports whether
+// there are any.
 func wait(o *snapshot.Objects, w *World, plan *Plan) bool {
 	later := &Plan{}
 	happened := false

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// v is attached to its nodes as the node statuses, the VolumeAttachments or
-// both have it; a pod on a node wants it there.
+// volumeOn has v attached to its nodes as the node statuses, the VolumeAttachments or both
+// show it; a pod on a node wants it there.
 type volumeOn struct {
 	listed   []*corev1.Node // their status lists v
 	nodes    []*corev1.Node // further nodes
@@ -139,11 +139,12 @@ func TestUntil(t *testing.T) {
 			listed: nodes(newNode("n2", mounts, notReady)), attached: []string{"n2"}, wanted: []string{"n1"}}, MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 		{"held by two lost nodes", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
-			// Without a spec, they are detached side by side. A controller at work may have it.
+			// Without a spec, they are detached side by side. A controller at work may have
+			// the spec.
 			MultiAttach, []Until{{HolderLeaves, 0, 8 * time.Minute, Attach, nil, true}}},
 		{"held by two lost nodes, spec from elsewhere", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2", "n3", "n4"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
-			// The one that comes first may fail again and again.
+			// The detach that comes first may fail again and again.
 			MultiAttach, []Until{{HolderLeaves, 0, 0, Attach, nil, false}}},
 		{"held by two lost nodes, one of them forgotten", volumeOn{nodes: nodes(newNode("n1")), attached: []string{"n2", "n4"}, wanted: []string{"n1"},
 			listed: nodes(newNode("n2", mounts, notReady), newNode("n3", mounts, notReady))},
@@ -209,7 +210,7 @@ func (c volumeOn) name() corev1.UniqueVolumeName {
 	return unique("v")
 }
 
-// TestUntilByName is what only the unique name tells of.
+// TestUntilByName: decisions about volumes that are known only by their unique name.
 func TestUntilByName(t *testing.T) {
 	forced := Until{MaxWaitForUnmount, 6 * time.Minute, 6 * time.Minute, Blocked, nil, false}
 	tests := []struct {
@@ -238,7 +239,7 @@ func TestUntilByName(t *testing.T) {
 	}
 }
 
-// TestUntilOfFlexvolumes: nothing bounds what a driver on the controller's host does.
+// TestUntilOfFlexvolumes: nothing bounds how long a driver on the controller's host takes.
 func TestUntilOfFlexvolumes(t *testing.T) {
 	pv := newPV("v", source(corev1.PersistentVolumeSource{FlexVolume: &corev1.FlexPersistentVolumeSource{Driver: "vendor/driver"}}))
 	s := snapshotOf(snapshot.Objects{

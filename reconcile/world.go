@@ -38,16 +38,16 @@ type Options struct {
 	// VerifySync is --attach-detach-reconcile-sync-period; VerifySyncPeriod where it is
 	// zero. Below zero the sync is off (--disable-attach-detach-reconcile-sync).
 	VerifySync time.Duration
-	// FeatureGates are those that are set, as ParseGates has them.
+	// FeatureGates are the gates that are set, as ParseGates returns them.
 	FeatureGates map[string]bool
-	// Ahead are behaviours that no release has yet, and this controller has all the same.
+	// Ahead are behaviours that no release has yet and that this controller has all the same.
 	Ahead []Behaviour
-	// LiveNodes are the nodes that the API server has where the controller's caches,
+	// LiveNodes are the nodes as the API server has them, where the controller's caches,
 	// which are the snapshot, are behind; nil where they are not.
 	LiveNodes map[types.NodeName]*corev1.Node
 }
 
-// VolumeNode is the pair that the controller decides about.
+// VolumeNode is the pair of volume and node that the controller decides about.
 type VolumeNode struct {
 	Volume corev1.UniqueVolumeName
 	Node   types.NodeName
@@ -67,15 +67,15 @@ type VolumeToAttach struct {
 	// Pods want the volume on the node; sorted.
 	Pods []types.NamespacedName
 
-	// users are the pods that reach the volume, as World.LivePods has it, and those
-	// that have ended; in the order of the snapshot.
+	// users are the pods that reach the volume, as in World.LivePods, and also those that
+	// have ended; in the order of the snapshot.
 	users []*corev1.Pod
 }
 
 // Skipped is a pod volume that does not reach the desired state of the world,
 // or a VolumeAttachment that does not reach the actual one.
 type Skipped struct {
-	// Pod and PodVolume, or VolumeAttachment, say what was skipped.
+	// Pod and PodVolume, or VolumeAttachment, name what was skipped.
 	Pod              types.NamespacedName
 	PodVolume        string
 	VolumeAttachment string
@@ -90,12 +90,13 @@ type World struct {
 	Desired *index.Set[VolumeNode, *VolumeToAttach]
 	// Managed are the nodes that carry the controller's annotation.
 	Managed sets.Set[types.NodeName]
-	// Skipped is sorted.
+	// Skipped are the volumes and attachments that are in neither world, with the reasons;
+	// sorted.
 	Skipped []Skipped
 
 	// Behaviours are the behaviours of the snapshot's server version.
 	Behaviours Behaviours
-	// Memory is what the controller's log proves, nil without one.
+	// Memory is what the controller's log proves; nil without a log.
 	Memory *Memory
 
 	snapshot *snapshot.Snapshot
@@ -103,22 +104,23 @@ type World struct {
 	plugins  plugins
 	resolver resolver
 	volumes  volumesByName
-	// recovered are what a VolumeAttachment of each PV is about, in the order of the
-	// snapshot, and byPV are their places.
+	// recovered has the volume that a VolumeAttachment of each PV is about, in the order of
+	// the snapshot; byPV finds the places in it.
 	recovered []resolvedVolume
 	byPV      *index.Index[string, placed]
-	// resolved is what the volumes of pods turned out to be. Every check asks, most
-	// of them for every pod, and the answer is the same each time.
+	// resolved has the result of resolving each volume of a pod. Every check asks for it,
+	// most of them for every pod, and the answer is the same each time.
 	resolved map[*corev1.Volume]*resolvedVolume
-	// podVolumes are those in resolved, in the order of the snapshot.
+	// podVolumes are the volumes in resolved, in the order of the snapshot.
 	podVolumes []podVolume
-	// others are the users of pairs that are not in Desired, whose rows have theirs.
+	// others has the users of the pairs that are not in Desired; a pair in Desired has its
+	// users in its row.
 	others  map[VolumeNode][]*corev1.Pod
 	orphans []*storagev1.VolumeAttachment
 }
 
-// NewWorld rebuilds both worlds. It never fails: what it cannot place goes to
-// Skipped, as upstream drops it with a log line.
+// NewWorld rebuilds both worlds. It never fails: a volume or an attachment that it cannot
+// place goes to Skipped, as upstream drops it with a log line.
 func NewWorld(s *snapshot.Snapshot, options Options) *World {
 	if options.MaxWaitForUnmount == 0 {
 		options.MaxWaitForUnmount = DefaultMaxWaitForUnmount
@@ -145,7 +147,7 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 		resolver:   resolver{snapshot: s, translator: csitranslation.New(), behaviours: behaviours},
 		volumes:    volumesByName{all: s.Volumes, places: make(map[corev1.UniqueVolumeName]int32, len(s.Volumes))},
 	}
-	// What runs side by side neither reads nor writes what the other one writes.
+	// These run side by side: none reads or writes what another one writes.
 	var pods, wanted sync.WaitGroup
 	w.indexVolumes()
 	pods.Go(w.resolvePodVolumes)
@@ -172,9 +174,9 @@ func NewWorld(s *snapshot.Snapshot, options Options) *World {
 // zero where it never looks.
 func (w *World) VerifySync() time.Duration { return w.options.VerifySync }
 
-// populateActual mirrors populateActualStateOfWorld and
-// processVolumeAttachments, in their order: what a node status says first, and
-// of the VolumeAttachments only what no status mentions.
+// populateActual mirrors populateActualStateOfWorld and processVolumeAttachments, in their
+// order: first the entries of the node statuses, then the VolumeAttachments that no status
+// mentions.
 func (w *World) populateActual(actual *actualState) {
 	for _, node := range w.snapshot.Nodes {
 		name := types.NodeName(node.Name)
@@ -208,9 +210,9 @@ func (w *World) populateActual(actual *actualState) {
 	}
 }
 
-// attachmentVolume says which volume a VolumeAttachment is about, as
-// processVolumeAttachments reads it: through the PV alone. The object's own
-// name, attacher and status are never looked at.
+// attachmentVolume returns the volume that a VolumeAttachment is about, as
+// processVolumeAttachments reads it: through the PV alone. The object's own name, attacher
+// and status are never looked at.
 func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeName, *VolumeSpec, error) {
 	pvName := va.Spec.Source.PersistentVolumeName
 	if pvName == nil {
@@ -223,9 +225,8 @@ func (w *World) attachmentVolume(va *storagev1.VolumeAttachment) (corev1.UniqueV
 	return v.name, v.spec, v.err
 }
 
-// recoveredName is the name of a VolumeAttachment's volume. For a migrated
-// volume the plugin is found by its name, so that the driver's attachRequired is
-// not asked.
+// recoveredName is the unique name of a VolumeAttachment's volume. The plugin of a migrated
+// volume is found by its name, so that the driver's attachRequired is not asked.
 func (w *World) recoveredName(spec *VolumeSpec) (corev1.UniqueVolumeName, error) {
 	if spec.Migrated {
 		return uniqueName(CSIPlugin, spec)
@@ -276,9 +277,8 @@ func (w *World) want(v *podVolume) {
 	}
 }
 
-// refreshSpecs mirrors the second half of populateDesiredStateOfWorld: any
-// pod, also one that has ended or whose node is not managed, gives its volume's
-// spec to an entry that is attached.
+// refreshSpecs mirrors the second half of populateDesiredStateOfWorld: any pod, also one that
+// has ended or whose node is not managed, gives its volume's spec to an attached row.
 func (w *World) refreshSpecs(actual *actualState, podVolumes []podVolume) {
 	for i := range podVolumes {
 		v := &podVolumes[i]
@@ -298,8 +298,8 @@ func (w *World) refreshSpecs(actual *actualState, podVolumes []podVolume) {
 	}
 }
 
-// PodVolume says which volume a pod's volume is to the controller. The error
-// says why it is none.
+// PodVolume returns the unique name and the spec that a pod's volume has for the controller.
+// The error says why the controller does not attach it.
 func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
 	v, known := w.resolved[volume]
 	if !known {
@@ -308,8 +308,8 @@ func (w *World) PodVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.Unique
 	return v.name, v.spec, v.err
 }
 
-// Mounts are the volumes that reach the controller with the pods that have them, on
-// whatever node or none, in the order of the snapshot.
+// Mounts are the volumes that the controller knows, each with a pod that has it, on whatever
+// node or none, in the order of the snapshot.
 func (w *World) Mounts() iter.Seq2[corev1.UniqueVolumeName, *corev1.Pod] {
 	return func(yield func(corev1.UniqueVolumeName, *corev1.Pod) bool) {
 		for i := range w.podVolumes {
@@ -320,9 +320,9 @@ func (w *World) Mounts() iter.Seq2[corev1.UniqueVolumeName, *corev1.Pod] {
 	}
 }
 
-// MountedVolume says which persistent volume a kubelet mounts for a pod's volume,
-// whether or not it has to be attached first. The error says why it is none, or one
-// that this package knows nothing of.
+// MountedVolume returns the persistent volume that a kubelet mounts for a pod's volume,
+// whether or not it has to be attached first. The error says why there is none, or that this
+// package does not know its kind.
 func (w *World) MountedVolume(pod *corev1.Pod, volume *corev1.Volume) (corev1.UniqueVolumeName, *VolumeSpec, error) {
 	if v := w.resolved[volume]; v != nil && v.err == nil {
 		return v.name, v.spec, inlineError(v.spec)

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestActual has a row for each way into the actual state of the world.
+// TestActual has a case for each way into the actual state of the world.
 func TestActual(t *testing.T) {
 	v := unique("v")
 	pv := func() []*corev1.PersistentVolume { return []*corev1.PersistentVolume{newPV("v")} }
@@ -74,8 +74,8 @@ func TestActual(t *testing.T) {
 	}
 }
 
-// TestDevicePath is shared by the nodes of a volume: the last one's wins, and a
-// VolumeAttachment knows none.
+// TestDevicePath: the nodes of a volume share its device path. The last node's wins, and a
+// VolumeAttachment has none.
 func TestDevicePath(t *testing.T) {
 	v := unique("v")
 	path := func(p string) func(*corev1.Node) {
@@ -94,7 +94,7 @@ func TestDevicePath(t *testing.T) {
 	}
 }
 
-// TestSkipped has a row for each reason why a pod does not get its volume.
+// TestSkipped has a case for each reason why a pod does not get its volume.
 func TestSkipped(t *testing.T) {
 	type objects = snapshot.Objects
 	tests := []struct {
@@ -157,8 +157,8 @@ func TestEphemeral(t *testing.T) {
 	}
 }
 
-// TestSkippedAttachments has a row for each reason why the controller does not
-// recover a VolumeAttachment.
+// TestSkippedAttachments has a case for each reason why the controller does not recover a
+// VolumeAttachment.
 func TestSkippedAttachments(t *testing.T) {
 	tests := []struct {
 		reason SkipReason

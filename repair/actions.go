@@ -21,17 +21,16 @@ type Kind string
 const (
 	// Wait writes nothing: the finding heals by itself.
 	Wait Kind = "wait"
-	// Nudge has the attacher try again immediately what it was asked for already.
+	// Nudge has the attacher try again now what it was already asked for.
 	Nudge Kind = "nudge"
 	// TouchVolume has the attacher look at a persistent volume again.
 	TouchVolume Kind = "touch-volume"
-	// CyclePod deletes a pod that has never started, for its controller to
-	// recreate it.
+	// CyclePod deletes a pod that has never started, so that its controller makes a new one.
 	CyclePod Kind = "cycle-pod"
 	// PatchNodeStatus adds the entry that a node's volumesAttached has lost.
 	PatchNodeStatus Kind = facts.AddsEntry
-	// PruneNodeStatus takes an entry off a node's volumesAttached that stands for
-	// nothing.
+	// PruneNodeStatus takes an entry off a node's volumesAttached for a volume that is not
+	// attached there.
 	PruneNodeStatus Kind = "prune-node-status"
 	// CreateAttachment makes the VolumeAttachment that a node waits for.
 	CreateAttachment Kind = "create-attachment"
@@ -48,7 +47,8 @@ const (
 	DeleteFencedAttachment Kind = "delete-fenced-attachment"
 	// OutOfServiceTaint tells the cluster that a node is out of service.
 	OutOfServiceTaint Kind = "out-of-service-taint"
-	// StripFinalizer lets a VolumeAttachment go that no attacher ever will.
+	// StripFinalizer removes the attacher's finalizer from a VolumeAttachment that no
+	// attacher will ever let go.
 	StripFinalizer Kind = "strip-finalizer"
 )
 
@@ -58,22 +58,22 @@ type action struct {
 	risk Risk
 	// codes are the findings that it can fix.
 	codes []finding.Code
-	// detaches says that it takes a volume from a node: it is carried out before
-	// what lets a pod start elsewhere.
+	// detaches reports whether it takes a volume from a node: it is carried out before any
+	// repair that lets a pod start elsewhere.
 	detaches bool
-	// needs are the rights that it takes, without names. Undo takes undoNeeds
-	// where it differs.
+	// needs are the rights that the repair needs, without names. Undo needs undoNeeds where
+	// it needs others.
 	needs, undoNeeds []Permission
-	// guards are what must hold once the kinds that they rest on were read in full.
-	// Guards that only some of the findings ask for come after them.
+	// guards are the conditions that must hold, once the kinds that they rest on were read in
+	// full. Guards that only some of the findings ask for come after them.
 	guards  []Guard
 	propose proposer
-	// undo works out how to take such a write back; nil where nothing can.
+	// undo works out how such a write is taken back; nil where nothing can take it back.
 	undo func(Written) (*Reversal, error)
 }
 
-// proposer works out what differs from finding to finding. An error says why the kind of
-// repair is not for the finding, whatever the guards would say.
+// proposer works out the part of a repair that differs from finding to finding. An error says
+// why this kind of repair does not fit the finding, whatever the guards would say.
 type proposer func(*View, finding.Finding) (Repair, error)
 
 // repair works out the repair of the finding.
@@ -101,8 +101,8 @@ var checkNeeds = sync.OnceValue(func() map[finding.Code][]snapshot.Kind {
 	return needs
 })
 
-// rightsTo are the rights to the one object: RBAC does not look at the name of what is
-// created.
+// rightsTo are the rights limited to the one object. A right to create keeps no name: RBAC
+// does not look at the name of an object that is created.
 func rightsTo(object corev1.ObjectReference, rights []Permission) []Permission {
 	named := slices.Clone(rights)
 	for i := range named {
@@ -113,7 +113,7 @@ func rightsTo(object corev1.ObjectReference, rights []Permission) []Permission {
 	return named
 }
 
-// onNode has the repair worked out for the finding's node.
+// onNode makes a proposer that is given the finding's node.
 func onNode(propose func(*View, finding.Finding, *corev1.Node) (Repair, error)) proposer {
 	return func(v *View, f finding.Finding) (Repair, error) {
 		node := v.Snapshot.Node(f.Node)
@@ -124,7 +124,7 @@ func onNode(propose func(*View, finding.Finding, *corev1.Node) (Repair, error)) 
 	}
 }
 
-// onAttachment has the repair worked out for the finding's VolumeAttachment.
+// onAttachment makes a proposer that is given the finding's VolumeAttachment.
 func onAttachment(propose func(*View, finding.Finding, *storagev1.VolumeAttachment) (Repair, error)) proposer {
 	return func(v *View, f finding.Finding) (Repair, error) {
 		va := v.Snapshot.VolumeAttachment(f.VolumeAttachment)
@@ -184,9 +184,9 @@ func actionOf(kind Kind) (action, bool) {
 	return all[i], true
 }
 
-// choose returns the repair of the lowest risk that fixes the finding and that no
-// guard refuses. Where guards refuse them all, it is the first of those that lack only
-// the user's consent, or else the first of all; nil where no action is for the finding.
+// choose returns the repair of the lowest risk that fixes the finding and that no guard
+// refuses. Where guards refuse all of them, it returns the first that lacks only the user's
+// consent, or else the first; nil where no kind of repair fits the finding.
 func choose(v *View, f finding.Finding) *Repair {
 	var best *Repair
 	var lower []finding.LowerRepair
@@ -225,8 +225,8 @@ func choose(v *View, f finding.Finding) *Repair {
 	return best
 }
 
-// lacksConsent reports whether only the user's word stands between the repair and
-// its being made.
+// lacksConsent reports whether the repair is refused and the user's word alone would allow
+// it.
 func (r *Repair) lacksConsent() bool { return r.BlockedBy != nil && r.BlockedBy.consent() }
 
 // asksConsent reports whether the repair is never made without the user's word.

@@ -10,15 +10,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
-// leans is how a sentence begins that cannot be read without the one before it.
+// leans matches the start of a sentence that cannot be read without the one before it.
 var leans = regexp.MustCompile(`(?i)^(?:then|also|and|once)\b`)
 
-// commandsObject is the name of the object of a command.
+// commandsObject finds the name of a command's object.
 var commandsObject = regexp.MustCompile(`^kubectl .*?\b[a-z]+/([a-z0-9][a-z0-9.-]*)`)
 
-// TestActions: over the corpus each finding has actions; the object of a command stands in
-// its sentence, what an action ends or restarts comes with whom that hits, nobody is told
-// to wait for what does not heal, and of a repair the sentence is what it does.
+// TestActions: over the corpus each finding has actions. The sentence of an action names the
+// object of its command, and nobody is told to wait for a finding that does not heal.
 func TestActions(t *testing.T) {
 	kinds := map[finding.ActionKind]int{}
 	eachLook(t, func(c *testcases.Case, view *View) {

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// FuzzCommand holds the commands that people paste against a shell's rules for
-// words: each name is one word, and the text itself.
+// FuzzCommand checks the commands that people paste against a shell's rules for words: each
+// name is one word, and is the text itself.
 func FuzzCommand(f *testing.F) {
 	for _, name := range []string{"n1", "a b", "'; touch /tmp/x; '", `"$(id)"`, "`id`", "$HOME", "a\nb", "*", "~", "#", "it's", "!!", "", "--all", "=ls", "ä\u202e\x1b", "\\'", "\xff"} {
 		f.Add(name, "shop", "Pod")

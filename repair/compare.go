@@ -10,16 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Differs names the first thing in which two repairs, worked out at different
-// times, differ; "" where they would write the same to the same object in the
-// same state. It is what makes a reviewed file binding: a Repair that was read
-// from a file has no guards and is never made itself, it only chooses among those
-// that were proposed just now.
+// Differs names the first thing in which two repairs, worked out at different times, differ;
+// "" where they would write the same to the same object in the same state. This is what makes
+// a reviewed file binding: a Repair that was read from a file has no guards and is never made
+// itself, it only chooses among those that were proposed just now.
 //
-// The patch's tests are compared too: they hold the state that the reviewer
-// saw. Only what changes without meaning anything is left out: resourceVersions,
-// the time in a nudge's mark, an attachment's status in what is kept of it, and
-// the texts about the finding and about lower kinds, which tell ages.
+// The tests in the patch are compared too: they hold the state that the reviewer saw. Left
+// out is only what changes without meaning anything: resourceVersions, the time in a nudge's
+// mark, an attachment's status in the pre-image, and the texts about the finding and about
+// lower kinds, which mention ages.
 func (r *Repair) Differs(reviewed *Repair) string {
 	a, b := &r.Finding, &reviewed.Finding
 	return cmp.Or(r.aimsElsewhere(reviewed), firstOther([]part{
@@ -36,9 +35,9 @@ func (r *Repair) Differs(reviewed *Repair) string {
 	}))
 }
 
-// aimsElsewhere names the first thing in which two repairs do not write to an object
-// of the same name; "" where they do. Whether that is still the same object is the
-// guards' question.
+// aimsElsewhere names the first thing in which the objects that two repairs write to differ
+// by kind or name; "" where they do not. Whether the object of that name is still the same
+// one is for the guards to tell.
 func (r *Repair) aimsElsewhere(reviewed *Repair) string {
 	a, b := r.Do.Target, reviewed.Do.Target
 	return firstOther([]part{
@@ -101,7 +100,7 @@ func (op Operation) timeless() json.RawMessage {
 	return Compact(patch)
 }
 
-// steady is what was there before without what its controllers keep changing.
+// steady is the pre-image without the fields that its controllers keep changing.
 func steady(image json.RawMessage) json.RawMessage {
 	var object map[string]any
 	if json.Unmarshal(image, &object) != nil {
@@ -115,7 +114,7 @@ func steady(image json.RawMessage) json.RawMessage {
 	return Compact(object)
 }
 
-// unclock takes the time off a nudge's mark on the object.
+// unclock removes the time from a nudge's mark on the object.
 func unclock(object map[string]any) {
 	meta, _ := object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -124,7 +123,7 @@ func unclock(object map[string]any) {
 	}
 }
 
-// Same reports whether the two are the same word of the user.
+// Same reports whether the two consents allow the same.
 func (c Consent) Same(other Consent) bool {
 	return sets.New(c.Allow...).Equal(sets.New(other.Allow...)) && sets.New(c.Fenced...).Equal(sets.New(other.Fenced...)) &&
 		sets.New(c.Detached...).Equal(sets.New(other.Detached...))

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// led is the snapshot with a kube-controller-manager that has renewed its lease so long ago,
-// and with another lease that is renewed.
+// led is the snapshot with a kube-controller-manager that renewed its lease so long ago, and
+// with another lease that is still being renewed.
 func led(s *snapshot.Snapshot, ago time.Duration) *snapshot.Snapshot {
 	o := testcases.Copy(s.Objects)
 	for _, lease := range o.Leases {
@@ -33,14 +33,14 @@ func led(s *snapshot.Snapshot, ago time.Duration) *snapshot.Snapshot {
 }
 
 // TestNoControllerLeads: while no kube-controller-manager leads, no repair of the corpus
-// touches what the one that comes back decides by, whatever the user allows; and no
-// finding says that one has forgotten something.
+// touches an object that the next leader decides by, whatever the user allows; and no finding
+// claims that a controller has forgotten something.
 func TestNoControllerLeads(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
 		t.Fatal(err)
 	}
-	// What these write no controller decides by, or it is said to be wrong by a person.
+	// No controller decides by what these write, or a person says that the object is wrong.
 	harmless := map[Kind]bool{Wait: true, Nudge: true, TouchVolume: true, CyclePod: true, OutOfServiceTaint: true, RemoveOutOfServiceTaint: true}
 	down, refused := 0, map[Kind]int{}
 	for _, c := range cases {

@@ -22,7 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// asked is what a kube-controller-manager tells that leads and holds so many volumes.
+// asked is the metrics of a leading kube-controller-manager that counts so many volumes.
 func asked(s *snapshot.Snapshot, actual, desired int) *snapshot.ControllerManager {
 	first, last := s.TakenAt, s.TakenAt.Add(facts.CountsApart)
 	return &snapshot.ControllerManager{Pod: "kube-controller-manager-cp1", Identity: holderOf(s), First: &first, Last: &last,
@@ -36,8 +36,9 @@ func holderOf(s *snapshot.Snapshot) string {
 	return ""
 }
 
-// TestCountsOnlyAdd: whatever kube-controller-manager tells of itself, every finding of
-// the corpus stays as it is, and so does its repair. What it alone shows is refused.
+// TestCountsOnlyAdd: whatever kube-controller-manager's metrics say, every finding of the
+// corpus and its repair stay as they are. A repair of a finding that only they show is
+// refused.
 func TestCountsOnlyAdd(t *testing.T) {
 	long.Test(t)
 	cases, err := testcases.All()
@@ -79,8 +80,8 @@ func TestCountsOnlyAdd(t *testing.T) {
 	}
 }
 
-// TestUncountedAttachment: an attachment that the controller does not count is certain
-// after seconds, and not where any of the numbers, the lease or the objects leave a doubt.
+// TestUncountedAttachment: an attachment that the controller does not count is certain after
+// seconds, unless one of the numbers, the lease or the objects leaves a doubt.
 func TestUncountedAttachment(t *testing.T) {
 	base, err := os.ReadFile("../testdata/bases/running.yaml")
 	if err != nil {

@@ -41,11 +41,10 @@ var createAttachment = action{
 	undo:    undoCreate,
 }
 
-// proposeCreate makes the VolumeAttachment that a node's volumesAttached
-// promises and that does not exist. The controller takes the volume for
-// attached and does not make it; the kubelet cannot mount without it. The
-// attacher publishes the volume as it would for the controller, to whom an
-// object that exists already is as good as its own.
+// proposeCreate makes the missing VolumeAttachment of an entry in a node's volumesAttached.
+// The controller takes the volume for attached and does not make it; the kubelet cannot mount
+// without it. The attacher publishes the volume as it would for the controller, which treats
+// an object that exists already as its own.
 func proposeCreate(v *View, f finding.Finding) (Repair, error) {
 	va, err := newAttachment(v, f, f.Node, CreateAttachment)
 	if err != nil {
@@ -68,8 +67,8 @@ func creation(va *storagev1.VolumeAttachment) Operation {
 	return Operation{Verb: VerbCreate, Target: target, Object: Compact(newObject(va))}
 }
 
-// newObject is what a person would write: the type also prints fields that only
-// the API server fills in.
+// newObject is the VolumeAttachment as a person would write it: the Go type also prints
+// fields that only the API server fills in.
 func newObject(va *storagev1.VolumeAttachment) any {
 	return map[string]any{
 		"apiVersion": va.APIVersion, "kind": va.Kind,
@@ -78,8 +77,8 @@ func newObject(va *storagev1.VolumeAttachment) any {
 	}
 }
 
-// created is the object if it is the one that was written, nil otherwise: the
-// controller's own has no mark.
+// created returns the VolumeAttachment if it is the one that this package wrote, nil
+// otherwise: one that the controller made has no mark.
 func created(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	if now == nil || now.DeletionTimestamp != nil || now.Annotations[MarkAnnotation] != va.Annotations[MarkAnnotation] {
@@ -88,7 +87,8 @@ func created(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachmen
 	return now
 }
 
-// publishing says what a VolumeAttachment has not come to yet.
+// publishing says what is still missing until the VolumeAttachment is attached; "" where
+// nothing is.
 func publishing(va *storagev1.VolumeAttachment) string {
 	switch {
 	case va == nil || va.Status.Attached:
@@ -114,8 +114,8 @@ func checkEntryThere(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNotWantedElsewhere: a volume for one node at a time goes to the node
-// whose pod the controller serves, and it may choose another.
+// checkNotWantedElsewhere: a volume for one node at a time goes to the node whose pod the
+// controller serves, and that may be another node.
 func checkNotWantedElsewhere(v *View, r *Repair) error {
 	if mayBeShared(v, r) {
 		return nil
@@ -132,8 +132,7 @@ func checkNotWantedElsewhere(v *View, r *Repair) error {
 	return fmt.Errorf("pods want the volume on %s too", joined(others))
 }
 
-// undoCreate deletes the VolumeAttachment again, unless that would take a
-// volume from somebody.
+// undoCreate deletes the VolumeAttachment again, unless that would take a volume from a pod.
 func undoCreate(w Written) (*Reversal, error) {
 	target, f := w.Operation.Target, w.Finding
 	var made storagev1.VolumeAttachment
@@ -178,11 +177,10 @@ func undoCreate(w Written) (*Reversal, error) {
 	return r, nil
 }
 
-// withdrawGuards make sure that the deletion of a VolumeAttachment that this
-// package created detaches nothing that anybody uses. They ask all that the
-// deletion of any other has to answer, but for two things: the finding was about
-// what the creation was for, and an attacher that is away detaches the volume
-// once it is back.
+// withdrawGuards make sure that the deletion of a VolumeAttachment that this package created
+// detaches nothing that anybody uses. They include the guards of any other deletion but two:
+// the finding was about the cause of the creation, and an attacher that is away detaches the
+// volume once it is back.
 var withdrawGuards = slices.Concat(
 	[]Guard{
 		notUsedThereGuard,
@@ -197,9 +195,8 @@ var withdrawGuards = slices.Concat(
 	},
 )
 
-// withdraw works out the deletion of a VolumeAttachment that this package
-// created, or refuses. What volume and node it is for is read from the object
-// itself.
+// withdraw works out the deletion of a VolumeAttachment that this package created, or
+// refuses. Its volume and node are read from the object itself.
 func withdraw(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
 	r := &Repair{Do: Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)}, Guards: slices.Concat([]Guard{completeGuard(restOn(withdrawGuards))}, withdrawGuards)}
 	r.Finding.Node = types.NodeName(va.Spec.NodeName)
@@ -213,7 +210,7 @@ func withdraw(v *View, va *storagev1.VolumeAttachment) (*Write, error) {
 		Do:       r.Do,
 		PreImage: Compact(newObject(va)),
 		Check:    answered(func(after *deleted) error { return after.checkSame(va.UID) }),
-		// Another one of that name is somebody else's.
+		// Another object of that name was made by somebody else.
 		Stands: func(v *View) bool { return v.goneOrGoing(r.Do.Target) },
 		Hits:   func(v *View) string { return hitBy(v, va) },
 	}, nil

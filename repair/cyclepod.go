@@ -34,13 +34,13 @@ var cyclePod = action{
 	propose: proposeCycle,
 }
 
-// restartsMend are the findings that a restart of kube-controller-manager fixes.
-// Where nobody may restart that, a new pod on another node does as well, and why a
-// new one here does not is said.
+// restartsMend are the findings that a restart of kube-controller-manager fixes. Where nobody
+// may restart it, a new pod on another node fixes them as well; the refusal says why a new
+// pod on this node does not.
 var restartsMend = []finding.Code{"VD301", "VD303"}
 
-// proposeCycle deletes, gracefully, a pod that has never started, for its
-// controller to make again.
+// proposeCycle deletes, gracefully, a pod that has never started, so that its controller
+// makes a new one.
 func proposeCycle(v *View, f finding.Finding) (Repair, error) {
 	pod, err := pinningPod(v, f)
 	if err != nil {
@@ -88,7 +88,7 @@ func samePod(v *View, r *Repair) (*corev1.Pod, error) {
 
 func checkSamePod(v *View, r *Repair) error { _, err := samePod(v, r); return err }
 
-// checkNeverStarted: what has run may have written, and its logs may be wanted.
+// checkNeverStarted: a pod that has run may have written data, and its logs may be wanted.
 func checkNeverStarted(v *View, r *Repair) error {
 	if pod, err := samePod(v, r); err == nil && facts.MayUseVolumes(pod) {
 		return fmt.Errorf("pod %s/%s has run", pod.Namespace, pod.Name)
@@ -96,8 +96,8 @@ func checkNeverStarted(v *View, r *Repair) error {
 	return nil
 }
 
-// checkHasController: nobody would make a bare pod again. One of a Job may count
-// against its limit of failures.
+// checkHasController: nobody would make a bare pod again. Deleting a pod of a Job may count
+// against the Job's limit of failures.
 func checkHasController(v *View, r *Repair) error {
 	pod, err := samePod(v, r)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// deleteAttachment is for what is left on a node that lives: the objects
-// themselves can prove that nothing there uses the volume.
+// deleteAttachment deletes an attachment that is left on a node that lives: there the objects
+// themselves can prove that nothing uses the volume.
 var deleteAttachment = action{
 	kind:     DeleteAttachment,
 	risk:     RiskMedium,
@@ -33,28 +33,27 @@ var deleteAttachment = action{
 	propose: onAttachment(proposeDelete),
 }
 
-// madeByOthers are the findings about a VolumeAttachment that somebody else than the
-// controller made.
+// madeByOthers are the findings about a VolumeAttachment that the controller did not make.
 var madeByOthers = []finding.Code{"VD120"}
 
-// ofDeleted are the findings about a volume that is being deleted, with or without a pod
-// that waits for it.
+// ofDeleted are the findings about a volume that is being deleted, whether or not a pod waits
+// for it.
 var ofDeleted = []finding.Code{"VD502"}
 
-// neverDetached are the findings about a volume that the controller lists for attached
-// and can never detach, in any release.
+// neverDetached are the findings about a volume that the controller lists as attached and can
+// never detach, in any release.
 var neverDetached = []finding.Code{"VD510"}
 
-// deleteFencedAttachment is for what is left on a node that is lost or gone, of
-// which no object can prove that it has ceased to write.
+// deleteFencedAttachment deletes an attachment that is left on a node that is lost or gone:
+// there no object can prove that the node no longer writes.
 var deleteFencedAttachment = action{
 	kind:     DeleteFencedAttachment,
 	risk:     RiskHigh,
 	codes:    []finding.Code{"VD102", "VD111", "VD112", "VD114", "VD117", "VD118", "VD120"},
 	detaches: true,
 	needs:    []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, "")},
-	// volumesInUse does not count: nobody will clear it, and that the user says that
-	// nothing there can write takes its place.
+	// volumesInUse does not count: nobody will clear it. The user's word that nothing there
+	// can write takes its place.
 	guards: append(slices.Clone(detachGuards),
 		notAliveGuard,
 		offGuard,
@@ -62,9 +61,9 @@ var deleteFencedAttachment = action{
 	propose: onAttachment(proposeFencedDelete),
 }
 
-// detachGuards make sure, whatever the node, that the deletion detaches this
-// volume from this machine and nothing else, and that it is nobody's any more.
-// What stands between them and the user's word is about the node.
+// detachGuards make sure, whatever the node, that the deletion detaches this volume from this
+// machine and nothing else, and that nobody uses it any more. The guards about the node are
+// added between these and the user's consent.
 var detachGuards = []Guard{
 	controllerGuard,
 	findingGuard,
@@ -83,13 +82,13 @@ var detachGuards = []Guard{
 	diskStaysGuard,
 }
 
-// proposeDelete deletes a VolumeAttachment that nobody wants, gracefully: the
-// attacher's finalizer holds it until the driver has detached the volume. It is
-// what the controller would do, had it not lost sight of it.
+// proposeDelete deletes a VolumeAttachment that nobody wants, gracefully: the attacher's
+// finalizer holds it until the driver has detached the volume. The controller would do the
+// same if it still knew of the attachment.
 //
-// The attacher asks no questions: it looks neither at volumesInUse nor at the
-// node's health, so the guards do. The name must be the hash of the handle that
-// the volume has now, because the attacher takes the handle from there.
+// The attacher checks nothing: it looks neither at volumesInUse nor at the node's health, so
+// the guards do. The name must be the hash of the handle that the volume has now, because the
+// attacher takes the handle from there.
 func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	switch {
 	case slices.Contains(madeAgain, f.Code) && len(f.AdviceCommands) > 0:
@@ -103,16 +102,16 @@ func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (
 	}
 	r := deletion(va)
 	if slices.Contains(madeByOthers, f.Code) {
-		// What made it may use it in a way that no pod and no kubelet tells of.
+		// The program that made it may use it in a way that no pod and no kubelet shows.
 		r.Guards = []Guard{allowedGuard(DeleteAttachment)}
 	}
 	return r, nil
 }
 
-// proposeFencedDelete deletes a VolumeAttachment of a node that is off. The
-// attacher detaches at once, six minutes before the controller would, or at all
-// where the controller never would. From a machine that still writes that tears
-// the volume away, and another may write beside it.
+// proposeFencedDelete deletes a VolumeAttachment of a node that is off. The attacher then
+// detaches immediately, six minutes before the controller would, or where the controller
+// never would. If the machine still writes, that takes the volume away from under it, and
+// another machine may write to it at the same time.
 func proposeFencedDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && facts.ShutDownByCloud(v.Snapshot.Node(f.Node)) {
 		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", safetext.Quote(string(f.Node)))
@@ -120,7 +119,7 @@ func proposeFencedDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachm
 	return deletion(va), nil
 }
 
-// deletion is what the two have in common.
+// deletion is the part that both kinds of deletion share.
 func deletion(va *storagev1.VolumeAttachment) Repair {
 	return Repair{
 		Do:       Operation{Verb: VerbDelete, Target: refTo(snapshot.VolumeAttachments, va)},
@@ -135,7 +134,8 @@ func deletion(va *storagev1.VolumeAttachment) Repair {
 	}
 }
 
-// wholeAttachment is the object as a person would keep it before it goes.
+// wholeAttachment is the VolumeAttachment as a manifest that a person can keep before it is
+// deleted.
 func wholeAttachment(va *storagev1.VolumeAttachment) json.RawMessage {
 	kept := va.DeepCopy()
 	kept.APIVersion, kept.Kind = storagev1.SchemeGroupVersion.String(), "VolumeAttachment"
@@ -143,8 +143,8 @@ func wholeAttachment(va *storagev1.VolumeAttachment) json.RawMessage {
 	return Compact(kept)
 }
 
-// letGo reports whether the object is gone or on its way. One that the controller makes for
-// a pod that has come since is another attach.
+// letGo reports whether the object is gone or about to go. An object of its name that the
+// controller has made since, for a pod that wants the volume, is another attach.
 func letGo(v *View, va *storagev1.VolumeAttachment, onItsWay func(*storagev1.VolumeAttachment) bool) bool {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	switch {
@@ -156,7 +156,7 @@ func letGo(v *View, va *storagev1.VolumeAttachment, onItsWay func(*storagev1.Vol
 	return wanted(v, now)
 }
 
-// detaching says what the attacher and the controller have still to do.
+// detaching says what the attacher and the controller still have to do.
 func detaching(v *View, va *storagev1.VolumeAttachment) string {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	switch {
@@ -187,7 +187,7 @@ func (after *deleted) checkSame(uid types.UID) error {
 	return nil
 }
 
-// target is the VolumeAttachment that the repair writes to, empty where it is
+// target is the VolumeAttachment that the repair writes to. It is empty where the object is
 // gone or another has its name: then only the guard about that refuses.
 func target(v *View, r *Repair) *storagev1.VolumeAttachment {
 	if va := v.Snapshot.VolumeAttachment(r.Do.Target.Name); va != nil && va.UID == r.Do.Target.UID {
@@ -196,17 +196,17 @@ func target(v *View, r *Repair) *storagev1.VolumeAttachment {
 	return &storagev1.VolumeAttachment{}
 }
 
-// sourceVolume is the name of the persistent volume that the VolumeAttachment
-// is for, and the object, where there is one.
+// sourceVolume returns the name of the persistent volume that the VolumeAttachment is for,
+// and the object where it exists.
 func sourceVolume(v *View, va *storagev1.VolumeAttachment) (string, *corev1.PersistentVolume) {
 	name := facts.VolumeName(va)
 	return name, v.Snapshot.Volume(name)
 }
 
-// volumesOf are the unique names that the VolumeAttachment's volume may have in
-// a node's status: by the volume that it names, whether or not its driver still
-// attaches, by the one that it carries with it, and by the names that the node
-// reports and that hash to its own.
+// volumesOf are the unique names that the VolumeAttachment's volume may have in a node's
+// status: the name of the volume that it names, whether or not its driver still attaches; the
+// name of the inline volume that it carries; and the names that the node reports and that
+// hash to its own name.
 func volumesOf(v *View, va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
 	if name, err := v.World.AttachmentVolume(va); err == nil {
@@ -234,7 +234,7 @@ func wanted(v *View, va *storagev1.VolumeAttachment) bool {
 }
 
 // livePods are the pods on the node that may have the volume mounted. Where the
-// volume's object is gone only their claims lead to it.
+// PersistentVolume is gone, only their claims show that they use it.
 func livePods(v *View, va *storagev1.VolumeAttachment) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pair := range pairs(v, va) {

@@ -14,13 +14,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestDetachesOfTheCorpus: which kind answers to which finding, and what stops
-// it, for the cases that the checks are held against.
+// TestDetachesOfTheCorpus checks, for cases of the corpus, which kind of repair answers a
+// finding and which guard stops it.
 func TestDetachesOfTheCorpus(t *testing.T) {
 	n1 := Consent{Fenced: []types.NodeName{"n1"}}
 	strip := Consent{Allow: []Kind{StripFinalizer}}
 	both := Consent{Allow: strip.Allow, Fenced: n1.Fenced}
-	// seen is the same with the word that the storage system has nothing attached there.
+	// seen is the same consent with the user's word that the storage system has nothing
+	// attached there.
 	seen := func(c Consent) Consent {
 		c.Detached = []string{"all"}
 		return c
@@ -30,7 +31,7 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 		code    finding.Code
 		consent Consent
 		kind    Kind
-		guard   string // that refuses; "" for none
+		guard   string // the guard that refuses; "" for none
 	}{
 		{"vd101-next-pod-waits", "VD101", Consent{}, DeleteAttachment, ""},
 		{"vd113-forgotten", "VD101", Consent{}, DeleteAttachment, ""},
@@ -125,9 +126,9 @@ func corpusCase(t *testing.T, name string) *snapshot.Snapshot {
 	return s
 }
 
-// TestNothingIsTakenFromAPodThatMayUseIt: in every case of the corpus each pod
-// in turn is one that has its volumes and waits for its image. No repair that
-// ends, or hurries, a detach is then offered for a volume of the pod on its node.
+// TestNothingIsTakenFromAPodThatMayUseIt: in every case of the corpus each pod in turn is
+// made to have its volumes and to wait for its image. No repair that ends in a detach, or
+// hurries one, is then offered for a volume of the pod on its node.
 func TestNothingIsTakenFromAPodThatMayUseIt(t *testing.T) {
 	detaching := []Kind{Nudge, Republish, CreateAttachment, DeleteAttachment, DeleteFencedAttachment, UnpublishOrphan, StripFinalizer}
 	offered := 0

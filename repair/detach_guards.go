@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// checkNotDeleting: what is on its way needs no second request.
+// checkNotDeleting: an object that is being deleted needs no second request.
 func checkNotDeleting(v *View, r *Repair) error {
 	if va := target(v, r); va.DeletionTimestamp != nil {
 		return fmt.Errorf("VolumeAttachment %s is being deleted already", va.Name)
@@ -28,12 +28,13 @@ func checkBeingDeleted(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNobodyElses: a program that says that the object is its own may be at
-// work with the volume, and should end that itself. The label of a restore says
-// no such thing: it makes objects and looks after none.
+// checkNobodyElses: a program that has put an owner reference, its label or a finalizer on
+// the object may be at work with the volume, and should end that itself. A restore's label is
+// no such label: a restore makes objects and looks after none.
 func checkNobodyElses(v *View, r *Repair) error { return somebodyElses(target(v, r)) }
 
-// somebodyElses says whose the VolumeAttachment is, if it is not the controller's.
+// somebodyElses names the owner of the VolumeAttachment where that is not the controller, and
+// is nil where it is.
 func somebodyElses(va *storagev1.VolumeAttachment) error {
 	if len(va.OwnerReferences) > 0 {
 		owner := va.OwnerReferences[0]
@@ -50,7 +51,7 @@ func somebodyElses(va *storagev1.VolumeAttachment) error {
 	return nil
 }
 
-// attacherFinalizer is what the attacher puts on the object before it first
+// attacherFinalizer is the finalizer that the attacher puts on the object before it first
 // asks the driver.
 func attacherFinalizer(va *storagev1.VolumeAttachment) string {
 	return reconcile.AttacherFinalizer(va.Spec.Attacher)
@@ -69,9 +70,9 @@ func checkNotWanted(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNoLivePod: what the controller wants and what a pod has mounted are two
-// questions. A pod on a node that the controller does not manage, or with a
-// claim to which its volume does not point back, is not wanted and alive.
+// checkNoLivePod: whether the controller wants a volume and whether a pod has it mounted are
+// two questions. A pod on a node that the controller does not manage, or with a claim to
+// which its volume does not point back, is not wanted and yet runs.
 func checkNoLivePod(v *View, r *Repair) error {
 	va := target(v, r)
 	if pods := livePods(v, va); len(pods) > 0 {
@@ -87,10 +88,10 @@ func forPods(pods []*corev1.Pod) string {
 	return " for " + strings.Join(facts.PodNames(pods), ", ")
 }
 
-// checkDriverIsAsked: the attacher's finalizer is what makes a deletion wait for
-// the driver. Without it the object goes at once, and with it the only record of
-// what may be attached; with it and without the volume, the attacher cannot tell
-// the driver what to detach, and the object never goes.
+// checkDriverIsAsked: the attacher's finalizer makes a deletion wait for the driver. Without
+// it the object vanishes immediately, and with it the only record of what may be attached.
+// With the finalizer but without the volume, the attacher cannot tell the driver what to
+// detach, and the object never vanishes.
 func checkDriverIsAsked(v *View, r *Repair) error {
 	va := target(v, r)
 	_, _, known := v.Facts.AskedDisk(va)
@@ -108,11 +109,11 @@ func checkDriverIsAsked(v *View, r *Repair) error {
 	return nil
 }
 
-// checkOwnName: the attacher takes the handle from the volume as it now is. A
-// volume that was recreated under the VolumeAttachment has another disk, which
-// the deletion would detach. The name is the hash of the disk that was meant.
-// One that somebody else made has another name; it must be younger than the
-// volume, and not have the form of such a hash.
+// checkOwnName: the attacher takes the handle from the volume as it now is. A volume that was
+// recreated under the VolumeAttachment has another disk, which the deletion would detach. The
+// object's name is the hash of the disk that was meant. An object that somebody else made has
+// another name; it must be younger than the volume, and its name must not look like such a
+// hash.
 func checkOwnName(v *View, r *Repair) error {
 	va := target(v, r)
 	driver, handle, known := v.Facts.AskedDisk(va)
@@ -127,8 +128,8 @@ func checkOwnName(v *View, r *Repair) error {
 		va.Name, handle, va.Spec.NodeName)
 }
 
-// checkOnlyOneThere: the driver knows volumes and nodes, not VolumeAttachments.
-// Where two are for one pair, the deletion of either detaches both.
+// checkOnlyOneThere: the driver knows volumes and nodes, not VolumeAttachments. Where two
+// VolumeAttachments are for one pair, the deletion of either detaches both.
 func checkOnlyOneThere(v *View, r *Repair) error {
 	va := target(v, r)
 	there := func(other *storagev1.VolumeAttachment) bool {
@@ -140,10 +141,10 @@ func checkOnlyOneThere(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNotAttachedElsewhere: some drivers detach a volume from wherever it is,
-// whatever node they are asked about. A volume that only one node may have must
-// not be attached to another while this is tried, unless nothing uses it there
-// either: several that are left over do not hold back one another.
+// checkNotAttachedElsewhere: some drivers detach a volume from wherever it is, whatever node
+// they are asked about. A volume that only one node may have must not be attached to another
+// meanwhile, unless nothing uses it there either: several attachments that are left over do
+// not block one another.
 func checkNotAttachedElsewhere(v *View, r *Repair) error {
 	va := target(v, r)
 	if manyNodes(v, va) {
@@ -161,9 +162,9 @@ func checkNotAttachedElsewhere(v *View, r *Repair) error {
 	return nil
 }
 
-// unusedThere reports whether the VolumeAttachment is the controller's own and that
-// nothing uses its volume on its node, which lives and would say so: what must be
-// true before it may be deleted itself.
+// unusedThere reports whether the VolumeAttachment is the controller's own and nothing uses
+// its volume on its node, which is alive and would show a use. These conditions must hold
+// before it may be deleted itself.
 func unusedThere(v *View, va *storagev1.VolumeAttachment) bool {
 	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
 	driver, handle, known := v.Facts.AskedDisk(va)
@@ -203,7 +204,7 @@ func attachmentLike(v *View, va *storagev1.VolumeAttachment, among func(*storage
 	return v.attachment(aboutOf(v, va), among, func(other *storagev1.VolumeAttachment) bool { return sameVolume(v, va, other) })
 }
 
-// aboutOf is what the VolumeAttachment is about for all that is known.
+// aboutOf has every name that is known for the VolumeAttachment's volume.
 func aboutOf(v *View, va *storagev1.VolumeAttachment) about {
 	var a about
 	if name, err := v.World.AttachmentVolume(va); err == nil {
@@ -224,9 +225,9 @@ func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
 	return len(pvs) > 0 && !slices.ContainsFunc(pvs, oneNodeOnly)
 }
 
-// checkSameNodeID: the attacher asks about the machine that the CSINode names
-// now. If the volume was published to another, that one keeps it, and the driver
-// is asked to take it from a machine that never had it.
+// checkSameNodeID: the attacher asks about the machine that the CSINode names now. If the
+// volume was published to another machine, that one keeps it, and the driver is asked to take
+// it from a machine that never had it.
 func checkSameNodeID(v *View, r *Repair) error {
 	va := target(v, r)
 	if was, is, differ := v.Facts.OtherMachine(va); differ {
@@ -235,14 +236,14 @@ func checkSameNodeID(v *View, r *Repair) error {
 	return nil
 }
 
-// checkAttacherOfTarget: without an attacher the object hangs between, and a pod
-// that comes back to the node has to wait for it.
+// checkAttacherOfTarget: without an attacher the object stays half deleted, and a pod that
+// comes back to the node has to wait for it.
 func checkAttacherOfTarget(v *View, r *Repair) error {
 	return attacherAtWork(v, target(v, r).Spec.Attacher)
 }
 
-// checkDiskStays: the last VolumeAttachment is what keeps the disk of a volume
-// that is let go. Who deleted the claim meant that, but may not know it yet.
+// checkDiskStays: the last VolumeAttachment keeps the disk of a released volume from being
+// deleted. Whoever deleted the claim asked for that, but may not be aware of it.
 func checkDiskStays(v *View, r *Repair) error {
 	_, pv := sourceVolume(v, target(v, r))
 	if pv == nil || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
@@ -254,9 +255,9 @@ func checkDiskStays(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNodeLives: of a node that is lost nothing proves that it has ceased to
-// write, and from one that is out of service the controller detaches by itself.
-// One that is being deleted lives, and may wait for just this attachment.
+// checkNodeLives: nothing proves that a lost node no longer writes, and from a node that is
+// out of service the controller detaches by itself. A node that is being deleted is alive,
+// and may wait for just this attachment.
 func checkNodeLives(v *View, r *Repair) error {
 	if va := target(v, r); va.Name != "" {
 		return checkLives(v, types.NodeName(va.Spec.NodeName))
@@ -277,8 +278,8 @@ func checkLives(v *View, name types.NodeName) error {
 	return nil
 }
 
-// checkLivesOrOff: the user's or the cloud's word that the node is off is as good
-// as what a live node reports.
+// checkLivesOrOff holds where the node is alive or where the user or the cloud says that it
+// is off; either is proof enough.
 func checkLivesOrOff(v *View, name types.NodeName) error {
 	err := checkLives(v, name)
 	if err == nil || slices.Contains(v.Consent.Fenced, name) || facts.ShutDownByCloud(v.Snapshot.Node(name)) {
@@ -287,8 +288,8 @@ func checkLivesOrOff(v *View, name types.NodeName) error {
 	return fmt.Errorf("%w, and may still write to the volume: if you have made sure that it is powered off, or cut off from the storage, give --fenced %s", err, name)
 }
 
-// checkNotInUse: the attacher does not look at this list, and a device that
-// vanishes under a mount takes its data with it.
+// checkNotInUse: the attacher does not look at volumesInUse, and a device that vanishes under
+// a mount takes its data with it.
 func checkNotInUse(v *View, r *Repair) error {
 	if va := target(v, r); reported(v, va, v.Facts.InUse) {
 		return fmt.Errorf("the kubelet of node %s reports the volume in use", va.Spec.NodeName)
@@ -296,11 +297,11 @@ func checkNotInUse(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNotListed: the controller holds what it lists for attached, and comes to
-// it by itself. Until it noticed, its list would be a lie.
+// checkNotListed: the controller takes each volume that it lists for attached, and detaches
+// it by itself. A deletion would make its list wrong until it noticed.
 //
-// A volume with a ^ in its handle it comes to never, and lists for as long as the
-// VolumeAttachment is there.
+// The controller never detaches a volume with a ^ in its handle, and lists it for as long as
+// the VolumeAttachment exists.
 func checkNotListed(v *View, r *Repair) error {
 	if slices.Contains(neverDetached, r.Finding.Code) {
 		return nil
@@ -311,17 +312,17 @@ func checkNotListed(v *View, r *Repair) error {
 	return nil
 }
 
-// reported reports whether the VolumeAttachment's node is there and has its volume, by any of
-// its names, in such a list.
+// reported reports whether the VolumeAttachment's node exists and lists the volume under any
+// of its names.
 func reported(v *View, va *storagev1.VolumeAttachment, lists func(*corev1.Node, corev1.UniqueVolumeName) bool) bool {
 	node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName))
 	return node != nil && slices.ContainsFunc(volumesOf(v, va), func(name corev1.UniqueVolumeName) bool { return lists(node, name) })
 }
 
-// checkNotOlderThanNode is checkSameMachine for the repair's own VolumeAttachment.
+// checkNotOlderThanNode applies notOlderThanNode to the repair's own VolumeAttachment.
 func checkNotOlderThanNode(v *View, r *Repair) error { return notOlderThanNode(v, target(v, r)) }
 
-// offGuard holds on the user's word, or on the cloud's.
+// offGuard holds where the user or the cloud says that the node is off.
 var offGuard = Guard{GuardFenced, onNodes, func(v *View, r *Repair) error {
 	if facts.ShutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
 		return nil

@@ -14,10 +14,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// clause is a part of what a repair does: a verb and its object.
+// clause is one part of what a repair does: a verb and its object.
 type clause struct{ verb, object string }
 
-// clauses are what the repair writes, and to what, made of its operations alone.
+// clauses are the writes of the repair, each as a verb and an object, made of its operations
+// alone.
 func (r *Repair) clauses() []clause {
 	list := r.Do.clauses(r.Finding)
 	if r.Next != nil {
@@ -38,8 +39,8 @@ func (r *Repair) summary() string {
 	return strings.Join(texts, ", ")
 }
 
-// does is a sentence: what the repair writes, what that is for where that is not plain,
-// and whether it can be undone. What it is to is told by the finding.
+// does is a sentence: what the repair writes, the purpose where the write does not show it,
+// and whether it can be undone. The finding names the object's role.
 func (r *Repair) does() string {
 	var texts []string
 	for _, c := range r.clauses() {
@@ -55,7 +56,7 @@ func (r *Repair) does() string {
 	return text + " (can be undone)"
 }
 
-// clauses are what the operation writes, and to what.
+// clauses are the writes of the operation, each as a verb and an object.
 func (op Operation) clauses(f finding.Finding) []clause {
 	object := objectName(op.Target)
 	var list []clause
@@ -95,7 +96,7 @@ func (op Operation) clauses(f finding.Finding) []clause {
 	return list
 }
 
-// objectName is the object as a sentence has it.
+// objectName is the object's name in a sentence.
 func objectName(o corev1.ObjectReference) string {
 	kind := o.Kind
 	switch kind {
@@ -108,8 +109,8 @@ func objectName(o corev1.ObjectReference) string {
 	return kind + " " + o.Name
 }
 
-// attaches says which volume the VolumeAttachment attaches to which node; "" where the
-// text does not have the whole object.
+// attaches says which volume the VolumeAttachment attaches to which node; "" where the text
+// is not the whole object.
 func attaches(object json.RawMessage) string {
 	var va storagev1.VolumeAttachment
 	if len(object) == 0 || json.Unmarshal(object, &va) != nil || va.Spec.Source.PersistentVolumeName == nil {
@@ -118,7 +119,7 @@ func attaches(object json.RawMessage) string {
 	return fmt.Sprintf(" of volume %s on node %s", *va.Spec.Source.PersistentVolumeName, va.Spec.NodeName)
 }
 
-// itemOf is the item of the JSON list that is at the index; nil where there is none.
+// itemOf is the item at the index of the JSON list; nil where there is none.
 func itemOf(list json.RawMessage, at string) json.RawMessage {
 	var items []json.RawMessage
 	i, err := strconv.Atoi(at)
@@ -128,8 +129,8 @@ func itemOf(list json.RawMessage, at string) json.RawMessage {
 	return items[i]
 }
 
-// valueName names what a patch adds or takes: a text, a taint, or a volume. Of a list
-// that is made for it that is its item.
+// valueName names the value that a patch adds or removes: a text, a taint, or a volume. For a
+// list that the patch creates it names the list's first item.
 func valueName(f finding.Finding, value json.RawMessage) string {
 	if item := itemOf(value, "0"); item != nil {
 		value = item
@@ -152,7 +153,8 @@ func valueName(f finding.Finding, value json.RawMessage) string {
 	return string(value)
 }
 
-// forbids are, for a kind of repair, the words in which a finding forbids to do the same.
+// forbids has, for a kind of repair, the words with which a finding forbids a person to do
+// the same.
 var forbids = map[Kind]*regexp.Regexp{
 	StripFinalizer:         regexp.MustCompile(`take (?:its|the|their)? ?finalizers? off`),
 	DeleteAttachment:       regexp.MustCompile(`delete (?:its|the|a) VolumeAttachments?(?: again)?`),
@@ -161,8 +163,8 @@ var forbids = map[Kind]*regexp.Regexp{
 	CyclePod:               regexp.MustCompile(`\bdelete the pod`),
 }
 
-// neverByHand is what a finding forbids beside a repair of the kind: what the repair does
-// is forbidden by hand alone, without the guards.
+// neverByHand adds "by hand" to the words with which the finding forbids what the proposed
+// kind of repair does: it is forbidden only without the guards.
 func neverByHand(never string, kind Kind) string {
 	words := forbids[kind]
 	if words == nil {

@@ -11,8 +11,8 @@ import (
 )
 
 // TestDoes: over the corpus each kind of repair that can be worked out for a finding says
-// what it writes, to which object, and whether it can be undone, and the finding says so of
-// the one that is proposed.
+// what it writes, to which object, and whether it can be undone; the finding shows the same
+// text for the proposed repair.
 func TestDoes(t *testing.T) {
 	said := map[Kind]int{}
 	eachLook(t, func(c *testcases.Case, view *View) {
@@ -43,7 +43,7 @@ func TestDoes(t *testing.T) {
 	}
 }
 
-// saysWhatItDoes holds the sentence against the operations, read here once more.
+// saysWhatItDoes compares the sentence with the operations, which it reads independently.
 func saysWhatItDoes(t *testing.T, name string, r *Repair) {
 	t.Helper()
 	does := r.does()

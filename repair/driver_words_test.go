@@ -8,7 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// TestDriversWords: only what says that the volume is detached is taken for it.
+// TestDriversWords: only words that say that the volume is detached count as such.
 func TestDriversWords(t *testing.T) {
 	for message, detached := range map[string]bool{
 		"volume vol-1 is not attached to node i-n1":                   true,

@@ -8,45 +8,45 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Write is one write, with all that it takes to journal it and to tell afterwards
-// whether it was made.
+// Write is one write, with everything needed to journal it and to find out afterwards whether
+// it was made.
 type Write struct {
 	Do Operation
-	// Finding and Repair say what it is for.
+	// Finding and Repair are the reason for the write.
 	Finding *FindingRef
 	Repair  Kind
-	// PreImage are the fields that Do writes as they were, and Inverse takes it back
-	// where nothing has changed since; nil where it does not simply do so.
+	// PreImage has the fields that Do writes, as they were before. Inverse takes the write
+	// back where nothing has changed since; nil where no single operation does.
 	PreImage json.RawMessage
 	Inverse  *Operation
-	// Check holds the object that the API server returns against what was meant.
+	// Check compares the object that the API server returns with the intended one.
 	Check func(after json.RawMessage) error
-	// Reads are the kinds that Stands and the object's version rest on. Both are asked
-	// only of a look that has all of them in full.
+	// Reads are the kinds that Stands and the object's version rest on. Both are asked only
+	// about a View that has all of these kinds in full.
 	Reads []snapshot.Kind
-	// Stands says whether the write's effect is in the objects.
+	// Stands reports whether the objects show the write's effect.
 	Stands func(*View) bool
-	// Hits names the pods from which the write may take a volume, "" where there are none;
-	// nil for a write that takes none. It is asked after the write: a pod that is there now
-	// came after the guards were asked.
+	// Hits names the pods from which the write may take a volume, "" where there are none; it
+	// is nil for a write that takes no volume. It is asked after the write: a pod that it
+	// names came after the guards were asked.
 	Hits func(*View) string
 }
 
-// Step is a write that follows another once that has taken effect.
+// Step is a second write that follows the first once that has taken effect.
 type Step struct {
-	// Verb is the verb of Write, which is made to the same object.
+	// Verb is the verb of the second write, which goes to the same object.
 	Verb string
-	// Reads are the kinds that Ready and Write rest on. Both are asked only of a
-	// look that has all of them in full.
+	// Reads are the kinds that Ready and Write rest on. Both are asked only about a View that
+	// has all of these kinds in full.
 	Reads []snapshot.Kind
-	// Ready says whether the first write has done its work.
+	// Ready reports whether the first write has done its work.
 	Ready func(*View) bool
-	// Write works the second one out on fresh objects, or refuses.
+	// Write works the second write out on fresh objects, or refuses.
 	Write func(*View) (*Write, error)
 }
 
-// Renew works the repair out on fresh objects. It refuses with a Refusal where a
-// guard does, or where the write would no longer be to what was proposed.
+// Renew works the repair out on fresh objects. It returns a Refusal where a guard refuses, or
+// where the write would no longer go to the object that was proposed.
 func (r *Repair) Renew(v *View) (*Repair, error) {
 	action, known := actionOf(r.Kind)
 	if r.stands == nil || !known {
@@ -65,7 +65,7 @@ func (r *Repair) Renew(v *View) (*Repair, error) {
 	return &fresh, nil
 }
 
-// Write is the repair's write, the first one where it has two.
+// Write is the repair's first write; the second one, if any, is Next.
 func (r *Repair) Write() *Write {
 	w := &Write{
 		Do: r.Do, Finding: RefTo(r.Finding), Repair: r.Kind, PreImage: r.PreImage, Inverse: r.Undo,
@@ -80,18 +80,18 @@ func (r *Repair) Write() *Write {
 // Reads are the kinds that Effect rests on.
 func (r *Repair) Reads() []snapshot.Kind { return r.reads }
 
-// Effect is how a repair stands once it was written.
+// Effect tells how a repair stands after its write.
 type Effect struct {
-	// Overwritten says that the objects do not show the write, or no longer.
+	// Overwritten reports whether the objects do not show the write, or no longer do.
 	Overwritten bool
-	// NotNeeded says that they may well not, because nobody needs it any more.
+	// NotNeeded reports whether that is no fault, because nobody needs the write any more.
 	NotNeeded bool
-	// Doubt says why the repair has not yet done what it was for; "" where it has.
+	// Doubt says why the repair has not yet achieved its purpose; "" where it has.
 	Doubt string
 }
 
-// Effect looks for the effect of the repair's write. It is asked only of a look
-// that has all kinds of Reads in full.
+// Effect looks for the effect of the repair's write. It is asked only about a View that has
+// all kinds of Reads in full.
 func (r *Repair) Effect(v *View) Effect {
 	switch {
 	case r.stands(v):

@@ -11,9 +11,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// checkNotElsewhere keeps a volume that one node at a time may use from being
-// used by two. Whatever hints at another node refuses, attached or not: of the
-// controller's memory and of the backend nothing is visible here.
+// checkNotElsewhere keeps a volume that only one node at a time may use from being used by
+// two. It refuses on any hint of another node, attached or not: the controller's memory and
+// the storage system are not visible here.
 func checkNotElsewhere(v *View, r *Repair) error {
 	if mayBeShared(v, r) {
 		return nil
@@ -54,9 +54,9 @@ func attachmentIsFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
 	return err == nil && name == r.Finding.Volume
 }
 
-// attachmentMayBeFor is attachmentIsFor, or by an inline source, which the
-// controller does not read, or by the name that the controller gives: the
-// persistent volume may be gone or may have been recreated for another volume.
+// attachmentMayBeFor reports the same as attachmentIsFor, and also accepts an inline source,
+// which the controller does not read, and the name that the controller computes: the
+// persistent volume may be gone or may have been recreated for another disk.
 func attachmentMayBeFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
 	if attachmentIsFor(v, va, r) {
 		return true

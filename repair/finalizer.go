@@ -35,8 +35,8 @@ var stripFinalizer = action{
 	propose: onAttachment(proposeStrip),
 }
 
-// detachedProofs are, for each finding, the guards that hold where there is reason
-// to believe that nothing is attached.
+// detachedProofs are, for each finding, the guards that give a reason to believe that nothing
+// is attached.
 var detachedProofs = map[finding.Code][]Guard{
 	"VD103": {saysDetachedGuard},
 	"VD108": {nothingToDetachGuard, noAttacherGuard},
@@ -44,12 +44,11 @@ var detachedProofs = map[finding.Code][]Guard{
 	"VD119": {volumeGoneGuard},
 }
 
-// proposeStrip takes the attacher's finalizer off a VolumeAttachment that is
-// being deleted and that no attacher will ever let go. The object vanishes and
-// no driver is asked: whatever the storage system has attached stays attached,
-// and nothing in the cluster tells of it any more. So it takes a reason to
-// believe that nothing is attached, which differs by the finding, and the user's
-// word in any case.
+// proposeStrip removes the attacher's finalizer from a VolumeAttachment that is being deleted
+// and that no attacher will ever let go. The object vanishes and no driver is asked: whatever
+// the storage system has attached stays attached, and nothing in the cluster shows it any
+// more. So it needs a reason to believe that nothing is attached, which differs by the
+// finding, and in any case the user's consent.
 func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	index := slices.Index(va.Finalizers, attacherFinalizer(va))
 	switch {
@@ -76,9 +75,9 @@ func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 	}, nil
 }
 
-// stripGuards depend on the finding's code and on the node as it was found:
-// of a node that lives the objects tell whether it uses the volume, of any other
-// only the user can, or the storage system.
+// stripGuards depend on the finding's code and on the node as it was found: for a node that
+// is alive the objects show whether it uses the volume, for any other only the user or the
+// storage system can tell.
 func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []Guard {
 	guards := slices.Clone(detachedProofs[f.Code])
 	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil && reconcile.NodeReady(node) {
@@ -92,13 +91,13 @@ func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []G
 	return append(guards, allowedGuard(StripFinalizer))
 }
 
-// madeAgain are the findings that advise to make the PersistentVolume again, where they
-// have the command for it: the driver is then asked to detach.
+// madeAgain are the findings that advise to recreate the PersistentVolume, where they have
+// the command for it: the driver is then asked to detach.
 var madeAgain = []finding.Code{"VD119"}
 
 // driverTold are the findings that rest on the driver's own words: that the volume is not
-// attached, or that there is no such machine. For all others nobody has said that the
-// storage system does not have the volume attached there.
+// attached, or that there is no such machine. For all other findings nobody has confirmed
+// that the storage system does not have the volume attached there.
 var driverTold = []finding.Code{"VD103", "VD115"}
 
 func checkStripped(after *storagev1.VolumeAttachment, finalizer string) error {
@@ -108,7 +107,8 @@ func checkStripped(after *storagev1.VolumeAttachment, finalizer string) error {
 	return nil
 }
 
-// checkOnlyFinalizer: whoever else holds the object waits for something, too.
+// checkOnlyFinalizer: the owner of any other finalizer on the object waits for something,
+// too.
 func checkOnlyFinalizer(v *View, r *Repair) error {
 	va := target(v, r)
 	switch {
@@ -122,23 +122,22 @@ func checkOnlyFinalizer(v *View, r *Repair) error {
 	return nil
 }
 
-// Drivers word their refusals freely. These lists are positive: what is in none
-// of them proves nothing.
+// Drivers word their refusals freely. These lists only confirm: a text that none of them
+// matches proves nothing.
 var (
-	// saysDetached are a driver's words for a volume that is attached nowhere, or
-	// not to this node.
+	// saysDetached matches a driver's words for a volume that is attached nowhere, or not to
+	// this node.
 	saysDetached = regexp.MustCompile(`(?i)\balready (been )?detached\b|` +
 		`\b(is|was) not (currently )?(attached|published)\b|\bnot attached to\b|` +
 		`'available' state|` + // EC2: the volume is in the 'available' state
 		`\b(volume|disk)s? (with )?(id )?(named )?\S{0,80} ?(was |is )?(not found|not ?exist|does ?n[o']t exist|could not be found)|` +
 		`\bInvalidVolume\.NotFound\b|\bno such (volume|disk)\b`)
-	// saysUsed are its words for one that is attached after all.
+	// saysUsed matches its words for a volume that is attached after all.
 	saysUsed = regexp.MustCompile(`(?i)\bin[- ]use\b|\bbusy\b|\bmounted\b|\bstill attached\b|\bcurrently attached to\b|\bdetaching\b`)
 )
 
-// checkSaysDetached: the driver itself says that there is nothing to detach, and
-// takes that for a failure. That it does not find the machine says nothing of
-// the volume.
+// checkSaysDetached: the driver itself says that there is nothing to detach, and reports that
+// as a failure. That it does not find the machine proves nothing about the volume.
 func checkSaysDetached(v *View, r *Repair) error {
 	va := target(v, r)
 	if va.Name == "" {
@@ -172,9 +171,9 @@ func checkSaysNoMachine(v *View, r *Repair) error {
 	return nil
 }
 
-// checkVolumeGone: the attacher does not find the volume, so that it cannot tell
-// the driver what to detach. Where another has the same disk, what is done to
-// the disk is done to that one.
+// checkVolumeGone: the attacher does not find the volume, so that it cannot tell the driver
+// what to detach. Where another PersistentVolume has the same disk, anything done to the disk
+// is done to that volume.
 func checkVolumeGone(v *View, r *Repair) error {
 	va := target(v, r)
 	name, pv := sourceVolume(v, va)
@@ -193,7 +192,7 @@ func checkVolumeGone(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNothingToDetach: by its CSIDriver the driver attaches nothing.
+// checkNothingToDetach: the CSIDriver says that the driver attaches nothing.
 func checkNothingToDetach(v *View, r *Repair) error {
 	if va := target(v, r); va.Name != "" && v.Facts.AttachRequired(va.Spec.Attacher) {
 		return fmt.Errorf("driver %s attaches its volumes", target(v, r).Spec.Attacher)

@@ -30,9 +30,9 @@ var touchVolume = action{
 	undo:    func(w Written) (*Reversal, error) { return undoMark(w, snapshot.Volumes, "volume") },
 }
 
-// proposeTouch has the attacher look at a persistent volume again: any change
-// of it does. The attacher itself takes its finalizer off a volume that is being
-// deleted and that no VolumeAttachment names (external-attacher, SyncPV).
+// proposeTouch makes any change to a persistent volume, which has the attacher look at it
+// again. The attacher itself takes its finalizer off a volume that is being deleted and that
+// no VolumeAttachment names (external-attacher, SyncPV).
 func proposeTouch(v *View, f finding.Finding) (Repair, error) {
 	pv := v.Snapshot.Volume(f.PersistentVolume)
 	if pv == nil {
@@ -43,7 +43,7 @@ func proposeTouch(v *View, f finding.Finding) (Repair, error) {
 	return r, nil
 }
 
-// volumeOf is the volume that the repair writes to, empty where it is gone.
+// volumeOf is the volume that the repair writes to; empty where it is gone.
 func volumeOf(v *View, r *Repair) *corev1.PersistentVolume {
 	if pv := v.Snapshot.Volume(r.Do.Target.Name); pv != nil {
 		return pv
@@ -58,8 +58,8 @@ func checkVolumeDeleting(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNoAttachment: the attacher asks by the volume's name alone. One that is
-// for the same disk by another volume is the same attachment to the driver.
+// checkNoAttachment: the attacher looks only for the volume's name. A VolumeAttachment that
+// names another PersistentVolume with the same disk is the same attachment to the driver.
 func checkNoAttachment(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
 	probe := &storagev1.VolumeAttachment{Spec: storagev1.VolumeAttachmentSpec{Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name}}}
@@ -75,8 +75,8 @@ func checkNoAttachment(v *View, r *Repair) error {
 	return nil
 }
 
-// checkOnlyAttachersFinalizer: others have owners of their own, and the volume
-// would not go for all that the attacher does.
+// checkOnlyAttachersFinalizer: other finalizers have owners of their own, and the volume
+// would stay whatever the attacher does.
 func checkOnlyAttachersFinalizer(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
 	for _, finalizer := range pv.Finalizers {
@@ -87,15 +87,15 @@ func checkOnlyAttachersFinalizer(v *View, r *Repair) error {
 	return nil
 }
 
-// checkAttacherOfVolume: nobody else takes the finalizer off.
+// checkAttacherOfVolume: only the attacher takes the finalizer off.
 func checkAttacherOfVolume(v *View, r *Repair) error {
 	driver, _, _ := (&reconcile.VolumeSpec{PV: volumeOf(v, r)}).CSI()
 	return attacherAtWork(v, driver)
 }
 
-// checkNotTouchedYet: an attacher that has looked and left its finalizer where
-// it is does the same the next time, and an annotation with the value that it
-// has already changes nothing.
+// checkNotTouchedYet: an attacher that has looked and left its finalizer in place does the
+// same the next time, and to set an annotation to the value that it has already changes
+// nothing.
 func checkNotTouchedYet(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
 	if pv.Annotations[MarkAnnotation] == markOf(TouchVolume, r.Finding.Code, r.Finding.Check) {

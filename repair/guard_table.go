@@ -9,9 +9,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// What guards rest on. A guard names every kind without which its answer could be
-// another. A kind that is only shown as evidence is not named, so that no repair is
-// refused because, for example, nobody may read the events.
+// The kinds that guards rest on. A guard names every kind without which its answer could be
+// another. A kind that is only shown as evidence is not named, so that no repair is refused
+// because, for example, nobody may read the events.
 var (
 	onPods        = []snapshot.Kind{snapshot.Pods}
 	onNodes       = []snapshot.Kind{snapshot.Nodes}
@@ -21,25 +21,25 @@ var (
 	onCSINodes    = []snapshot.Kind{snapshot.CSINodes}
 	onCSIDrivers  = []snapshot.Kind{snapshot.CSIDrivers}
 
-	// onUsers tell who uses a volume on a node.
+	// onUsers show who uses a volume on a node.
 	onUsers = []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Claims, snapshot.Volumes}
-	// onDisks tell which disk VolumeAttachments are for.
+	// onDisks show which disk VolumeAttachments are for.
 	onDisks = []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Volumes, snapshot.Nodes, snapshot.CSINodes, snapshot.CSIDrivers}
-	// onWorlds are what the actual and the desired state of the world are made of: who
-	// wants which volume where, and where it is.
+	// onWorlds are the kinds that make up the actual and the desired state of the world:
+	// which node wants which volume, and where it is attached.
 	onWorlds = []snapshot.Kind{
 		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes,
 		snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers,
 	}
-	// onAttacher tell whether an external-attacher is at work.
+	// onAttacher show whether an external-attacher is at work.
 	onAttacher = union(onLeases, onCSINodes, onCSIDrivers)
 )
 
-// The guards that are the same wherever they stand, with what they rest on and what would
-// make a repair safe that they refuse. Those that depend on the repair are made where it
-// is.
+// The guards that are the same in every repair, each with the kinds that it rests on and with
+// what would make a refused repair safe. Guards that depend on the repair are made where the
+// repair is.
 var (
-	// About the object that is written to.
+	// About the object that the repair writes to.
 	sameAttachmentGuard = Guard{"same-attachment", onAttachments, checkSameAttachment, ""}
 	sameVolumeGuard     = Guard{"same-volume", onVolumes, checkSameVolume, ""}
 	sameNodeGuard       = Guard{"same-node", onNodes, checkSameNode, ""}
@@ -69,7 +69,7 @@ var (
 	sameMachineGuard   = Guard{"same-machine", onWorlds, checkSameMachine, "check at the provider which machine has the volume"}
 	notOlderGuard      = Guard{"same-machine", union(onNodes, onAttachments), checkNotOlderThanNode, "check at the provider which machine has the volume"}
 
-	// About what the node reports.
+	// About the node's own report.
 	entryThereGuard   = Guard{"entry-there", onNodes, checkEntryThere, ""}
 	entryMissingGuard = Guard{"entry-missing", onNodes, checkEntryMissing, ""}
 	listedOnceGuard   = Guard{"listed-once", onNodes, checkListedOnce, ""}
@@ -77,7 +77,7 @@ var (
 	inUseGuard        = Guard{"in-use", onNodes, checkInUse, "wait until the kubelet reports the volume in use"}
 	notInUseGuard     = Guard{"not-in-use", onDisks, checkNotInUse, "wait until the kubelet has unmounted the volume"}
 
-	// About who wants and who has the volume.
+	// About the nodes and pods that want the volume or have it.
 	wantedGuard             = Guard{"wanted", onWorlds, checkWanted, ""}
 	notWantedGuard          = Guard{"not-wanted", onWorlds, checkNotWanted, "end the pods there that use the volume"}
 	noLivePodGuard          = Guard{"no-live-pod", onWorlds, checkNoLivePod, "end the pods there that use the volume"}
@@ -88,7 +88,7 @@ var (
 	notWantedElsewhereGuard = Guard{"not-wanted-elsewhere", onWorlds, checkNotWantedElsewhere, ""}
 	controllerKeepsItGuard  = Guard{"controller-keeps-it", onWorlds, checkControllerKeepsIt, ""}
 
-	// About what is attached.
+	// About the attachment.
 	attachedGuard             = Guard{"attached", onWorlds, checkAttached, ""}
 	noAttachErrorGuard        = Guard{"no-attach-error", onWorlds, checkNoAttachError, ""}
 	noneOfPairGuard           = Guard{"none-of-pair", onWorlds, checkNoneOfPair, ""}
@@ -115,14 +115,15 @@ var (
 	saysDetachedGuard     = Guard{"driver-says-detached", onAttachments, checkSaysDetached, ""}
 	saysNoMachineGuard    = Guard{"driver-says-no-machine", union(onAttachments, onNodes), checkSaysNoMachine, ""}
 
-	// About what the storage system says.
+	// About the storage system's list.
 	storageHasGuard   = Guard{"storage-has-it", onWorlds, checkStorageHas, "get the storage system's list again"}
 	storageLacksGuard = Guard{"storage-lacks-it", onWorlds, checkStorageLacks, "get the storage system's list again"}
 	storageLetGoGuard = Guard{guardStorageLetGo, onWorlds, checkStorageLetGo, ""}
 )
 
-// detachThere is a refusal that only a detach at the storage system lifts. It is safe only
-// after nothing uses the disk on the VolumeAttachment's node: the storage system asks nobody.
+// detachThere is a refusal that only a detach at the storage system lifts. That detach is
+// safe only once nothing uses the disk on the VolumeAttachment's node, because the storage
+// system does not check.
 func detachThere(v *View, guard string, va *storagev1.VolumeAttachment, reason, then string) error {
 	safe := "detach the volume at the storage system" + then
 	if err := v.Facts.StillUsed(va); err != nil {
@@ -131,7 +132,7 @@ func detachThere(v *View, guard string, va *storagev1.VolumeAttachment, reason, 
 	return &Refusal{Guard: guard, Reason: reason, SafeOnce: safe}
 }
 
-// What makes safe is the same for several guards.
+// These make a refused repair safe, for several guards each.
 const (
 	attacherBack = "bring the driver's controller pods back"
 	notReported  = "wait until the kubelet no longer reports the volume in use"
@@ -148,7 +149,7 @@ func union(lists ...[]snapshot.Kind) []snapshot.Kind {
 	return kinds
 }
 
-// restOn are the kinds that the guards rest on.
+// restOn are all kinds that the guards rest on.
 func restOn(guards []Guard) []snapshot.Kind {
 	lists := make([][]snapshot.Kind, 0, len(guards))
 	for _, g := range guards {

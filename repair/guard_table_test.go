@@ -50,9 +50,9 @@ func blind(v *View, kind snapshot.Kind, settings reconcile.Options) *View {
 	return &View{Snapshot: s, World: world, Plan: plan, Facts: facts.NewView(s, world, plan), Report: &finding.Report{}, Consent: v.Consent}
 }
 
-// undeclared are the kinds on which the guard's answer depends beside those that it names.
-// What the answer to a finding depends on is what its check needs, which the checks' own
-// tests hold.
+// undeclared are the kinds on which the guard's answer depends and which it does not name.
+// The guard of the finding is left out: its kinds are those that the check needs, which the
+// checks' own tests cover.
 func undeclared(v *View, blinded map[snapshot.Kind]*View, g Guard, r *Repair) (kinds []snapshot.Kind) {
 	if g.Name == GuardFinding || g.Name == GuardComplete {
 		return nil
@@ -68,9 +68,9 @@ func undeclared(v *View, blinded map[snapshot.Kind]*View, g Guard, r *Repair) (k
 	return kinds
 }
 
-// TestGuardsNameTheirKinds: that a guard which names less is caught shows guardsAlone, in
-// package apply. Over the corpus no guard of any repair that is for a finding
-// answers otherwise without the objects of a kind that it does not name.
+// TestGuardsNameTheirKinds: over the corpus no guard of any repair that fits a finding
+// answers otherwise without the objects of a kind that it does not name. That a guard which
+// names too few kinds is caught is shown by guardsAlone, in package apply.
 func TestGuardsNameTheirKinds(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

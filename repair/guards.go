@@ -14,30 +14,30 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Guard is one named condition for a repair. Check gets the objects as they are
-// and the repair as it was proposed, perhaps on older ones; its error says why
-// the repair must not be made. Where that error is a Refusal, it stands as it is.
+// Guard is one named condition for a repair. Check gets the objects as they are and the
+// repair as it was proposed, perhaps on older ones; its error says why the repair must not be
+// made. An error that is a Refusal is returned unchanged.
 type Guard struct {
 	Name string
-	// Kinds are those that Check rests on: without one of them its answer could be
+	// Kinds are the kinds that Check rests on: without one of them its answer could be
 	// another, so that the repair is refused where one was not read in full.
 	Kinds []snapshot.Kind
 	Check func(v *View, proposed *Repair) error
-	// SafeOnce says what would make a repair safe that the guard refuses: what a person
-	// does, or waits for. It is "" where the reason says that, or nothing would.
+	// SafeOnce says what would make a refused repair safe: something that a person does, or
+	// waits for. It is "" where the reason says so already, or where nothing would.
 	SafeOnce string
 }
 
-// Refusal is a guard's no.
+// Refusal is the answer of a guard that does not hold.
 type Refusal struct {
 	Guard  string `json:"guard"`
 	Reason string `json:"reason"`
-	// SafeOnce is the guard's.
+	// SafeOnce is the SafeOnce of the guard, unless the guard's error has its own.
 	SafeOnce string `json:"-"`
 }
 
-// refuse is the guard's no for that reason. One that knows better what would make the
-// repair safe brings its own.
+// refuse is the guard's Refusal for that reason. An error that is itself a Refusal brings its
+// own SafeOnce.
 func (g Guard) refuse(err error) *Refusal {
 	var no *Refusal
 	if errors.As(err, &no) {
@@ -64,16 +64,17 @@ const (
 	guardStorageLetGo  = "storage-let-go"
 )
 
-// consents reports whether the guard is one that the user's word alone satisfies.
+// consents reports whether the guard is one that only the user's consent satisfies.
 func consents(guard string) bool {
 	return guard == GuardAllowed || guard == GuardFenced || guard == GuardDetached
 }
 
-// consent reports whether the user's word alone would lift the refusal.
+// consent reports whether the user's consent alone would lift the refusal.
 func (r *Refusal) consent() bool { return consents(r.Guard) }
 
-// refusal is the refusal of the first guard that does not hold. Where the finding is
-// gone, the next guard that does not hold either says what has become of it.
+// refusal is the Refusal of the first guard that does not hold. Where that is the guard of
+// the finding, the next guard that does not hold takes its place, because it says what has
+// become of the finding.
 func refusal(v *View, proposed *Repair) *Refusal {
 	var gone *Refusal
 	for _, guard := range proposed.Guards {
@@ -95,14 +96,15 @@ func refusal(v *View, proposed *Repair) *Refusal {
 	return gone
 }
 
-// completeGuard holds where the kinds were read in full: what is absent from a
-// partial list may be there all the same.
+// completeGuard holds where the kinds were read in full: an object that is missing from a
+// partial list may exist all the same.
 func completeGuard(kinds []snapshot.Kind) Guard {
 	return Guard{GuardComplete, kinds, func(v *View, _ *Repair) error { return Complete(v.Snapshot, kinds) },
 		"give the rights to read everything (kubectl volume-doctor auth), and look again"}
 }
 
-// Complete tells of which kinds not all objects were read; nil where all were.
+// Complete returns an error that names a kind of which not all objects were read; nil where
+// all were.
 func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	for _, kind := range kinds {
 		for _, gap := range s.Gaps {
@@ -118,13 +120,13 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	return nil
 }
 
-// controllerGuard holds where kube-controller-manager has a leader that is not new. One that
-// is to come back decides by what it finds, and may do so at any moment. Hosted
-// control planes show no lease; there the other guards must do. That there is none is
+// controllerGuard holds where kube-controller-manager has a leader that is not new. A leader
+// that comes back decides by the objects that it finds, and may do so at any moment. Hosted
+// control planes show no lease; there the other guards must do. That there is no lease is
 // known only from a list that was read: leases that nobody can read show no new leader
 // either.
 //
-// What only its log or its metrics show yet is nothing to write on: its log holds
+// What only the controller's log or metrics show is no basis for a write: its log also holds
 // whatever a driver says.
 var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *Repair) error {
 	if lease := v.Facts.ControllerDown(); lease != nil {
@@ -141,8 +143,8 @@ var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *R
 	return nil
 }, "look again in a few minutes"}
 
-// findingGuard holds while the same finding is found, and is certain. What it rests on is
-// what the finding's check needs: see action.repair.
+// findingGuard holds while the same finding is found, and is certain. The kinds that it rests
+// on are those that the finding's check needs: see action.repair.
 var findingGuard = Guard{GuardFinding, nil, func(v *View, proposed *Repair) error {
 	if err := Complete(v.Snapshot, needsOf(proposed.Finding.Code)); err != nil { // what a check says of a part is nothing to write on
 		return completeGuard(nil).refuse(err)
@@ -156,8 +158,8 @@ var findingGuard = Guard{GuardFinding, nil, func(v *View, proposed *Repair) erro
 	return errors.New("it is no longer found")
 }, ""}
 
-// CannotTell says why the report cannot tell whether there is a finding of the code;
-// nil where it can.
+// CannotTell says why the report cannot tell whether there is a finding of this code; nil
+// where it can.
 func (v *View) CannotTell(code finding.Code) error {
 	for _, skipped := range v.Report.SkippedChecks {
 		if skipped.Code == code {
@@ -167,8 +169,8 @@ func (v *View) CannotTell(code finding.Code) error {
 	return nil
 }
 
-// allowedGuard holds where the user has named the kind of repair. It stands
-// last: what else refuses must be known before anybody is asked for consent.
+// allowedGuard holds where the user has named the kind of repair. It is the last guard: every
+// other refusal must be known before anybody is asked for consent.
 func allowedGuard(kind Kind) Guard {
 	return Guard{GuardAllowed, nil, func(v *View, _ *Repair) error {
 		if slices.Contains(v.Consent.Allow, kind) {
@@ -178,10 +180,9 @@ func allowedGuard(kind Kind) Guard {
 	}, ""}
 }
 
-// fencedGuard holds where the user has said that the finding's node cannot
-// write any more, and nothing that is seen contradicts it: a Ready node is
-// alive. That it is not Ready proves nothing: a node that is cut off from the
-// API server goes on writing.
+// fencedGuard holds where the user has said that the finding's node cannot write any more,
+// and no object contradicts that: a Ready node is alive. A node that is not Ready is not
+// thereby fenced: one that is cut off from the API server goes on writing.
 var fencedGuard = Guard{GuardFenced, nil, func(v *View, r *Repair) error {
 	node := r.Finding.Node
 	if !slices.Contains(v.Consent.Fenced, node) {
@@ -190,7 +191,7 @@ var fencedGuard = Guard{GuardFenced, nil, func(v *View, r *Repair) error {
 	return nil
 }, ""}
 
-// checkNotAlive refuses to treat a node as fenced that is alive.
+// checkNotAlive refuses where the node that is to be treated as fenced is alive.
 func checkNotAlive(v *View, r *Repair) error {
 	node := v.Snapshot.Node(r.Finding.Node)
 	switch {
@@ -204,7 +205,7 @@ func checkNotAlive(v *View, r *Repair) error {
 }
 
 // checkSameAttachment and checkSameVolume: an object that was deleted and recreated has
-// another UID, and is not the one that was reviewed.
+// another UID, and is not the object that was reviewed.
 func checkSameAttachment(v *View, r *Repair) error { return checkSame(v, r, "VolumeAttachment") }
 
 func checkSameVolume(v *View, r *Repair) error { return checkSame(v, r, "volume") }

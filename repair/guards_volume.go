@@ -15,10 +15,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Guards that several kinds share, about the finding's volume and node.
+// Guards about the finding's volume and node that several kinds of repair share.
 
-// checkAttacherAtWork: without one nothing comes of the write. An attacher may
-// run without a lease, or outside the cluster; one that is seen must be fresh.
+// checkAttacherAtWork: without an attacher the write has no effect. An attacher may run
+// without a lease, or outside the cluster; a lease that exists must be fresh.
 func checkAttacherAtWork(v *View, r *Repair) error {
 	driver, _, _ := csiOf(v, r.Finding)
 	return attacherAtWork(v, driver)
@@ -38,8 +38,8 @@ func attacherAtWork(v *View, driver string) error {
 	return nil
 }
 
-// checkNoneOfPair: a second VolumeAttachment for the same volume and node would
-// take away the first one's volume when it goes.
+// checkNoneOfPair: the deletion of a second VolumeAttachment for the same volume and node
+// would detach the volume of the first one.
 func checkNoneOfPair(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Node) }
 
 func noneOn(v *View, r *Repair, node types.NodeName) error {
@@ -50,8 +50,8 @@ func noneOn(v *View, r *Repair, node types.NodeName) error {
 	return nil
 }
 
-// checkNotUsedThere: no pod on the finding's node may have the volume, by
-// whatever claim, and its kubelet does not report it.
+// checkNotUsedThere: no pod on the finding's node may use the volume, through whatever claim,
+// and its kubelet must not report the volume in use.
 func checkNotUsedThere(v *View, r *Repair) error { return notUsedOn(v, r, r.Finding.Node) }
 
 func notUsedOn(v *View, r *Repair, name types.NodeName) error {
@@ -68,7 +68,7 @@ func notUsedOn(v *View, r *Repair, name types.NodeName) error {
 	return nil
 }
 
-// checkOnlyWaiting: no container on the node has come to use the volume.
+// checkOnlyWaiting: no container on the node may have started to use the volume.
 func checkOnlyWaiting(v *View, r *Repair) error {
 	pods := v.World.LivePods(r.Finding.Pair())
 	for _, pod := range pods {
@@ -82,8 +82,8 @@ func checkOnlyWaiting(v *View, r *Repair) error {
 	return nil
 }
 
-// checkDisksStay: where a claim is being deleted, only the pods that name it keep the disk. Who
-// deleted the claim meant that, but may not know it yet.
+// checkDisksStay: where a claim is being deleted, only the pods that name it keep the disk.
+// Whoever deleted the claim asked for that, but may not be aware of it.
 func checkDisksStay(v *View, r *Repair) error {
 	pods := v.Snapshot.PodsOnNode(r.Finding.Node)
 	if r.Kind == CyclePod {
@@ -95,8 +95,8 @@ func checkDisksStay(v *View, r *Repair) error {
 	return nil
 }
 
-// checkVolumeKnown: what is created or detached names a persistent volume, and
-// the attacher takes the driver and the handle from that.
+// checkVolumeKnown: a VolumeAttachment that is created or deleted names a persistent volume,
+// and the attacher takes the driver and the handle from that.
 func checkVolumeKnown(v *View, r *Repair) error {
 	driver, handle, ok := csiOf(v, r.Finding)
 	if !ok {

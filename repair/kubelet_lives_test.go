@@ -31,9 +31,9 @@ func renewing(s *snapshot.Snapshot) *snapshot.Snapshot {
 	return made
 }
 
-// TestKubeletsThatLive: of a node that is not Ready, and whose kubelet renews its lease, no
-// finding says that it is lost or silent, and no repair is made that needs its machine off,
-// whatever the user has said of it.
+// TestKubeletsThatLive: where a node is not Ready and its kubelet renews its lease, no
+// finding says that the node is lost or silent, and no repair is made that needs its machine
+// off, whatever the user has said.
 func TestKubeletsThatLive(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// drawLog makes up a log about the snapshot's volumes and nodes: what it says need
-// not be true.
+// drawLog makes up a log about the snapshot's volumes and nodes, whose statements need not be
+// true.
 func drawLog(r *rand.Rand, s *snapshot.Snapshot) *snapshot.Controller {
 	ago := func() time.Time { return s.TakenAt.Add(-time.Duration(r.Int64N(int64(time.Hour)))) }
 	last := s.TakenAt.Add(-time.Duration(r.Int64N(int64(20 * time.Second))))
@@ -56,8 +56,8 @@ func drawLog(r *rand.Rand, s *snapshot.Snapshot) *snapshot.Controller {
 	return log
 }
 
-// TestLogOnlyAdds: whatever a log says, every finding of the corpus stays as it is but
-// for more evidence, and so does its repair. What the log alone shows is refused.
+// TestLogOnlyAdds: whatever a log says, every finding of the corpus and its repair stay as
+// they are, but for more evidence. A repair of a finding that only the log shows is refused.
 func TestLogOnlyAdds(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -110,7 +110,7 @@ func TestLogOnlyAdds(t *testing.T) {
 	}
 }
 
-// TestUnheardAttachment: one that was made behind the controller's back is certain
+// TestUnheardAttachment: an attachment that was made behind the controller's back is certain
 // after seconds where the log is silent, and is not repaired before the objects show it.
 func TestUnheardAttachment(t *testing.T) {
 	c, err := testcases.Load("vd101-just-old-enough")

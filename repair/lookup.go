@@ -15,29 +15,30 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// lookup caches cluster-wide indexes for the guards, which may ask side by side. Without
-// them each guard would search the whole cluster for each finding. It is made when a guard
-// first asks.
+// lookup caches cluster-wide indexes for the guards, which may ask side by side. Without them
+// each guard would search the whole cluster for each finding. It is built when a guard first
+// asks.
 type lookup struct {
 	orphans orphans
-	// inUse are the nodes whose volumesInUse has a volume that the actual state of
-	// the world does not have there.
+	// inUse are the nodes whose volumesInUse lists the volume although the actual state of
+	// the world does not have it there.
 	inUse map[corev1.UniqueVolumeName][]types.NodeName
 	// volumes are the persistent volumes of a CSI disk, attached or not.
 	volumes func() map[csiDisk][]*corev1.PersistentVolume
-	// listed are the places of each volume in a node's volumesAttached, and images
-	// the fields that a repair of that list writes, of the nodes asked about.
+	// listed has, for each node that was asked about, the places of each volume in its
+	// volumesAttached, and images the fields that a repair of that list writes.
 	listed kept[*corev1.Node, map[corev1.UniqueVolumeName][]int]
 	images kept[*corev1.Node, json.RawMessage]
 }
 
-// kept are values that were found out before.
+// kept caches values by key.
 type kept[K comparable, V any] struct {
 	mutex sync.Mutex
 	known map[K]V
 }
 
-// get is the value of the key. Two that ask for it at the same time may both find it out.
+// get is the value of the key, which find computes where it is not there yet. Two callers at
+// the same time may both compute it.
 func (k *kept[K, V]) get(key K, find func(K) V) V {
 	k.mutex.Lock()
 	value, known := k.known[key]
@@ -55,20 +56,20 @@ func (k *kept[K, V]) get(key K, find func(K) V) V {
 	return value
 }
 
-// csiDisk is what a CSI driver knows a volume by.
+// csiDisk identifies a volume as its CSI driver does.
 type csiDisk struct{ driver, handle string }
 
-// orphans are the few VolumeAttachments that the controller does not find by the name
-// that it computes. Each is indexed under every volume that it may be for.
+// orphans are the few VolumeAttachments that the controller does not find by the name that it
+// computes. Each is indexed under every volume that it may be for.
 type orphans struct {
 	byVolume map[string][]*storagev1.VolumeAttachment
 	byDisk   map[csiDisk][]*storagev1.VolumeAttachment
-	// unexplained have a name that was computed for none of these disks: it may
-	// have been for any.
+	// unexplained have a name that was computed for none of these disks: they may be for any
+	// disk.
 	unexplained []unexplained
-	// named are those of unexplained with the name of the disk on their node, of the
-	// disks asked about: each guard of each finding asks, and to tell takes a hash for
-	// each node.
+	// named are, for each disk that was asked about, those of unexplained whose name is
+	// computed from the disk and their node. It is a cache: each guard of each finding asks,
+	// and each answer takes a hash for each node.
 	named kept[csiDisk, []*storagev1.VolumeAttachment]
 }
 
@@ -78,7 +79,7 @@ type unexplained struct {
 	vas  map[reconcile.Sum]*storagev1.VolumeAttachment
 }
 
-// namedFor are those of unexplained whose name is computed for the disk.
+// namedFor are those of unexplained whose name is computed from the disk.
 func (o *orphans) namedFor(d csiDisk) []*storagev1.VolumeAttachment {
 	return o.named.get(d, func(d csiDisk) (list []*storagev1.VolumeAttachment) {
 		for _, u := range o.unexplained {
@@ -164,9 +165,9 @@ func (o *orphans) index(v *View) {
 	}
 }
 
-// disksOf are all that the VolumeAttachment may be about by what it names, by
-// what it carries with it, and by what its node reports under a name that hashes
-// to its own.
+// disksOf are all disks that the VolumeAttachment may be for: by the volume that it names, by
+// the inline volume that it carries, and by each volume that its node reports under a name
+// that hashes to its own name.
 func disksOf(v *View, va *storagev1.VolumeAttachment) sets.Set[csiDisk] {
 	disks := sets.New[csiDisk]()
 	for _, name := range volumesOf(v, va) {
@@ -183,15 +184,15 @@ func disksOf(v *View, va *storagev1.VolumeAttachment) sets.Set[csiDisk] {
 	return disks
 }
 
-// about is a volume by the names that VolumeAttachments may have it under; what
-// is not known is empty.
+// about is a volume by the names under which VolumeAttachments may know it; a name that is
+// not known is empty.
 type about struct {
 	volume           corev1.UniqueVolumeName
 	persistentVolume string
 	disk             csiDisk
 }
 
-// reporting are the nodes that may report the volume, attached or in use; sorted.
+// reporting are the nodes that may report the volume as attached or in use; sorted.
 func (v *View) reporting(volume corev1.UniqueVolumeName) []types.NodeName {
 	nodes := slices.Clone(v.lookup().inUse[volume])
 	for _, d := range v.Plan.OfVolume(volume) {
@@ -201,9 +202,9 @@ func (v *View) reporting(volume corev1.UniqueVolumeName) []types.NodeName {
 	return nodes
 }
 
-// attachment is the first VolumeAttachment, in the order of their names, that is
-// among those asked for and about the volume; nil where there is none. Whether it
-// is about the volume is asked of all that may be.
+// attachment is the first VolumeAttachment by name for which both among and is are true; nil
+// where there is none. It asks is only about the VolumeAttachments that may be about the
+// volume.
 func (v *View) attachment(a about, among, is func(*storagev1.VolumeAttachment) bool) *storagev1.VolumeAttachment {
 	var first *storagev1.VolumeAttachment
 	try := func(vas []*storagev1.VolumeAttachment) {

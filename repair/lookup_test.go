@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestLookupFindsWhatAWalkFinds: whom the guards ask about a volume are all that
-// a walk over the cluster would find, and the first of them.
+// TestLookupFindsWhatAWalkFinds: the answers that the guards get about a volume are the same
+// as a walk over the whole cluster gives, and the first is the same.
 func TestLookupFindsWhatAWalkFinds(t *testing.T) {
 	found := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -82,8 +82,8 @@ var (
 	}
 )
 
-// drawLookup draws attachments that name volumes which are there, gone or
-// another's, or carry one with them, under names of their own and of others.
+// drawLookup draws attachments that name volumes which exist, are gone or were replaced, or
+// carry a volume inline, under computed names and under others.
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
 func drawLookup(t *rapid.T) *snapshot.Snapshot {

@@ -17,22 +17,22 @@ import (
 // MarkAnnotation is facts.MarkAnnotation.
 const MarkAnnotation = facts.MarkAnnotation
 
-// markPath is the annotation as a JSON patch names it.
+// markPath is the path of the annotation in a JSON patch.
 var markPath = "/metadata/annotations/" + strings.ReplaceAll(MarkAnnotation, "/", "~1")
 
 func markOf(kind Kind, code finding.Code, check string) string {
 	return string(kind) + " for " + string(code) + " " + check
 }
 
-// entryMark names the entry of a node's list that was written: the node does not tell
-// which one it was, neither to undo nor to whoever finds it later.
+// entryMark is a mark that also names the entry of a node's list that was written: the node
+// itself does not show which one it was, neither to undo nor to a person who finds it later.
 func entryMark(kind Kind, code finding.Code, check string, volume corev1.UniqueVolumeName) string {
 	return markOf(kind, code, check) + facts.MarkOf + string(volume)
 }
 
-// mark writes the annotation along with something else. An object that seems to
-// have no annotations may have some that were not worth reading. It gets none,
-// because a JSON patch would have to replace those that it has.
+// mark writes the annotation along with another write. An object that seems to have no
+// annotations may have some that were not read. It gets no mark, because a JSON patch would
+// have to replace those that it has.
 func mark(meta metav1.ObjectMeta, value string) []patchOp {
 	if len(meta.Annotations) == 0 {
 		return nil
@@ -52,10 +52,9 @@ func unmark(meta metav1.ObjectMeta, written, before string) []patchOp {
 	return []patchOp{{"replace", markPath, Compact(before)}}
 }
 
-// restorable is the mark that undo may put back: what was there before, unless
-// it would have a later undo take for this package's own what is not. Only the
-// object itself may vouch for that, and what was there before is a journal's
-// word.
+// restorable is the mark that undo may put back: the one that was there before, unless with
+// it a later undo would take something for this package's own that is not. Only the object
+// itself may prove that, and the journal is all that vouches for the earlier mark.
 func restorable(before string) string {
 	kind, _, _ := strings.Cut(before, " for ")
 	switch Kind(kind) {
@@ -66,8 +65,8 @@ func restorable(before string) string {
 	}
 }
 
-// annotation writes the mark of an object and nothing else, or with nil removes it:
-// whoever watches the object looks at it again.
+// annotation writes the mark of an object and nothing else, or removes it where value is nil:
+// every watcher of the object then looks at it again.
 func annotation(target corev1.ObjectReference, value *string) Operation {
 	return Operation{Verb: VerbPatch, Target: target, Merge: true, Patch: Compact(map[string]any{"metadata": map[string]any{
 		"uid":             target.UID,
@@ -76,8 +75,8 @@ func annotation(target corev1.ObjectReference, value *string) Operation {
 	}})}
 }
 
-// marking is a repair that does nothing but to set the mark. An object that is gone
-// needs it no more.
+// marking is a repair that only sets the mark. Once the object is gone, nobody needs the mark
+// any more.
 func marking(kind snapshot.Kind, object metav1.Object, value string) Repair {
 	target := refTo(kind, object)
 	undo := annotation(target, nil)
@@ -93,8 +92,8 @@ func marking(kind snapshot.Kind, object metav1.Object, value string) Repair {
 	}
 }
 
-// image are the fields that repairs write, in the form of the object. Those that a
-// repair does not write are absent.
+// image has the fields that repairs write, in the form of the object. Fields that a repair
+// does not write are absent.
 type image struct {
 	Metadata struct {
 		Annotations map[string]string `json:"annotations,omitzero"`
@@ -107,7 +106,7 @@ type image struct {
 	} `json:"status,omitzero"`
 }
 
-// imageOf has the mark of the object, if it has one.
+// imageOf has the object's mark, if it has one.
 func imageOf(object metav1.Object) *image {
 	var i image
 	if before, marked := object.GetAnnotations()[MarkAnnotation]; marked {
@@ -131,7 +130,7 @@ func (i *image) checkMark(want string) error {
 	return nil
 }
 
-// imageBefore is what the journal says was there before the write.
+// imageBefore is the pre-image that the journal has for the write.
 func imageBefore(w Written) (*image, error) {
 	var before image
 	if err := json.Unmarshal(w.PreImage, &before); err != nil {
@@ -140,8 +139,7 @@ func imageBefore(w Written) (*image, error) {
 	return &before, nil
 }
 
-// undoMark gives the annotation its old value back, of an object that noun means in a
-// sentence.
+// undoMark restores the annotation's old value. noun is the object's kind in a sentence.
 func undoMark(w Written, kind snapshot.Kind, noun string) (*Reversal, error) {
 	before, err := imageBefore(w)
 	if err != nil {

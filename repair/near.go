@@ -17,14 +17,14 @@ import (
 )
 
 // Near names the few objects that decide whom a write hits: its nodes, the pods there, and
-// the VolumeAttachments of its volume there. To read them takes as long in a large cluster
-// as in a small one, so that they are read once more right before the write.
+// the VolumeAttachments of its volume there. To read them takes as long in a large cluster as
+// in a small one, so that they are read once more right before the write.
 type Near struct {
 	Nodes       []types.NodeName
 	Attachments []string
 }
 
-// Nearby are those objects as they are.
+// Nearby are the objects of a Near, just read.
 type Nearby struct {
 	Near
 	Nodes       []*corev1.Node
@@ -32,7 +32,7 @@ type Nearby struct {
 	Pods        []*corev1.Pod
 }
 
-// Near is what the write is about, on the view that it was worked out on.
+// Near names the objects that the write is about, by the view on which it was worked out.
 func (w *Write) Near(v *View) Near {
 	var near Near
 	node := func(name types.NodeName) {
@@ -72,7 +72,7 @@ func (w *Write) Near(v *View) Near {
 	return near
 }
 
-// Over is the snapshot with these objects in the place of those that it has, and whether
+// Over is the snapshot with these objects in place of its own copies. changed reports whether
 // any of them differs.
 func (n Nearby) Over(s *snapshot.Snapshot) (fresh *snapshot.Snapshot, changed bool) {
 	objects := s.Objects
@@ -89,8 +89,8 @@ func (n Nearby) Over(s *snapshot.Snapshot) (fresh *snapshot.Snapshot, changed bo
 	return s.With(objects), true
 }
 
-// replaced is the list with the fresh objects in the place of those that they are about,
-// and of those with their names.
+// replaced is the list with the fresh objects in place of those for which about is true and
+// of those that have the same names.
 func replaced[O metav1.Object](list, fresh []O, about func(O) bool, changed *bool) []O {
 	type name = types.NamespacedName
 	nameOf := func(o O) name { return name{Namespace: o.GetNamespace(), Name: o.GetName()} }
@@ -116,8 +116,8 @@ func replaced[O metav1.Object](list, fresh []O, about func(O) bool, changed *boo
 	return append(kept, fresh...)
 }
 
-// Unexplained refuses where a pod has come since the view whose claim that does not show
-// bound: it may use any volume.
+// Unexplained refuses where a pod has come since the view whose claim is not bound in the
+// view: it may use any volume.
 func (n Nearby) Unexplained(v *View) *Refusal {
 	for _, pod := range n.Pods {
 		before := v.Snapshot.Pod(types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name})
@@ -139,8 +139,9 @@ func (n Nearby) Unexplained(v *View) *Refusal {
 	return nil
 }
 
-// hitBy are the words for the pods that use the volume of a VolumeAttachment on its node,
-// after a write that none of them allows; "" where there is none.
+// hitBy names the pods that use the volume of a VolumeAttachment on its node although it has
+// just been written to; "" where there is none. The guards refuse such pods, so these came
+// since.
 func hitBy(v *View, va *storagev1.VolumeAttachment) string {
 	pods := livePods(v, va)
 	if len(pods) == 0 {

@@ -31,11 +31,11 @@ var patchNodeStatuses = []Permission{RightTo(VerbPatch, snapshot.Nodes, "").of("
 
 // proposeNodeStatus adds the entry that a node's volumesAttached has lost.
 //
-// The entry is true as long as the controller holds the volume for attached, which
-// is what the guards make sure of. Whether it lasts is another matter: the controller
-// replaces the whole list whenever any volume is attached to or detached from the
-// node, and on some releases it holds a volume that it has forgotten to list (see
-// facts.LostEntryCauses). volumesInUse is the kubelet's and is never written.
+// The entry is true as long as the controller takes the volume for attached, which the guards
+// make sure of. Whether the entry lasts is another matter: the controller replaces the whole
+// list whenever any volume is attached to or detached from the node, and on some releases it
+// holds a volume that it has forgotten to list (see facts.LostEntryCauses). volumesInUse
+// belongs to the kubelet and is never written.
 func proposeNodeStatus(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	do, undo, want := addingEntry(node, f.Volume, entryMark(PatchNodeStatus, f.Code, f.Check, f.Volume))
 	return Repair{
@@ -49,7 +49,7 @@ func proposeNodeStatus(v *View, f finding.Finding, node *corev1.Node) (Repair, e
 	}, nil
 }
 
-// entryLasts says for how long the entry stays, "" where for good.
+// entryLasts says until when the entry stays; "" where nothing ends it.
 func (v *View) entryLasts(f finding.Finding, node *corev1.Node) string {
 	va := v.Snapshot.VolumeAttachment(facts.AttachmentName(f.Pair()))
 	pod := v.Snapshot.Pod(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
@@ -68,9 +68,9 @@ func addingEntry(node *corev1.Node, volume corev1.UniqueVolumeName, value string
 	return do, nodePatch(laterNode(node), "status", removeEntry(want, len(want)-1)...), want
 }
 
-// removeEntry takes the entry at the index out of the list, if it still stands
-// there. A test of the whole list would say no more, and would make the repairs of a
-// node with many such entries grow with the square.
+// removeEntry takes the entry at the index out of the list, if it still stands there. A test
+// of the whole list would prove no more, and the size of the patches for a node with many
+// such entries would grow with the square of their number.
 func removeEntry(list []corev1.AttachedVolume, index int) []patchOp {
 	path := entryPath(index)
 	return []patchOp{{"test", path, Compact(list[index])}, {Op: "remove", Path: path}}
@@ -78,7 +78,7 @@ func removeEntry(list []corev1.AttachedVolume, index int) []patchOp {
 
 func entryPath(index int) string { return fmt.Sprintf("%s/%d", volumesAttachedPath, index) }
 
-// laterNode is the node in a later state, whose version nobody knows yet.
+// laterNode is the node in a later state, whose resourceVersion nobody knows yet.
 func laterNode(node *corev1.Node) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID}}
 }
@@ -87,7 +87,7 @@ func nodePatch(node *corev1.Node, subresource string, ops ...patchOp) Operation 
 	return Operation{Verb: VerbPatch, Target: refTo(snapshot.Nodes, node), Subresource: subresource, Patch: patchOf(node.ObjectMeta, ops...)}
 }
 
-// statusImage is nodeStatusImage, made once for all repairs of the node.
+// statusImage is nodeStatusImage, computed once for all repairs of the node.
 func (v *View) statusImage(node *corev1.Node) json.RawMessage {
 	return v.lookup().images.get(node, nodeStatusImage)
 }
@@ -98,8 +98,8 @@ func nodeStatusImage(node *corev1.Node) json.RawMessage {
 	return Compact(i)
 }
 
-// checkVolumesAttached holds the API server's answer against the list that was
-// meant: an admission plugin may have had other ideas.
+// checkVolumesAttached compares the API server's answer with the intended list: an admission
+// plugin may have changed it.
 func (i *image) checkVolumesAttached(want []corev1.AttachedVolume) error {
 	if got := i.Status.VolumesAttached; !slices.Equal(got, want) {
 		return fmt.Errorf("the API server would store volumesAttached %v, not %v", got, want)
@@ -107,7 +107,7 @@ func (i *image) checkVolumesAttached(want []corev1.AttachedVolume) error {
 	return nil
 }
 
-// sameNode is the node that was written to as it now is; nil where it is gone.
+// sameNode is the current state of the node that was written to; nil where it is gone.
 func sameNode(v *View, written *corev1.Node) *corev1.Node {
 	node := v.Snapshot.Node(facts.NodeName(written))
 	if node == nil || node.UID != written.UID {
@@ -124,7 +124,7 @@ func csiOf(v *View, f finding.Finding) (driver, handle string, ok bool) {
 	return reconcile.ParseCSI(f.Volume)
 }
 
-// volumeName is the name that people know the volume by.
+// volumeName is the name by which people know the volume.
 func volumeName(f finding.Finding) string {
 	if f.PersistentVolume != "" {
 		return f.PersistentVolume

@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// nodeStatusGuards make sure that a new entry in volumesAttached is true, that
-// the controller believes it too, and that no other node has the volume. They
-// stand in the order in which a person would ask.
+// nodeStatusGuards make sure that a new entry in volumesAttached is true, that the controller
+// agrees, and that no other node has the volume. They are in the order in which a person
+// would ask.
 var nodeStatusGuards = []Guard{
 	controllerGuard,
 	findingGuard,
@@ -36,8 +36,8 @@ var nodeStatusGuards = []Guard{
 	controllerKeepsItGuard,
 }
 
-// nodeOf is the finding's node, empty where there is none any more: then only
-// the guard about that refuses.
+// nodeOf is the finding's node. It is empty where the node no longer exists: then only the
+// guard about that refuses.
 func nodeOf(v *View, r *Repair) *corev1.Node {
 	if node := v.Snapshot.Node(r.Finding.Node); node != nil {
 		return node
@@ -45,8 +45,8 @@ func nodeOf(v *View, r *Repair) *corev1.Node {
 	return &corev1.Node{}
 }
 
-// checkSameNode: a node that was deleted and registered again has another UID,
-// and what was reviewed was not about it.
+// checkSameNode: a node that was deleted and registered again has another UID, and is not the
+// node that was reviewed.
 func checkSameNode(v *View, r *Repair) error {
 	if err := checkSame(v, r, "node"); err != nil {
 		return err
@@ -57,8 +57,8 @@ func checkSameNode(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNodeReady: only a kubelet that lives can use the entry, and from a node
-// that is not Ready the controller detaches by force.
+// checkNodeReady: only a kubelet that is alive can use the entry, and from a node that is not
+// Ready the controller detaches by force.
 func checkNodeReady(v *View, r *Repair) error {
 	if !reconcile.NodeReady(nodeOf(v, r)) {
 		return fmt.Errorf("node %s is not Ready", r.Finding.Node)
@@ -66,7 +66,8 @@ func checkNodeReady(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNodeManaged: elsewhere the controller does not look at the node's pods.
+// checkNodeManaged: on a node that it does not manage, the controller does not look at the
+// pods.
 func checkNodeManaged(v *View, r *Repair) error {
 	if !v.World.Managed.Has(r.Finding.Node) {
 		return fmt.Errorf("node %s is not managed by the attach/detach controller", r.Finding.Node)
@@ -74,8 +75,7 @@ func checkNodeManaged(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNodeInService: with the taint the controller detaches whatever the node
-// says.
+// checkNodeInService: with the taint the controller detaches whatever the node reports.
 func checkNodeInService(v *View, r *Repair) error {
 	if reconcile.OutOfService(nodeOf(v, r)) {
 		return fmt.Errorf("node %s carries the taint %s", r.Finding.Node, corev1.TaintNodeOutOfService)
@@ -83,7 +83,7 @@ func checkNodeInService(v *View, r *Repair) error {
 	return nil
 }
 
-// checkInUse: it is the kubelet that waits for the entry.
+// checkInUse: only a kubelet that reports the volume in use waits for the entry.
 func checkInUse(v *View, r *Repair) error {
 	if !v.Facts.InUse(nodeOf(v, r), r.Finding.Volume) {
 		return fmt.Errorf("the kubelet of node %s does not report the volume in use", r.Finding.Node)
@@ -100,8 +100,8 @@ func notListedOn(v *View, r *Repair, name types.NodeName) error {
 	return nil
 }
 
-// checkWanted: a pod that is on its way out does not need the entry, and with
-// it the controller's wish for the volume goes.
+// checkWanted: a pod that is being deleted does not need the entry, and once the pod is gone
+// the controller no longer wants the volume there.
 func checkWanted(v *View, r *Repair) error {
 	if row := v.World.Desired.Find(r.Finding.Pair()); row != nil && !facts.AllDeleting(v.Facts.WantingPods(row)) {
 		return nil
@@ -129,8 +129,8 @@ func checkDriverOnNode(v *View, r *Repair) error {
 	return nil
 }
 
-// attachmentOf is the VolumeAttachment with the one name that the controller
-// knows, empty where there is none: then only the guard about that refuses.
+// attachmentOf is the VolumeAttachment with the one name that the controller knows. It is
+// empty where there is none: then only the guard about that refuses.
 func attachmentOf(v *View, r *Repair) *storagev1.VolumeAttachment {
 	if driver, handle, ok := csiOf(v, r.Finding); ok {
 		if va := v.Snapshot.VolumeAttachment(reconcile.VolumeAttachmentName(handle, driver, r.Finding.Node)); va != nil {
@@ -162,7 +162,7 @@ func checkAttached(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNoAttachError: the attacher itself doubts what attached says.
+// checkNoAttachError: with an attachError the attacher itself contradicts status.attached.
 func checkNoAttachError(v *View, r *Repair) error {
 	va := attachmentOf(v, r)
 	if e := va.Status.AttachError; e != nil {
@@ -174,8 +174,8 @@ func checkNoAttachError(v *View, r *Repair) error {
 	return nil
 }
 
-// checkSameMachine: a VolumeAttachment from before the node registered may be
-// about another machine that had the name, and that may still have the volume.
+// checkSameMachine: a VolumeAttachment that is older than the node's registration may be
+// about another machine of that name, which may still have the volume.
 func checkSameMachine(v *View, r *Repair) error { return notOlderThanNode(v, attachmentOf(v, r)) }
 
 func notOlderThanNode(v *View, va *storagev1.VolumeAttachment) error {
@@ -186,8 +186,8 @@ func notOlderThanNode(v *View, va *storagev1.VolumeAttachment) error {
 	return nil
 }
 
-// checkNodeID: the attacher published the volume to the machine that the driver
-// on this node says it is.
+// checkNodeID: the attacher must have published the volume to the machine by which the driver
+// on this node now identifies it.
 func checkNodeID(v *View, r *Repair) error {
 	if was, is, differ := v.Facts.OtherMachine(attachmentOf(v, r)); differ {
 		return fmt.Errorf("the volume was published to %q, but node %s is %q to the driver", was, r.Finding.Node, is)
@@ -195,8 +195,8 @@ func checkNodeID(v *View, r *Repair) error {
 	return nil
 }
 
-// checkControllerKeepsIt: what a controller that starts now would do with the
-// volume must agree with the entry, or the entry would soon be a lie.
+// checkControllerKeepsIt: a controller that starts now must decide in agreement with the
+// entry, or the entry would soon be wrong.
 func checkControllerKeepsIt(v *View, r *Repair) error {
 	d := v.Plan.Decision(r.Finding.Pair())
 	switch {

@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// TestAddedEntryLasts: a repair promises no more than the controller of the release keeps,
-// and what it writes is known as its own.
+// TestAddedEntryLasts: a repair promises no more than the release's controller keeps, and its
+// entry is later recognised as its own.
 func TestAddedEntryLasts(t *testing.T) {
 	const restart = "restart the kube-controller-manager leader"
 	for _, test := range []struct{ name, release, lasts string }{

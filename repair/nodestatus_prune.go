@@ -32,10 +32,10 @@ var pruneNodeStatus = action{
 	undo:    undoPrune,
 }
 
-// proposePrune takes an entry off a node's volumesAttached that stands for
-// nothing. The controller detaches at once what it holds for attached and
-// nobody wants, so an entry that stays was written past it; a controller that
-// starts would believe it, and hold the volume back from other nodes.
+// proposePrune takes an entry off a node's volumesAttached for a volume that is not attached
+// there. The controller immediately detaches a volume that it takes for attached and that
+// nobody wants, so an entry that stays was written by somebody else; a controller that starts
+// would believe it, and withhold the volume from other nodes.
 func proposePrune(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	places := v.entries(node)[f.Volume]
 	if len(places) == 0 {
@@ -77,8 +77,8 @@ func pruneMark(code finding.Code, check string, entry corev1.AttachedVolume) str
 	return value
 }
 
-// restoreEntry puts the entry of the list that was at the index back, if the one
-// beside it stands where it then stood.
+// restoreEntry puts the entry that was at the index back into the list, if its neighbour
+// still stands where it stood.
 func restoreEntry(list []corev1.AttachedVolume, index int) []patchOp {
 	path := entryPath(index)
 	switch {
@@ -90,7 +90,7 @@ func restoreEntry(list []corev1.AttachedVolume, index int) []patchOp {
 	return []patchOp{{"test", entryPath(index - 1), Compact(list[index-1])}, {"add", path, Compact(list[index])}}
 }
 
-// checkListedOnce: of two entries for one volume nobody can say which is meant.
+// checkListedOnce: of two entries for one volume nobody can tell which one is meant.
 func checkListedOnce(v *View, r *Repair) error {
 	if count := len(v.entries(nodeOf(v, r))[r.Finding.Volume]); count > 1 {
 		return fmt.Errorf("volumesAttached of node %s lists the volume %d times", r.Finding.Node, count)
@@ -98,9 +98,9 @@ func checkListedOnce(v *View, r *Repair) error {
 	return nil
 }
 
-// undoPrune puts the entry back. An entry that is wrong lets a kubelet use a
-// device that is not there, so beside the proof that this very entry was taken
-// off, what let it be taken off must still be so: nothing uses the volume.
+// undoPrune puts the entry back. A wrong entry lets a kubelet use a device that is not there,
+// so undo needs two proofs: that this very entry was taken off, and that, as when it was
+// taken off, nothing uses the volume.
 func undoPrune(w Written) (*Reversal, error) {
 	u, err := newListUndo(w)
 	if err != nil {

@@ -9,9 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestPruneNamesItsEntry: the removal takes exactly the entry off, its inverse puts
-// it back where it was, and neither does anything to a list in which another entry
-// stands there by now.
+// TestPruneNamesItsEntry: the removal takes exactly the entry off, its inverse puts it back
+// where it was, and neither changes a list in which another entry stands there by now.
 func TestPruneNamesItsEntry(t *testing.T) {
 	apply := func(op Operation, list []corev1.AttachedVolume) ([]corev1.AttachedVolume, error) {
 		node := &corev1.Node{}

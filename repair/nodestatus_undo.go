@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// listUndo is what both repairs of volumesAttached need to be taken back.
+// listUndo has the state that taking back a repair of volumesAttached needs.
 type listUndo struct {
 	node   *corev1.Node // as it was before the write
 	volume corev1.UniqueVolumeName
@@ -34,8 +34,7 @@ func newListUndo(w Written) (*listUndo, error) {
 	return u, nil
 }
 
-// nodeBefore is the finding's node as it was before the write, as far as the journal
-// tells.
+// nodeBefore is the finding's node before the write, as far as the journal tells.
 func nodeBefore(w Written) (*corev1.Node, error) {
 	before, err := imageBefore(w)
 	if err != nil {
@@ -48,7 +47,7 @@ func nodeBefore(w Written) (*corev1.Node, error) {
 	return node, nil
 }
 
-// refusal says that a list is not the one that was written.
+// refusal is the Refusal where the list is not the one that was written.
 func (u *listUndo) refusal(v *View) *Refusal {
 	node := sameNode(v, u.node)
 	if !slices.Equal(node.Status.VolumesAttached, u.after) {
@@ -66,7 +65,7 @@ func (u *listUndo) refusal(v *View) *Refusal {
 	return nil
 }
 
-// write restores the list by these steps.
+// write is the write that restores the list by these steps.
 func (u *listUndo) write(v *View, want []corev1.AttachedVolume, steps []patchOp) *Write {
 	node := sameNode(v, u.node)
 	ops := append(steps, unmark(node.ObjectMeta, u.mark, u.node.Annotations[MarkAnnotation])...)
@@ -116,11 +115,10 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 	}, nil
 }
 
-// inUse says why an entry must stay while the kubelet reports the volume in
-// use. A kubelet that starts without the entry takes the volume for one that
-// the controller does not guard, stops reporting it before it is unmounted, and
-// the controller detaches it under the mount. That holds with a pod on it or
-// without.
+// inUse says why an entry must stay while the kubelet reports the volume in use. A kubelet
+// that starts without the entry takes the volume for one that the controller does not guard
+// and stops reporting it before it is unmounted; the controller then detaches it under the
+// mount. That happens with or without a pod that uses the volume.
 func (u *listUndo) inUse(v *View) error {
 	if !v.Facts.InUse(sameNode(v, u.node), u.volume) {
 		return nil

@@ -19,7 +19,7 @@ var nudge = action{
 	risk:  RiskLow,
 	codes: []finding.Code{"VD103", "VD115", "VD401"},
 	needs: []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "")},
-	// These tell whether anybody uses the volume there.
+	// These show whether anybody uses the volume there.
 	guards: []Guard{
 		findingGuard,
 		sameAttachmentGuard,
@@ -31,18 +31,18 @@ var nudge = action{
 	undo:    func(w Written) (*Reversal, error) { return undoMark(w, snapshot.VolumeAttachments, "VolumeAttachment") },
 }
 
-// proposeNudge makes the attacher try again now. Between two attempts it pauses
-// for up to 5 min; any change of the object's metadata ends the pause
-// (external-attacher, shouldEnqueueVAChange). It asks for nothing that was not
-// asked for already, so it helps where the cause has just been fixed.
+// proposeNudge makes the attacher try again now. Between two attempts it pauses for up to 5
+// min; any change of the object's metadata ends the pause (external-attacher,
+// shouldEnqueueVAChange). The nudge requests nothing new, so it helps where the cause has
+// just been fixed.
 func proposeNudge(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	failure := v.Facts.DetachError(va)
 	if failure == nil {
 		return Repair{}, errors.New("the attacher has not come to a failure after which it would pause")
 	}
-	// Times are whole seconds, and the attacher may well answer within the nudge's
-	// own: an error of that second is an answer, so that it must not be the second
-	// of the error that is there.
+	// Times are whole seconds, and the attacher may answer within the second of the nudge: an
+	// error of that second counts as an answer, so the nudge must not carry the second of the
+	// error that is there already.
 	at := v.Snapshot.TakenAt
 	if !at.After(failure.Time.Time) {
 		at = failure.Time.Add(time.Second)
@@ -53,11 +53,11 @@ func proposeNudge(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 	return r, nil
 }
 
-// nudgedAt stands between the mark of a nudge and its time.
+// nudgedAt separates a nudge's mark from its time.
 const nudgedAt = " at "
 
-// splitNudge parts the mark of a nudge from its time; of any other text the first
-// part is all.
+// splitNudge separates a nudge's mark from its time; for any other text mark is the whole
+// text.
 func splitNudge(text string) (mark string, at time.Time, ok bool) {
 	if i := strings.LastIndex(text, nudgedAt); i >= 0 && strings.HasPrefix(text, string(Nudge)) {
 		if at, err := time.Parse(time.RFC3339, text[i+len(nudgedAt):]); err == nil {
@@ -67,8 +67,8 @@ func splitNudge(text string) (mark string, at time.Time, ok bool) {
 	return text, time.Time{}, false
 }
 
-// checkNotInVain: a driver that has been asked again since a nudge, and still
-// refuses, does so after the next one. Then a repair of higher risk is tried.
+// checkNotInVain: a driver that was asked again after a nudge, and still refuses, would
+// refuse after the next one. Then a repair of higher risk is tried.
 func checkNotInVain(v *View, r *Repair) error {
 	va := v.Snapshot.VolumeAttachment(r.Do.Target.Name)
 	if va == nil || va.Status.DetachError == nil {
@@ -81,7 +81,7 @@ func checkNotInVain(v *View, r *Repair) error {
 	return nil
 }
 
-// answerSince is what the driver has said to the attempt.
+// answerSince is the driver's answer since the nudge.
 func answerSince(v *View, va *storagev1.VolumeAttachment) string {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	if now == nil || now.UID != va.UID || now.Status.DetachError == nil {
@@ -93,9 +93,9 @@ func answerSince(v *View, va *storagev1.VolumeAttachment) string {
 	return "the attacher has not tried again"
 }
 
-// checkNotMounted refuses where a pod on the node may have the volume mounted, or
-// where its kubelet reports it in use and no pod there waits for it: the sooner
-// the detach succeeds, the sooner they lose it.
+// checkNotMounted refuses where a pod on the node may have the volume mounted, or where the
+// node's kubelet reports it in use and no pod there waits for it: the sooner the detach
+// succeeds, the sooner its users lose it.
 func checkNotMounted(v *View, r *Repair) error {
 	waiting := v.World.LivePods(r.Finding.Pair())
 	for _, pod := range waiting {

@@ -18,24 +18,23 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// What can become of a write. Cluster.Do wraps them, with what the API server
-// said.
+// The possible failures of a write. Cluster.Do wraps them around the API server's message.
 var (
-	// ErrConflict: the object is not what the operation was worked out on. A
-	// stale resourceVersion, a failed test of a patch, a wrong UID and a name
-	// that is taken already all say this. Nothing was written.
+	// ErrConflict: the object is not in the state on which the operation was worked out. A
+	// stale resourceVersion, a failed test of a patch, a wrong UID and a name that is already
+	// taken all lead to it. Nothing was written.
 	ErrConflict = errors.New("the object has changed meanwhile")
 	// ErrNotFound: the object is gone. Nothing was written.
 	ErrNotFound = errors.New("the object does not exist")
-	// ErrForbidden: the user may not, or an admission plugin refused. Nothing
-	// was written.
+	// ErrForbidden: the user has no right to the write, or an admission plugin refused it.
+	// Nothing was written.
 	ErrForbidden = errors.New("not allowed")
-	// ErrUnknownOutcome: the request was sent and no answer says what became of
-	// it. Only the object can tell.
+	// ErrUnknownOutcome: the request was sent and no answer tells whether the write was made.
+	// Only the object can show it.
 	ErrUnknownOutcome = errors.New("the API server did not say whether the write was made")
 )
 
-// The verbs of an Operation, as RBAC has them.
+// The verbs of an Operation, as in RBAC.
 const (
 	VerbPatch  = "patch"
 	VerbDelete = "delete"
@@ -45,21 +44,21 @@ const (
 // Operation is one write to the API server, as data.
 type Operation struct {
 	Verb string `json:"verb"`
-	// Target is the object. Its UID and ResourceVersion are preconditions: a
-	// write to another object or to a later state of it must fail. A patch
-	// carries them itself as well. What is created has neither: its name is the
-	// precondition, because no second object can have it.
+	// Target is the object. Its UID and ResourceVersion are preconditions: a write to another
+	// object or to a later state of it must fail. A patch also carries them itself. An object
+	// that is created has neither: its name is the precondition, because no second object can
+	// have it.
 	Target      corev1.ObjectReference `json:"target"`
 	Subresource string                 `json:"subresource,omitempty"`
-	// Patch is a JSON patch (RFC 6902), or a merge patch (RFC 7386) where Merge
-	// says so: a merge patch can add to a map that is not known whole.
+	// Patch is a JSON patch (RFC 6902), or a merge patch (RFC 7386) where Merge is true: a
+	// merge patch can add to a map that is not known as a whole.
 	Patch json.RawMessage `json:"patch,omitempty"`
 	Merge bool            `json:"merge,omitempty"`
-	// Object is what is created.
+	// Object is the object that is created.
 	Object json.RawMessage `json:"object,omitempty"`
 }
 
-// refTo names the object, and the state of it that a write is worked out on.
+// refTo names the object in the state on which a write is worked out.
 func refTo(kind snapshot.Kind, object metav1.Object) corev1.ObjectReference {
 	resource := snapshot.ResourceOf(kind)
 	return corev1.ObjectReference{
@@ -68,8 +67,8 @@ func refTo(kind snapshot.Kind, object metav1.Object) corev1.ObjectReference {
 	}
 }
 
-// Conditional reports whether the operation names the object and the state of it
-// that it was worked out on. Nothing else may be sent.
+// Conditional reports whether the operation names the object and the state on which it was
+// worked out. Nothing else may be sent.
 func (op Operation) Conditional() bool {
 	if op.Verb == VerbCreate {
 		return op.Target.Name != "" && len(op.Object) > 0
@@ -77,8 +76,8 @@ func (op Operation) Conditional() bool {
 	return op.Target.UID != "" && op.Target.ResourceVersion != ""
 }
 
-// asMade reports whether the operation is the one that was made. The mark of a JSON
-// patch is left out where the object seemed to have no annotations.
+// asMade reports whether the operation is the one that this package would have made. A JSON
+// patch has no mark where the object seemed to have no annotations.
 func (op Operation) asMade(made Operation) bool {
 	if op.Verb != made.Verb || op.Target != made.Target || op.Subresource != made.Subresource || op.Merge != made.Merge || !sameJSON(op.Object, made.Object) {
 		return false
@@ -86,7 +85,8 @@ func (op Operation) asMade(made Operation) bool {
 	return sameJSON(op.Patch, made.Patch) || !made.Merge && sameJSON(op.Patch, without(made.Patch, markPath))
 }
 
-// sameJSON reports whether two texts say the same; none is like none alone.
+// sameJSON reports whether two texts have the same meaning; an empty text equals only an
+// empty one.
 func sameJSON(a, b json.RawMessage) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return len(a) == len(b)
@@ -95,7 +95,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && reflect.DeepEqual(x, y)
 }
 
-// answered reads the API server's answer for a check of it.
+// answered turns a check of an object into a check of the API server's answer.
 func answered[T any](check func(after *T) error) func(after json.RawMessage) error {
 	return func(object json.RawMessage) error {
 		var after T
@@ -106,9 +106,9 @@ func answered[T any](check func(after *T) error) func(after json.RawMessage) err
 	}
 }
 
-// appendTo adds the item to the list, which is tested as a whole: it goes into exactly
-// the list that the guards saw. An empty list is absent from the object, and a test for
-// null is how a JSON patch says so.
+// appendTo adds the item to the list and tests the list as a whole: the item goes into
+// exactly the list that the guards saw. An empty list is absent from the object; a JSON patch
+// tests for that with null.
 func appendTo[T any](path string, list []T, item T) []patchOp {
 	if len(list) == 0 {
 		return []patchOp{{"test", path, Compact(nil)}, {"add", path, Compact([]T{item})}}
@@ -116,7 +116,8 @@ func appendTo[T any](path string, list []T, item T) []patchOp {
 	return []patchOp{{"test", path, Compact(list)}, {"add", path + "/-", Compact(item)}}
 }
 
-// resourceVersionPath is where a JSON patch says what it was worked out on.
+// resourceVersionPath is the path at which a JSON patch carries the state on which it was
+// worked out.
 const resourceVersionPath = "/metadata/resourceVersion"
 
 // patchOp is one step of a JSON patch.
@@ -126,10 +127,10 @@ type patchOp struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// patchOf begins a JSON patch with the preconditions. The UID is tested, so
-// that another object of that name gives a 422. The resourceVersion is written,
-// as an update would carry it: the API server then answers 409 if it is not the
-// current one, while a tested one would be a 422 that says nothing.
+// patchOf begins a JSON patch with the preconditions. It tests the UID, so that another
+// object of that name gives a 422. It writes the resourceVersion, as an update would: the API
+// server then answers 409 if it is not the current one, while a test of it would give a 422
+// that does not name the reason.
 func patchOf(meta metav1.ObjectMeta, ops ...patchOp) json.RawMessage {
 	first := []patchOp{{"test", "/metadata/uid", Compact(meta.UID)}}
 	if meta.ResourceVersion != "" { // an empty one would ask for no check at all
@@ -138,8 +139,8 @@ func patchOf(meta metav1.ObjectMeta, ops ...patchOp) json.RawMessage {
 	return Compact(append(first, ops...))
 }
 
-// Compact is json.Marshal without the escapes that only HTML needs: people read
-// and paste these patches. What it is given can always be marshalled.
+// Compact is json.Marshal without the escapes that only HTML needs: people read and paste
+// these patches. Its argument must be one that can always be marshalled.
 func Compact(value any) json.RawMessage {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -150,16 +151,16 @@ func Compact(value any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Kubectl is the operation for a shell, with these flags of kubectl before it. It
-// has the UID and all of a patch's tests but not the resourceVersion: between
-// reading a report and pasting a command the kubelet renews the node's status, and
-// the tests name what must not change.
+// Kubectl is the operation as a shell command, with these flags before kubectl's own. It has
+// the UID and all tests of a patch but not the resourceVersion: between reading a report and
+// pasting a command the kubelet renews the node's status, and the tests name what must not
+// change.
 func (op Operation) Kubectl(flags ...string) string {
 	switch op.Verb {
 	case VerbCreate:
 		return safetext.KubectlWithInput(string(op.Object), slices.Concat(flags, []string{"create", "-f", "-"})...)
 	case VerbDelete:
-		// The plain command has no way to say which object of that name is meant.
+		// The plain delete command cannot name the UID of the object.
 		return safetext.KubectlWithInput(string(Compact(metav1.DeleteOptions{
 			TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
 			Preconditions: &metav1.Preconditions{UID: &op.Target.UID},
@@ -184,7 +185,7 @@ func (op Operation) Kubectl(flags ...string) string {
 	return safetext.Kubectl(append(words, "--type="+patchType, "-p", string(op.byHand()))...)
 }
 
-// path is where the API server keeps the object.
+// path is the path of the object at the API server.
 func (op Operation) path() string {
 	parts := []string{"", "api", op.Target.APIVersion}
 	if strings.Contains(op.Target.APIVersion, "/") {
@@ -196,8 +197,7 @@ func (op Operation) path() string {
 	return strings.Join(append(parts, Resource(op.Target.Kind), url.PathEscape(op.Target.Name)), "/")
 }
 
-// Resource is the API's name for the kinds that are ever written, "" for any
-// other.
+// Resource is the API's resource name of a kind that repairs write to, "" for any other kind.
 func Resource(kind string) string {
 	for _, k := range []snapshot.Kind{snapshot.Nodes, snapshot.Pods, snapshot.Volumes, snapshot.VolumeAttachments} {
 		if snapshot.ResourceOf(k).Object == kind {
@@ -207,7 +207,7 @@ func Resource(kind string) string {
 	return ""
 }
 
-// Stored returns the object of a kind that is ever written, nil where it is gone.
+// Stored returns the current object of a kind that repairs write to; nil where it is gone.
 func (v *View) Stored(target corev1.ObjectReference) metav1.Object {
 	switch target.Kind {
 	case "Node":
@@ -222,8 +222,8 @@ func (v *View) Stored(target corev1.ObjectReference) metav1.Object {
 	return nil
 }
 
-// goneOrGoing reports whether the object is gone, another one has its name, or it is being
-// deleted.
+// goneOrGoing reports whether the object is gone, is replaced by another of its name, or is
+// being deleted.
 func (v *View) goneOrGoing(target corev1.ObjectReference) bool {
 	now := v.Stored(target)
 	return now == nil || now.GetUID() != target.UID || now.GetDeletionTimestamp() != nil
@@ -239,8 +239,8 @@ func orNil[T any, P interface {
 	return o
 }
 
-// byHand is the patch without its resourceVersion and without the mark of a
-// JSON patch, which would say that this tool had written it.
+// byHand is the patch without its resourceVersion and without the mark of a JSON patch, which
+// would claim that this tool had written it.
 func (op Operation) byHand() json.RawMessage {
 	if op.Merge {
 		var patch map[string]map[string]any

@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestKubectlIsSafeToPaste: a shell takes each word for what it is, whatever a
-// file of a stranger says.
+// TestKubectlIsSafeToPaste: a shell takes each word literally, whatever a stranger's file has
+// in it.
 func TestKubectlIsSafeToPaste(t *testing.T) {
 	shell, err := exec.LookPath("bash")
 	if err != nil {
@@ -33,8 +33,8 @@ func TestKubectlIsSafeToPaste(t *testing.T) {
 	}
 }
 
-// TestKubectlNamesTheObject: a deletion that is pasted later must not hit
-// another object of that name, and a creation carries all of the object.
+// TestKubectlNamesTheObject: a deletion that is pasted later must not hit another object of
+// that name, and a creation carries the whole object.
 func TestKubectlNamesTheObject(t *testing.T) {
 	target := corev1.ObjectReference{APIVersion: "storage.k8s.io/v1", Kind: "VolumeAttachment", Name: "csi-1", UID: "u1", ResourceVersion: "7"}
 	for want, op := range map[string]Operation{

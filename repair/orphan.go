@@ -36,10 +36,10 @@ var unpublishOrphan = action{
 }
 
 // proposeUnpublish has the attacher detach a volume that is attached to a node without any
-// record in the cluster: only a VolumeAttachment that is deleted makes it ask
-// the driver, so one is created for the node and deleted again once the
-// attacher has put its finalizer on it. Before the driver is asked to detach it
-// is asked to attach, which it refuses or has done already.
+// record in the cluster. Only a VolumeAttachment that is deleted makes the attacher ask the
+// driver, so one is created for the node and deleted again once the attacher has put its
+// finalizer on it. The driver is first asked to attach, which it refuses or has done already,
+// and then to detach.
 func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 	if f.Holder == "" {
 		return Repair{}, errors.New("no node of the cluster is known to hold it")
@@ -68,16 +68,16 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 		Next: &Step{
 			Verb:  VerbDelete,
 			Reads: restOn(withdrawGuards),
-			// With the attacher's finalizer on it the object does not go without the
-			// driver being asked to detach.
+			// With the attacher's finalizer on it, the object does not vanish before the
+			// driver is asked to detach.
 			Ready: func(v *View) bool { now := created(v, va); return now == nil || facts.AttacherHolds(now) },
 			Write: func(v *View) (*Write, error) { return deleteAgain(v, f, va) },
 		},
 	}, nil
 }
 
-// deleteAgain is the second write. A pod that has come to the node meanwhile may
-// have made the attachment its own; then it stays.
+// deleteAgain is the second write, the deletion. Where a pod that has come to the node
+// meanwhile wants the volume, the attachment stays.
 func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*Write, error) {
 	now := created(v, va)
 	if now == nil {
@@ -91,9 +91,8 @@ func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*W
 	return w, nil
 }
 
-// holderGuard holds where the node that loses the volume is alive, so
-// that the objects show whether it uses the volume, or where the user or the
-// cloud says that it is off.
+// holderGuard holds where the node that loses the volume is alive, so that the objects show
+// whether it uses the volume, or where the user or the cloud says that the node is off.
 func holderGuard(v *View, holder types.NodeName) Guard {
 	if checkLives(v, holder) == nil {
 		return Guard{"node-lives", onNodes, func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }, "wait until the node is Ready"}
@@ -113,7 +112,7 @@ func checkHolderKnown(v *View, r *Repair) error {
 	return nil
 }
 
-// checkRefusedAlone: to publish a volume that has been detached since the driver refused
+// checkRefusedAlone: where the volume has been detached since the driver refused, to publish
 // it would attach it where nobody wants it.
 func checkRefusedAlone(v *View, r *Repair) error {
 	for _, va := range v.Facts.AttachmentsOf(r.Finding.Volume) {
@@ -125,8 +124,7 @@ func checkRefusedAlone(v *View, r *Repair) error {
 		facts.Rounded(facts.FollowFor))
 }
 
-// checkNowhereAttached: to publish a volume to a second node may take it from
-// the first.
+// checkNowhereAttached: to publish a volume to a second node may take it from the first.
 func checkNowhereAttached(v *View, r *Repair) error {
 	attached := func(va *storagev1.VolumeAttachment) bool { return va.Status.Attached }
 	if va := attachmentFor(v, r, attached); va != nil {
@@ -135,7 +133,7 @@ func checkNowhereAttached(v *View, r *Repair) error {
 	return nil
 }
 
-// undoUnpublish takes back a creation whose deletion was never made.
+// undoUnpublish takes back a creation that was not followed by its deletion.
 func undoUnpublish(w Written) (*Reversal, error) {
 	if w.Operation.Verb == VerbCreate {
 		return undoCreate(w)

@@ -1,6 +1,6 @@
-// Package repair proposes what would fix a finding: one write, as data, with the
-// guards that must hold before it is made, and with the way to take it back. It
-// writes nothing; package apply does.
+// Package repair proposes the repair of a finding: one write, as data, with the guards that
+// must hold before it is made, and with the way to take it back. It writes nothing; package
+// apply does.
 package repair
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// FieldManager is who the API server writes down for what this package writes.
+// FieldManager is the name under which the API server records the writes of this package.
 const FieldManager = facts.FieldManager
 
 // Permission is one right, as an access review asks for it.
@@ -30,12 +30,13 @@ type Permission struct {
 	Subresource string `json:"subresource,omitempty"`
 	Namespace   string `json:"namespace,omitempty"`
 	Name        string `json:"name,omitempty"`
-	// Path is set for a request which is about no resource, such as /metrics. Then
-	// there is nothing else but the verb.
+	// Path is set for a request that is about no resource, such as /metrics. Then only Verb
+	// is set beside it.
 	Path string `json:"path,omitempty"`
 }
 
-// RightTo is the right to objects of the kind, or to the one of the name.
+// RightTo is the right to the object of this name, or to all objects of the kind where name
+// is "".
 func RightTo(verb string, kind snapshot.Kind, name string) Permission {
 	return Permission{Verb: verb, Group: snapshot.ResourceOf(kind).Group(), Resource: string(kind), Name: name}
 }
@@ -46,7 +47,7 @@ func (p Permission) of(subresource string) Permission {
 	return p
 }
 
-// String is the right in the words of an RBAC rule.
+// String is the right in the form of an RBAC rule.
 func (p Permission) String() string {
 	text := p.Verb + " " + p.Resource + p.Path
 	if p.Group != "" {
@@ -70,12 +71,12 @@ type View struct {
 	World    *reconcile.World
 	Plan     *reconcile.Plan
 	Report   *finding.Report
-	// Consent is what the user has said that no API shows.
+	// Consent is the user's word on facts that no API shows.
 	Consent Consent
-	// Flags are those that kubectl needs to reach this cluster, as --context=NAME.
+	// Flags are the flags that kubectl needs to reach this cluster, such as --context=NAME.
 	Flags []string
 
-	// Facts are what is true of the objects: guards ask them, as the checks do.
+	// Facts answers questions about the objects, for guards as for checks.
 	Facts *facts.View
 
 	// looked and found are nil until a guard asks.
@@ -85,27 +86,27 @@ type View struct {
 
 // Consent is the user's word. Without it nothing is done that can cost data.
 type Consent struct {
-	// Allow are the kinds of repair that are never made unasked.
+	// Allow are the kinds of repair that are made only where the user names them.
 	Allow []Kind `json:"allow,omitempty"`
-	// Fenced are the nodes that the user knows to be powered off, or cut off from
-	// the storage, and that stay so until the repair is done.
+	// Fenced are the nodes that the user knows to be powered off, or cut off from the
+	// storage, until the repair is done.
 	Fenced []types.NodeName `json:"fenced,omitempty"`
-	// Detached are the VolumeAttachments whose volume is not attached to their node at the
-	// storage system, as the user has seen there.
+	// Detached are the VolumeAttachments whose volume, as the user has seen at the storage
+	// system, is not attached to their node.
 	Detached []string `json:"detached,omitempty"`
 }
 
-// Look rebuilds the worlds and runs the checks over a snapshot. The report is about the
-// whole cluster and has no repairs: guards ask no more.
+// Look rebuilds the worlds and runs the checks over a snapshot. The report is about the whole
+// cluster and has no repairs: guards need no more.
 func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
 	v := newView(s, opts.Reconcile, consent)
 	v.Report = diagnose.Build(v.Facts, diagnose.Request{Checks: opts.Checks})
 	return v
 }
 
-// Examine makes the report that is asked for, with the Repair of every finding that has
-// one. It returns those that no guard refuses, in the order in which to carry them out:
-// what takes a volume from a node comes before what lets a pod start.
+// Examine makes the requested report, with the Repair of every finding that has one. It
+// returns the repairs that no guard refuses, in the order in which to carry them out: a
+// repair that takes a volume from a node comes before one that lets a pod start.
 func Examine(s *snapshot.Snapshot, opts reconcile.Options, consent Consent, request diagnose.Request) (*View, []Repair) {
 	v := newView(s, opts, consent)
 	v.Flags = request.Flags
@@ -128,14 +129,14 @@ func newView(s *snapshot.Snapshot, opts reconcile.Options, consent Consent) *Vie
 	return &View{Snapshot: s, World: world, Plan: plan, Facts: facts.NewView(s, world, plan), Consent: consent}
 }
 
-// Undecided says of a finding of before, which the report has no more, that it may
-// still be true: see diagnose.Undecided.
+// Undecided reports whether an earlier finding that the report no longer has may still be
+// true: see diagnose.Undecided.
 func (v *View) Undecided(f finding.Finding) bool { return diagnose.Undecided(v.Facts, f) }
 
 // Finds reports whether the view has the finding.
 func (v *View) Finds(fingerprint string) bool { return v.lookUp(fingerprint) != nil }
 
-// lookUp is the view's finding; nil where it has none of the kind.
+// lookUp is the view's finding with the fingerprint; nil where it has none.
 func (v *View) lookUp(fingerprint string) *finding.Finding {
 	if v.found == nil {
 		v.found = make(map[string]*finding.Finding, len(v.Report.Findings))
@@ -160,59 +161,58 @@ const (
 type Repair struct {
 	Finding finding.Finding `json:"finding"`
 	Kind    Kind            `json:"kind"`
-	// Summary says in a few words what is written; it is made of Do.
+	// Summary says in a few words what is written; it is derived from Do.
 	Summary string `json:"summary"`
-	// SoThat says what that is for, where the write itself does not.
+	// SoThat says what the write is for, where the write itself does not show it.
 	SoThat string `json:"-"`
 	Risk   Risk   `json:"risk"`
 	// Do is the one write.
 	Do Operation `json:"do"`
-	// Undo reverses Do where nothing else has changed since; nil where WhyNot
-	// says why nothing does.
+	// Undo reverses Do where nothing else has changed since. It is nil where nothing reverses
+	// Do; WhyNot then says why.
 	Undo   *Operation `json:"undo,omitempty"`
 	WhyNot string     `json:"whyNot,omitempty"`
 	// PreImage are the fields that Do writes, as they were, in the object's form.
 	PreImage json.RawMessage `json:"preImage,omitempty"`
 	// Guards must all hold, on objects just read, before Do is sent.
 	Guards []Guard `json:"-"`
-	// Needs are the rights that Do takes.
+	// Needs are the rights that Do needs.
 	Needs []Permission `json:"needs"`
 	// BlockedBy is the first guard that refuses on the View, nil where none does.
 	BlockedBy *Refusal `json:"blockedBy,omitempty"`
 	// Lower says why no repair of lower risk will do.
 	Lower []finding.LowerRepair `json:"lower,omitempty"`
-	// Lasts says until when what is written may stay, and what makes it stay longer; ""
-	// where nothing but a new failure ends it.
+	// Lasts says until when the written state may stay, and what makes it stay longer; ""
+	// where only a new failure ends it.
 	Lasts string `json:"lasts,omitempty"`
 
 	order int
-	// reads are the kinds that the repair rests on. After the write, stands,
-	// landed, pending and moot are asked only of a look that has all of
-	// them in full.
+	// reads are the kinds that the repair rests on. After the write, stands, landed, pending
+	// and moot are asked only about a View that has all of these kinds in full.
 	reads []snapshot.Kind
-	// stands says whether the write's effect is in the objects.
+	// stands reports whether the objects show the write's effect.
 	stands func(*View) bool
-	// landed says whether the write was made, for a request without an answer;
-	// nil means the same as stands.
+	// landed reports whether the write was made, for a request without an answer; nil means
+	// the same as stands.
 	landed func(*View) bool
-	// pending says what the cluster has still to do with it, "" where nothing; nil
-	// where the effect is all there is to it.
+	// pending says what the cluster still has to do after the write, "" where nothing; nil
+	// where the repair is complete with its effect.
 	pending func(*View) string
-	// moot says that the effect may be missing because nobody needs it any more;
-	// nil where it never is.
+	// moot reports whether the effect may be missing because nobody needs it any more; nil
+	// where it never is.
 	moot func(*View) bool
 	// hits is Write.Hits.
 	hits func(*View) string
-	// follows is how long the run that makes the repair has to follow the cluster before.
+	// follows is how long the run that makes the repair must first have watched the cluster.
 	follows time.Duration
-	// Next is a second write that completes the repair; nil mostly.
+	// Next is a second write that completes the repair; nil for most repairs.
 	Next *Step `json:"-"`
-	// check holds the written object against what was meant.
+	// check compares the written object with the intended one.
 	check func(after json.RawMessage) error
 }
 
-// FencedNode is the node that the repair is safe for because the user says that it is
-// fenced; "" where the repair does not rest on that.
+// FencedNode is the node whose fencing, on the user's word, makes the repair safe; "" where
+// the repair does not rest on that.
 func (r *Repair) FencedNode() types.NodeName {
 	switch {
 	case !r.RestsOnFencing():
@@ -267,9 +267,9 @@ func InOrder(repairs []Repair) {
 	slices.SortStableFunc(repairs, func(a, b Repair) int { return a.order - b.order })
 }
 
-// advise makes the finding's advice agree with its repair. What a person can do by
-// hand is the advice only where no repair is proposed: one that is has its own
-// commands, and what a guard refuses is not safer by hand.
+// advise makes the finding's advice agree with its repair. Advice to act by hand is shown
+// only where no repair is proposed: a proposed repair has its own commands, and an act that a
+// guard refuses is not safer by hand.
 func advise(f *finding.Finding) {
 	if f.Repair != nil {
 		if len(f.Repair.Commands) == 0 {
@@ -302,8 +302,8 @@ func (r *Repair) proposed(v *View) *finding.Repair {
 	return s
 }
 
-// needs are the flags in which the user gives the word that the repair asks for,
-// and whether nothing else refuses it.
+// needs are the flags with which the user gives the consents that the repair asks for. enough
+// reports whether nothing else refuses it.
 func (r *Repair) needs(v *View) (flags []string, enough bool) {
 	v.Finds("")
 	v.lookup() // what is looked up once serves the copies as well

@@ -37,11 +37,10 @@ var republish = action{
 
 const attachedPath = "/status/attached"
 
-// proposeRepublish takes back what a VolumeAttachment says of the volume being
-// attached. The attacher then publishes it once more, which a driver must take
-// well where nothing has changed (CSI: ControllerPublishVolume is idempotent),
-// and says attached again. Until then the controller may take the volume off
-// the node's list, and put it there again.
+// proposeRepublish resets status.attached of a VolumeAttachment. The attacher then publishes
+// the volume once more, which a driver must accept where nothing has changed (CSI:
+// ControllerPublishVolume is idempotent), and sets attached again. Until then the controller
+// may take the volume off the node's list, and put it there again.
 func proposeRepublish(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	return Repair{
 		SoThat: "the driver is asked to attach it again",
@@ -59,7 +58,7 @@ func proposeRepublish(v *View, f finding.Finding, va *storagev1.VolumeAttachment
 	}, nil
 }
 
-// sameAttachment is the object as it now is, nil where it is gone or going.
+// sameAttachment is the current object; nil where it is gone or being deleted.
 func sameAttachment(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	if now == nil || now.UID != va.UID || now.DeletionTimestamp != nil {

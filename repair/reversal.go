@@ -14,24 +14,23 @@ import (
 type Written struct {
 	// Server is the API server that the write goes to.
 	Server string `json:"server,omitempty"`
-	// Finding is what the write fixes.
+	// Finding is the finding that the write fixes.
 	Finding *FindingRef `json:"finding,omitempty"`
 	Repair  Kind        `json:"repair,omitempty"`
 	// Operation is the write.
 	Operation *Operation `json:"operation,omitempty"`
-	// PreImage are the fields that are written as they were, in the form of the
-	// object.
+	// PreImage has the written fields as they were before, in the form of the object.
 	PreImage json.RawMessage `json:"preImage,omitempty"`
 	// Inverse takes the write back where nothing has changed since. Undo works
 	// it out again from the object as it then is.
 	Inverse *Operation `json:"inverse,omitempty"`
 
-	// Ended says that the journal has an outcome of the write. Without one the
-	// process ended before that was known.
+	// Ended reports whether the journal has an outcome of the write. Without one the process
+	// ended before the outcome was known.
 	Ended bool `json:"-"`
 }
 
-// FindingRef is what a journal keeps of a finding.
+// FindingRef has the parts of a finding that a journal keeps.
 type FindingRef struct {
 	Code             finding.Code   `json:"code"`
 	Check            string         `json:"check"`
@@ -50,38 +49,37 @@ func RefTo(f finding.Finding) *FindingRef {
 	}
 }
 
-// Reversal is how one write of a journal is taken back. Everything that it asks
-// it asks of a look that has all kinds in reads in full.
+// Reversal tells how one write of a journal is taken back. Its functions are asked only about
+// a View that has all kinds of reads in full.
 type Reversal struct {
 	// Summary says in a few words what is written.
 	Summary string
-	// Never says why nothing takes the write back; then all else is empty.
+	// Never says why nothing takes the write back; then all other fields are empty.
 	Never *Refusal
-	// Needs are the rights that it takes.
+	// Needs are the rights that the reversal needs.
 	Needs []Permission
 
 	written Written
-	// guards are those that prepare asks, and reads the kinds that they rest on, with the
+	// guards are the guards that prepare asks. reads are the kinds that they rest on, and the
 	// object's own kind.
 	guards []Guard
 	reads  []snapshot.Kind
-	// do and inverse are what this package would have written down, worked out from
-	// what the entry says was there before. An entry that differs is forged.
+	// do and inverse are the operations that this package would have recorded, worked out
+	// from the entry's pre-image. An entry that differs is forged.
 	do      Operation
 	inverse *Operation
 	// gone says why there is nothing left to take back; "" where there is.
 	gone func(*View) string
-	// ours says why what is there is not what was written. It may be nil where gone
-	// goes by the mark itself.
+	// ours says why the current state is not the one that was written. It may be nil where
+	// gone goes by the mark itself.
 	ours func(*View) error
-	// prepare works the write out, or refuses with a Refusal. Only the operation,
-	// the pre-image and Check are its to fill in, and Stands where that is not what
-	// gone says.
+	// prepare works the write out, or refuses with a Refusal. It fills in only the operation,
+	// the pre-image and Check, and Stands where that differs from gone.
 	prepare func(*View) (*Write, error)
 }
 
-// Reverse is how to take the write back. The journal is not believed: an error says
-// that the entry is not one that this package could have written.
+// Reverse tells how to take the write back. The journal is not trusted: an error says that
+// this package could not have written the entry.
 func Reverse(w Written) (*Reversal, error) {
 	action, known := actionOf(w.Repair)
 	switch {
@@ -116,9 +114,9 @@ func Reverse(w Written) (*Reversal, error) {
 	return r, nil
 }
 
-// Write works the reversal out on fresh objects, or refuses with a Refusal: where a
-// list is missing, where there is nothing left to take back, or where the object
-// does not bear the mark of the write.
+// Write works the reversal out on fresh objects. It refuses with a Refusal where a list is
+// missing, where there is nothing left to take back, or where the object does not bear the
+// mark of the write.
 func (r *Reversal) Write(v *View) (*Write, error) {
 	if r.Never != nil {
 		return nil, r.Never
@@ -145,8 +143,8 @@ func (r *Reversal) Write(v *View) (*Write, error) {
 	return w, nil
 }
 
-// irreversible refuses to take a write back, and leaves the others of the
-// journal to be.
+// irreversible is a Reversal that refuses to take the write back, so that the others of the
+// journal can still be taken back.
 func irreversible(w Written, because string) *Reversal {
 	return &Reversal{
 		Summary: fmt.Sprintf("take back the %s of %s %s", w.Operation.Verb, w.Operation.Target.Kind, w.Operation.Target.Name),
@@ -154,16 +152,17 @@ func irreversible(w Written, because string) *Reversal {
 	}
 }
 
-// ErrNoReads is a fault of a kind of repair: its conclusion rests on no list.
+// ErrNoReads is a programming fault in a kind of repair: it names no list for its conclusion
+// to rest on.
 var ErrNoReads = errors.New("nothing says which lists the conclusion rests on")
 
 const (
-	// GuardGone is refused where there is nothing to take back.
+	// GuardGone names the Refusal where there is nothing to take back.
 	GuardGone = "entry"
-	// GuardOurs is refused where the object does not show that this package wrote
-	// what is there.
+	// GuardOurs names the Refusal where the object does not show that this package wrote its
+	// current state.
 	GuardOurs = "own-mark"
 )
 
-// Moot reports whether a refusal leaves nothing undone.
+// Moot reports whether nothing is left to do after the refusal.
 func (r *Refusal) Moot() bool { return r.Guard == GuardFinding || r.Guard == GuardGone }

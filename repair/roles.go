@@ -12,7 +12,7 @@ import (
 // Role is a set of rights that somebody is given for a purpose.
 type Role struct {
 	Name string `json:"name"`
-	// For says what one can do with it.
+	// For says what the role permits.
 	For   string       `json:"for"`
 	Needs []Permission `json:"needs"`
 }
@@ -20,7 +20,7 @@ type Role struct {
 // announces is the right to write the event that tells of a repair.
 var announces = RightTo(VerbCreate, snapshot.Events, "")
 
-// Roles are the rights that each kind of repair takes beside those to read.
+// Roles are, for each kind of repair, the rights that it needs beside those to read.
 func Roles() []Role {
 	var roles []Role
 	for _, r := range actions() {
@@ -39,7 +39,7 @@ func Roles() []Role {
 // RolePrefix begins the names of the ClusterRoles.
 const RolePrefix = "volume-doctor-"
 
-// ClusterRole is its manifest, with a rule for each group, verb and name.
+// ClusterRole is the role's manifest, with a rule for each group, verb and name.
 func (r Role) ClusterRole() rbacv1.ClusterRole {
 	manifest := rbacv1.ClusterRole{
 		TypeMeta:   metav1.TypeMeta{APIVersion: rbacv1.SchemeGroupVersion.String(), Kind: "ClusterRole"},

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// eachLook calls f for each case of the corpus with what is found there.
+// eachLook calls f for each case of the corpus with the view of it.
 func eachLook(t *testing.T, f func(c *testcases.Case, view *View)) {
 	t.Helper()
 	cases, err := testcases.All()
@@ -30,8 +30,8 @@ func eachLook(t *testing.T, f func(c *testcases.Case, view *View)) {
 	}
 }
 
-// TestSafeOnce: over the corpus each repair that is refused for good says what would
-// make it safe.
+// TestSafeOnce: over the corpus each repair that the user's consent alone does not allow says
+// what would make it safe.
 func TestSafeOnce(t *testing.T) {
 	refused := 0
 	eachLook(t, func(c *testcases.Case, view *View) {
@@ -51,8 +51,8 @@ func TestSafeOnce(t *testing.T) {
 	}
 }
 
-// TestDetachThere: to detach a volume at the storage system is advised only after nothing
-// uses its disk, wherever the objects show a user.
+// TestDetachThere: wherever the objects show a user of the disk, the advice to detach it at
+// the storage system says to end that use first.
 func TestDetachThere(t *testing.T) {
 	const detach = "detach the volume at the storage system"
 	advised, free, used := 0, 0, 0

@@ -41,8 +41,9 @@ func changedBefore(s *snapshot.Snapshot, e *corev1.Event) metav1.Time {
 	return last
 }
 
-// podChanged is the change after an event about a pod: the pod came to its node, the node and each
-// volume that the event names are what they are, and the pod's end was asked for.
+// podChanged is the last change that an event about a pod may be older than: when the pod
+// came to its node, when the node and each volume that the event names were created, and when
+// the pod's end was asked for.
 func podChanged(s *snapshot.Snapshot, pod *corev1.Pod, e *corev1.Event) metav1.Time {
 	last := facts.Latest(pod.CreationTimestamp, facts.BoundAt(pod))
 	if node := s.Node(types.NodeName(pod.Spec.NodeName)); node != nil {
@@ -73,7 +74,7 @@ func attachmentOfPV(pv *corev1.PersistentVolume, node string) string {
 	return reconcile.VolumeAttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, types.NodeName(node))
 }
 
-// withEvents is the snapshot without those of its events that keep does not keep.
+// withEvents is the snapshot with only the events for which keep is true.
 func withEvents(s *snapshot.Snapshot, keep func(e *corev1.Event) bool) *snapshot.Snapshot {
 	o := testcases.Copy(s.Objects)
 	events := o.Events
@@ -88,7 +89,7 @@ func withEvents(s *snapshot.Snapshot, keep func(e *corev1.Event) bool) *snapshot
 	return made
 }
 
-// older makes the event end at the moment, and begin as long before as it did.
+// older moves the event so that it ends at the moment, with the same duration.
 func older(e *corev1.Event, end metav1.Time) {
 	by := facts.EventTime(e).Sub(end.Time)
 	if e.Series != nil {
@@ -106,9 +107,10 @@ func older(e *corev1.Event, end metav1.Time) {
 	e.CreationTimestamp = metav1.NewTime(e.CreationTimestamp.Add(-by))
 }
 
-// TestStaleEventsAreNoEvidence: of no cluster of the corpus does a certain finding, or a
-// repair that would be made, rest on an event that is older than what it speaks of, nor does
-// a trace or a finding quote one, or an error of a VolumeAttachment that is.
+// TestStaleEventsAreNoEvidence: in no cluster of the corpus does a certain finding, or a
+// repair that would be made, rest on an event that is older than the objects that it is
+// about. Nor does a trace or a finding quote such an event, or such an error of a
+// VolumeAttachment.
 func TestStaleEventsAreNoEvidence(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -159,7 +161,8 @@ func TestStaleEventsAreNoEvidence(t *testing.T) {
 	t.Logf("%d events", aged)
 }
 
-// quotes are the places where the report, or the trace of a pod, has one of the messages.
+// quotes are the places in the report, and in the traces of the pods, that have one of the
+// messages.
 func quotes(s *snapshot.Snapshot, c *testcases.Case, messages sets.Set[string]) sets.Set[string] {
 	view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{})
 	found := sets.New[string]()

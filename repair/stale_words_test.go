@@ -17,8 +17,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// changed are the moments at which what an error of the VolumeAttachment speaks of became
-// what it is.
+// changed are the moments at which the objects that an error of the VolumeAttachment is about
+// last changed: for an attach error and for a detach error.
 func changed(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) (attach, detach []metav1.Time) {
 	both := []metav1.Time{va.CreationTimestamp}
 	if node := s.Node(types.NodeName(va.Spec.NodeName)); node != nil {
@@ -39,8 +39,8 @@ func changed(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) (attach, deta
 	return attach, detach
 }
 
-// certainOf are the fingerprints of the certain findings, and those whose repair no guard
-// refuses to who consents to everything.
+// certainOf are the fingerprints of the certain findings, and of those whose repair no guard
+// refuses to a user who consents to everything.
 func certainOf(s *snapshot.Snapshot, options diagnose.Options) (certain, repaired sets.Set[string]) {
 	view := Look(s, options, Consent{Allow: Kinds(), Fenced: allNodes(s)})
 	certain, repaired = sets.New[string](), sets.New[string]()
@@ -48,7 +48,7 @@ func certainOf(s *snapshot.Snapshot, options diagnose.Options) (certain, repaire
 		repaired.Insert(r.Finding.Fingerprint)
 	}
 	for _, f := range view.Report.Findings {
-		// That nothing explains why a pod is stuck rests on no words.
+		// VD409, that nothing explains why a pod is stuck, rests on no words.
 		if f.Confidence != finding.Suspected && f.Code != "VD409" {
 			certain.Insert(string(f.Code) + " " + f.Fingerprint)
 		}
@@ -56,8 +56,8 @@ func certainOf(s *snapshot.Snapshot, options diagnose.Options) (certain, repaire
 	return certain, repaired
 }
 
-// withErrors is the snapshot with each error replaced by what it becomes: of what it was,
-// and of when the last thing that it speaks of changed.
+// withErrors is the snapshot with each error of a VolumeAttachment replaced by the result of
+// become, which gets the error and the moments at which its objects changed.
 func withErrors(s *snapshot.Snapshot, become func(e *storagev1.VolumeError, changed []metav1.Time) *storagev1.VolumeError) *snapshot.Snapshot {
 	o := testcases.Copy(s.Objects)
 	for _, va := range o.VolumeAttachments {
@@ -74,8 +74,8 @@ func withErrors(s *snapshot.Snapshot, become func(e *storagev1.VolumeError, chan
 	return made
 }
 
-// restsOnStaleWords are the certain findings, and the repairs, that are there with errors
-// older than what they speak of and that are not without errors.
+// restsOnStaleWords are the certain findings, and the repairs, that appear with errors older
+// than the objects that they are about and do not appear without errors.
 func restsOnStaleWords(s *snapshot.Snapshot, options diagnose.Options) (aged int, findings, repairs []string) {
 	old := withErrors(s, func(e *storagev1.VolumeError, changed []metav1.Time) *storagev1.VolumeError {
 		last := changed[0]
@@ -91,7 +91,8 @@ func restsOnStaleWords(s *snapshot.Snapshot, options diagnose.Options) (aged int
 	if aged == 0 {
 		return 0, nil, nil
 	}
-	// Beside none, an error of no words: that there is one shows that an attacher was at work.
+	// Beside no error at all, an error without words: its presence shows that an attacher was
+	// at work.
 	certain, repaired := certainOf(old, options)
 	for _, instead := range []*storagev1.VolumeError{nil, {}} {
 		if len(certain) > 0 || len(repaired) > 0 {
@@ -102,8 +103,9 @@ func restsOnStaleWords(s *snapshot.Snapshot, options diagnose.Options) (aged int
 	return aged, sets.List(certain), sets.List(repaired)
 }
 
-// TestStaleWordsAreNoEvidence: of no cluster of the corpus does a certain finding, or a
-// repair that would be made, rest on an error that is older than what it speaks of.
+// TestStaleWordsAreNoEvidence: in no cluster of the corpus does a certain finding, or a
+// repair that would be made, rest on an error that is older than the objects that it is
+// about.
 func TestStaleWordsAreNoEvidence(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -127,7 +129,8 @@ func TestStaleWordsAreNoEvidence(t *testing.T) {
 	t.Logf("%d errors", aged)
 }
 
-// TestStaleWordsOfRandomClusters: nor of a cluster that is crossed from two.
+// TestStaleWordsOfRandomClusters: the same holds for clusters that are crossed from two of
+// the corpus.
 func TestStaleWordsOfRandomClusters(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -182,7 +185,7 @@ func saysAnything(s *snapshot.Snapshot) bool {
 	return false
 }
 
-// words are what the drivers of the cases say.
+// words are the messages of the drivers in the cases.
 func words(cases []*testcases.Case) []string {
 	said := sets.New[string]()
 	for _, c := range cases {

@@ -12,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// atStorage is what the storage system's list says of the repair's volume; nil where no
-// list tells.
+// atStorage is the entry of the repair's volume in the storage system's list; nil where no
+// list has it.
 func atStorage(v *View, r *Repair) *storage.Entry {
 	truth := storage.Of(v.Facts)
 	if va := target(v, r); r.Finding.Volume == "" && va.Name != "" {
@@ -22,8 +22,8 @@ func atStorage(v *View, r *Repair) *storage.Entry {
 	return truth.Volume(r.Finding.Volume)
 }
 
-// checkStorageHas: there is nothing to detach where the storage system has the volume
-// not attached.
+// checkStorageHas: there is nothing to detach where the volume is not attached at the storage
+// system.
 func checkStorageHas(v *View, r *Repair) error {
 	e := atStorage(v, r)
 	if _, detached := e.On(r.Finding.Holder); detached {
@@ -32,8 +32,8 @@ func checkStorageHas(v *View, r *Repair) error {
 	return nil
 }
 
-// checkStorageLacks: to publish a volume again changes nothing where it is attached,
-// and may take it from another machine where that has it.
+// checkStorageLacks: to publish a volume again changes nothing where it is attached, and may
+// take it from another machine that has it.
 func checkStorageLacks(v *View, r *Repair) error {
 	e := atStorage(v, r)
 	if e == nil {
@@ -48,8 +48,8 @@ func checkStorageLacks(v *View, r *Repair) error {
 	return nil
 }
 
-// checkStorageLetGo: without the finalizer nobody asks the driver to detach what the
-// storage system still has attached there, or on a machine that may be the node's.
+// checkStorageLetGo: without the finalizer nobody asks the driver to detach a volume that the
+// storage system still has attached there, or to a machine that may be the node's.
 func checkStorageLetGo(v *View, r *Repair) error {
 	e, va := atStorage(v, r), target(v, r)
 	if e == nil || va.Name == "" {
@@ -65,17 +65,18 @@ func checkStorageLetGo(v *View, r *Repair) error {
 	return nil
 }
 
-// storageDetached reports whether the storage system itself says that it detached the
-// volume after the detach was asked for. Only a list with that time in it proves that: a
-// copied file is older than its date. No attach is begun for an object that is being
-// deleted, and the last one had ended before the list was taken.
+// storageDetached reports whether the storage system itself shows that it detached the volume
+// after the detach was asked for. Only a list that carries its time proves that: a copied
+// file is older than its date. No attach begins for an object that is being deleted, and the
+// last one had ended before the list was taken.
 func storageDetached(v *View, r *Repair) bool {
 	e, va := atStorage(v, r), target(v, r)
 	return e != nil && va.DeletionTimestamp != nil && e.Settled && len(e.Holders) == 0 && e.Saw(*va.DeletionTimestamp, facts.LongestSidecarCall) &&
 		e.Volume.Detached != nil && e.Volume.Detached.Sub(va.DeletionTimestamp.Time) >= snapshot.ClockTolerance
 }
 
-// strippedOffGuard is offGuard, or the storage system's own word.
+// strippedOffGuard is offGuard, but also holds where the storage system itself shows the
+// detach.
 var strippedOffGuard = Guard{GuardFenced, union(onWorlds, onNodes), func(v *View, r *Repair) error {
 	if storageDetached(v, r) {
 		return nil
@@ -84,8 +85,8 @@ var strippedOffGuard = Guard{GuardFenced, union(onWorlds, onNodes), func(v *View
 }, ""}
 
 // detachedGuard holds where the user has seen that the storage system does not have the
-// volume attached to the node, or where a list of the storage system says so. Nothing in
-// the cluster tells: status.attached is what the attacher was told last, and the node does
+// volume attached to the node, or where a list of the storage system shows it. Nothing in the
+// cluster does: status.attached is the last answer that the attacher got, and the node does
 // not report a disk that it does not use.
 var detachedGuard = Guard{GuardDetached, union(onWorlds, onNodes), func(v *View, r *Repair) error {
 	va := target(v, r)

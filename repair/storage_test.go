@@ -21,7 +21,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// drawList says whatever it likes of every volume of the snapshot, right or wrong.
+// drawList makes up a list with an entry for every volume of the snapshot, right or wrong.
 func drawList(r *rand.Rand, s *snapshot.Snapshot, age time.Duration) *backend.List {
 	l := &backend.List{File: "drawn", Format: backend.CSI, Taken: s.TakenAt.Add(-age)}
 	machines := []string{"foreign"}
@@ -46,7 +46,7 @@ func drawList(r *rand.Rand, s *snapshot.Snapshot, age time.Duration) *backend.Li
 			}
 			v.Attachments = append(v.Attachments, a)
 		}
-		if r.IntN(8) == 0 { // where alone it can be, as LINSTOR's table has it
+		if r.IntN(8) == 0 { // the only node where it can be, as in LINSTOR's table
 			v.Silent, v.Attachments = true, nil
 			for range 1 + r.IntN(2) {
 				v.Only = append(v.Only, machines[r.IntN(len(machines))])
@@ -64,11 +64,11 @@ func withLists(s *snapshot.Snapshot, lists ...*backend.List) *snapshot.Snapshot 
 	return with
 }
 
-// TestListsOnlyAdd: whatever a storage system's list says, even one that lies, a finding
-// of the corpus goes only where one of the three about the storage system explains the
-// same pods or the same attachment; nothing is written that was not proposed before, but
-// for the repairs that the user has to name; and a list that is old or younger than the
-// objects changes nothing but that it is told as a gap.
+// TestListsOnlyAdd: whatever a storage system's list says, even a false one, a finding of the
+// corpus goes only where one of the three findings about the storage system explains the same
+// pods or the same attachment. Nothing is written that was not proposed before, but for the
+// repairs that the user has to name. A list that is older or younger than the objects changes
+// nothing but that it is reported as a gap.
 func TestListsOnlyAdd(t *testing.T) {
 	long.Test(t)
 	cases, err := testcases.All()
@@ -141,7 +141,8 @@ func TestListsOnlyAdd(t *testing.T) {
 	}
 }
 
-// TestStorageGuards: with a list and without, what it contradicts is refused.
+// TestStorageGuards: a repair that the storage system's list contradicts is refused; without
+// a list it is not.
 func TestStorageGuards(t *testing.T) {
 	list := func(s *snapshot.Snapshot, machines ...string) *backend.List {
 		l := &backend.List{File: "list", Format: backend.AWS, Taken: s.TakenAt.Add(-time.Minute)}
@@ -158,7 +159,7 @@ func TestStorageGuards(t *testing.T) {
 		machines   []string // nil for no list
 		code       finding.Code
 		kind       Kind
-		blocked    string // what refuses it with every word given; "" for nothing
+		blocked    string // the guard that refuses although every consent is given; "" for none
 	}{
 		{"words alone", "vd404-storage-and-words", nil, "VD404", UnpublishOrphan, ""},
 		{"the storage system agrees", "vd404-storage-and-words", []string{"i-n2"}, "VD404", UnpublishOrphan, ""},
@@ -209,8 +210,8 @@ func TestStorageGuards(t *testing.T) {
 }
 
 // TestStorageSpeaksForTheUser: where the storage system itself shows that a volume was
-// detached since the detach was asked for, nobody has to swear that the
-// machine is off; and where it shows it as attached, no word helps.
+// detached since the detach was asked for, the user need not state that the machine is off;
+// and where it shows the volume as attached, no statement of the user helps.
 func TestStorageSpeaksForTheUser(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -261,13 +262,13 @@ func TestStorageSpeaksForTheUser(t *testing.T) {
 			if got := needs(&before, now); got != "strip-finalizer 3 fenced" {
 				t.Errorf("%s: detached, it may be, before that was asked for: %s", c.Name, got)
 			}
-			if got := needs(&detached, now, "somewhere"); got != "delete-attachment 0 not-deleting" { // no word helps
+			if got := needs(&detached, now, "somewhere"); got != "delete-attachment 0 not-deleting" { // no statement helps
 				t.Errorf("%s: attached to a machine: %s", c.Name, got)
 			}
 			if got := needs(&detached, s.TakenAt.Add(-storage.Fresh-time.Second)); got != "strip-finalizer 3 fenced" {
 				t.Errorf("%s: an old list: %s", c.Name, got)
 			}
-			// An attach may have been under way as the detach was asked for.
+			// An attach may have been under way when the detach was asked for.
 			va.DeletionTimestamp.Time = s.TakenAt.Add(-facts.LongestSidecarCall)
 			detached = s.TakenAt
 			if got := needs(&detached, now); got != "strip-finalizer 3 fenced" {

@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
-// TestSuspectedFindingsAreNotRepaired: whatever the corpus has a repair for, none is
-// proposed, and no command is shown, while the cause is only suspected.
+// TestSuspectedFindingsAreNotRepaired: while the cause of a finding is only suspected, no
+// repair is proposed for it and no command is shown.
 func TestSuspectedFindingsAreNotRepaired(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

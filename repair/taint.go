@@ -50,9 +50,8 @@ var (
 
 const taintsPath = "/spec/taints"
 
-// proposeTaint says to the cluster that a node is out of service: the pods that
-// are being deleted there go, and the controller detaches their volumes without
-// waiting for a kubelet to unmount them.
+// proposeTaint marks a node as out of service: the pods that are being deleted there go, and
+// the controller detaches their volumes without waiting for a kubelet to unmount them.
 func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	if reconcile.OutOfService(node) {
 		return Repair{}, fmt.Errorf("node %s carries the taint already", node.Name)
@@ -74,8 +73,8 @@ func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error)
 	}, nil
 }
 
-// proposeUntaint takes the taint off a node that lives. Where volumes have been
-// detached under their mounts already, only a reboot makes that safe.
+// proposeUntaint takes the taint off a node that is alive. Where volumes have already been
+// detached under their mounts, only a reboot makes that safe.
 func proposeUntaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	want := slices.DeleteFunc(slices.Clone(node.Spec.Taints), outOfService)
 	return Repair{
@@ -87,20 +86,20 @@ func proposeUntaint(v *View, f finding.Finding, node *corev1.Node) (Repair, erro
 	}, nil
 }
 
-// ownTaint is the one that this package sets.
+// ownTaint is the taint that this package sets.
 var ownTaint = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
 func isOwnTaint(t corev1.Taint) bool { return sameTaint(t, ownTaint) }
 
-// sameTaint does not look at when a taint was added.
+// sameTaint reports whether two taints are equal but for the time at which they were added.
 func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
 func outOfService(t corev1.Taint) bool { return t.Key == corev1.TaintNodeOutOfService }
 
-// settingTaint is the write that sets the taint on the node, its inverse, and the
-// taints that it leaves.
+// settingTaint returns the write that sets the taint on the node, its inverse, and the node's
+// taints after it.
 func settingTaint(node *corev1.Node, value string) (do, undo Operation, want []corev1.Taint) {
 	want = append(slices.Clone(node.Spec.Taints), ownTaint)
 	after := laterNode(node)
@@ -109,8 +108,8 @@ func settingTaint(node *corev1.Node, value string) (do, undo Operation, want []c
 	return do, nodePatch(after, "", dropTaint(after, outOfService)...), want
 }
 
-// dropTaint takes such taints off, the last first, so that the indexes of the
-// others hold.
+// dropTaint takes off the taints for which such is true, the last first, so that the indexes
+// of the others stay right.
 func dropTaint(node *corev1.Node, such func(corev1.Taint) bool) []patchOp {
 	ops := []patchOp{{"test", taintsPath, Compact(node.Spec.Taints)}}
 	for i, taint := range slices.Backward(node.Spec.Taints) {

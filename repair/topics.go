@@ -9,10 +9,10 @@ import (
 //go:embed docs/*.md
 var docs embed.FS
 
-// Topic is a page about what one may do to a volume, or had better not.
+// Topic is a page about something that one may do to a volume, or should not.
 type Topic struct {
 	Name string
-	// Never says that this tool does not do it, whoever advises it.
+	// Never reports whether this tool refuses to do it, whoever advises it.
 	Never bool
 }
 

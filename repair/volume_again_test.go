@@ -14,8 +14,9 @@ import (
 )
 
 // TestVolumeMadeAgain: where the PersistentVolume of an attachment is gone, the report has
-// the whole object that lets the attacher detach, and no repair that would strip instead.
-// Where something may use the disk, or the objects do not tell which it is, it has none.
+// the whole object that lets the attacher detach, and no repair that would strip the
+// finalizer instead. Where something may use the disk, or the objects do not show which disk
+// it is, the report has no such object.
 func TestVolumeMadeAgain(t *testing.T) {
 	vd119 := func(s *snapshot.Snapshot) (*View, *finding.Finding) {
 		v := Look(s, diagnose.Options{}, Consent{})

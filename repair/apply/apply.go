@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// DryRunMode says how far a repair goes, as kubectl's --dry-run does.
+// DryRunMode is how far a repair goes, as with kubectl's --dry-run.
 type DryRunMode string
 
 // The modes.
@@ -24,10 +24,10 @@ const (
 	DryRunServer DryRunMode = "server" // the write is sent, and not stored
 )
 
-// firstPause is that between the first two looks at a cluster after a write;
-// each further one is twice as long, because each look reads every object, but none
-// longer than podPause while a pod waits, and with it a person. A judgement: the
-// controller acts within seconds, and the prompt is back within 15 s after the pod runs.
+// firstPause is the pause between the first two looks at a cluster after a write. Each
+// further pause is twice as long, because each look reads every object, but none is longer
+// than podPause while a pod waits, and with it a person. A judgement: the controller acts
+// within seconds, and the prompt is back within 15 s after the pod runs.
 const (
 	firstPause = 5 * time.Second
 	podPause   = 2 * firstPause
@@ -46,33 +46,33 @@ const (
 //  8. write the outcome to the journal
 type Applier struct {
 	Cluster Cluster
-	// Options are those with which the findings were made.
+	// Options are the options with which the findings were made.
 	Options diagnose.Options
-	// Consent is what the user has said that no API shows.
+	// Consent is the user's word on facts that no API shows.
 	Consent repair.Consent
 	Journal *Journal
-	// Observe, where it is not nil, is told of every step.
+	// Observe, where it is not nil, is called with every step.
 	Observe func(Event)
 	// Wait pauses; it returns early with an error if the context ends.
 	Wait func(ctx context.Context, d time.Duration) error
 	// HoldFor is how long a repair must hold to count.
 	HoldFor time.Duration
 	// Waited are the pods that waited for a volume, as namespace/name. A repair for some of
-	// them counts once these run, however long that has held.
+	// them counts as done once they run, however short the time since.
 	Waited []string
 	// MaxRepairs bounds how many writes are begun.
 	MaxRepairs int
 	DryRun     DryRunMode
-	// ServerMoved has Undo take back what was written to a server of another
-	// address, which is this one by the user's word.
+	// ServerMoved lets Undo take back writes that went to a server of another address, which
+	// is this server by the user's word.
 	ServerMoved bool
-	// KeepGoing goes on after a failure.
+	// KeepGoing reports whether the run goes on after a failure.
 	KeepGoing bool
 }
 
-// Apply carries the repairs out and returns for each what became of it. The error
-// is about the run as a whole: rights are missing, so that nothing was done, or
-// the journal cannot be kept, or ctx has ended.
+// Apply carries the repairs out and returns the result of each. The error is about the run as
+// a whole: rights are missing, so that nothing was done, or the journal cannot be kept, or
+// ctx has ended.
 func (a *Applier) Apply(ctx context.Context, repairs []repair.Repair) ([]Result, error) {
 	repairs = slices.Clone(repairs)
 	repair.InOrder(repairs)
@@ -129,10 +129,10 @@ func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) erro
 	return fmt.Errorf("nothing was written: %w: you may not %s", repair.ErrForbidden, strings.Join(texts, "; "))
 }
 
-// verify watches the cluster until the repair has held for as long as HoldFor.
-// The controller may still overwrite it: it writes when it next has something
-// to write, so this shows that nothing undid it soon, not that nothing ever
-// will. Where it may, the repair's Lasts says so.
+// verify watches the cluster until the repair has held for as long as HoldFor. The controller
+// may still overwrite it, when it next has something to write: verify shows that nothing
+// undid the repair soon, not that nothing ever will. Where the controller may undo it, the
+// repair's Lasts says so.
 func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string) {
 	var waited time.Duration
 	pods := slices.DeleteFunc(slices.Clone(r.Finding.About()), func(pod string) bool { return !slices.Contains(a.Waited, pod) })

@@ -63,7 +63,7 @@ func TestApplyInTheOrderOfSafety(t *testing.T) {
 }
 
 // TestPromptComesBack: where a pod waited, the run ends within 15 seconds after the pod runs,
-// and says so; with --wait it watches on.
+// and reports it; with --wait it watches on.
 func TestPromptComesBack(t *testing.T) {
 	for runs := range 60 {
 		for _, waited := range [][]string{nil, {"default/web-0"}} {
@@ -89,7 +89,7 @@ func TestPromptComesBack(t *testing.T) {
 	}
 }
 
-// TestFindingsAreNotWrittenTo: to make a repair takes nothing from the finding that it is for.
+// TestFindingsAreNotWrittenTo: making a repair changes nothing in the finding that it is for.
 func TestFindingsAreNotWrittenTo(t *testing.T) {
 	m := lostEntry(t)
 	a, _ := m.applier()
@@ -232,8 +232,8 @@ func TestEventsTellTheStages(t *testing.T) {
 	}
 }
 
-// TestEventsAreNotEssential: without the right to write events the repair
-// stands, and it is said.
+// TestEventsAreNotEssential: without the right to write events the repair succeeds, and the
+// missing event is reported.
 func TestEventsAreNotEssential(t *testing.T) {
 	m := lostEntry(t)
 	m.mute = repair.ErrForbidden

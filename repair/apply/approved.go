@@ -15,24 +15,24 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// ApprovedKind is the kind of a file of repairs.
+// ApprovedKind is the kind of a file with repairs.
 const ApprovedKind = "RepairPlan"
 
-// Approved is what --save-repairs writes for somebody to review: exactly the
-// repairs that --approved then makes, or none.
+// Approved is the file that --save-repairs writes for somebody to review: --approved then
+// makes exactly these repairs, or none.
 type Approved struct {
 	APIVersion string      `json:"apiVersion"` // volume-doctor/v1
 	Kind       string      `json:"kind"`       // RepairPlan
 	TakenAt    metav1.Time `json:"takenAt"`
-	// Server is the API server that the repairs are for.
+	// Server is the API server for which the repairs are.
 	Server string `json:"server"`
-	// Consent is what the repairs were proposed with. It must be said again when
-	// they are made: a node that was off may be back.
+	// Consent is the consent with which the repairs were proposed. The user must give it
+	// again when they are made: a node that was off may be back.
 	Consent repair.Consent  `json:"consent,omitzero"`
 	Repairs []repair.Repair `json:"repairs"`
 }
 
-// Save is the file of the repairs that were proposed on the view.
+// Save makes the file of the repairs that were proposed on the view.
 func Save(v *repair.View, repairs []repair.Repair) Approved {
 	return Approved{
 		APIVersion: finding.APIVersion, Kind: ApprovedKind, TakenAt: metav1.NewTime(v.Snapshot.TakenAt),
@@ -53,8 +53,8 @@ func (p Approved) Write(w io.Writer) error {
 	return err
 }
 
-// ReadApproved reads a file of repairs, strictly: a field that is not known here may
-// have meant something to whoever reviewed it.
+// ReadApproved reads a file with repairs, strictly: a field that this release does not know
+// may have meant something to the person who reviewed it.
 func ReadApproved(r io.Reader) (*Approved, error) {
 	var p Approved
 	decoder := json.NewDecoder(r)
@@ -71,13 +71,12 @@ func ReadApproved(r io.Reader) (*Approved, error) {
 	return &p, nil
 }
 
-// ErrMoved says that a cluster is no longer what repairs were reviewed for.
+// ErrMoved says that the cluster is no longer the one for which the repairs were reviewed.
 var ErrMoved = errors.New("the cluster is not what was reviewed")
 
-// Choose returns, of what is proposed on the view, those of the file. A
-// repair whose finding has gone is left out. Anything else that is not as it
-// was reviewed refuses the file as a whole: part of it may only be safe with
-// the rest.
+// Choose returns those of the repairs proposed on the view that are in the file. It leaves
+// out a repair whose finding has gone. Any other difference from the review refuses the file
+// as a whole: a part of it may only be safe with the rest.
 func (p *Approved) Choose(v *repair.View, proposed []repair.Repair) ([]repair.Repair, error) {
 	if v.Snapshot.Source.Server != p.Server {
 		return nil, fmt.Errorf("%w: the repairs are for %s, and this is %s", ErrMoved, p.Server, v.Snapshot.Source.Server)
@@ -114,8 +113,8 @@ func (p *Approved) Choose(v *repair.View, proposed []repair.Repair) ([]repair.Re
 	return chosen, nil
 }
 
-// findsAnother reports whether the same is found of an object that was recreated, or
-// under another fingerprint, as in a file that was changed.
+// findsAnother reports whether the view has the same finding about a recreated object, or
+// under another fingerprint, as with a file that was changed.
 func findsAnother(v *repair.View, reviewed finding.Finding) bool {
 	return slices.ContainsFunc(v.Report.Findings, func(f finding.Finding) bool {
 		return f.Code == reviewed.Code && f.Subject.String() == reviewed.Subject.String() &&
@@ -123,7 +122,7 @@ func findsAnother(v *repair.View, reviewed finding.Finding) bool {
 	})
 }
 
-// find is the repair that is proposed now for the reviewed one's finding.
+// find returns the repair that is proposed now for the finding of the reviewed one.
 func find(proposed []repair.Repair, reviewed *repair.Repair) *repair.Repair {
 	for i := range proposed {
 		if proposed[i].Finding.Fingerprint == reviewed.Finding.Fingerprint {
@@ -133,7 +132,7 @@ func find(proposed []repair.Repair, reviewed *repair.Repair) *repair.Repair {
 	return nil
 }
 
-// whatMoved says what has become of a repair that is no longer proposed.
+// whatMoved says why a reviewed repair is no longer proposed.
 func whatMoved(v *repair.View, r *repair.Repair) string {
 	for _, f := range v.Report.Findings {
 		if f.Fingerprint == r.Finding.Fingerprint && f.Repair != nil && f.Repair.BlockedBy != "" {

@@ -16,7 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// view looks at the world and proposes.
+// view looks at the world and returns the view and its repairs.
 func (m *memory) view() (*repair.View, []repair.Repair) {
 	m.t.Helper()
 	s, err := m.Snapshot(m.t.Context())
@@ -26,7 +26,7 @@ func (m *memory) view() (*repair.View, []repair.Repair) {
 	return repair.Examine(s, reconcile.Options{}, m.consent, diagnose.Request{})
 }
 
-// reviewed is the approved for the world as it comes back from a file.
+// reviewed is the file of approved repairs for the world, as it is read back.
 func (m *memory) reviewed() *Approved {
 	m.t.Helper()
 	v, repairs := m.view()
@@ -44,7 +44,8 @@ func (m *memory) reviewed() *Approved {
 func TestApprovedIsMadeAsReviewed(t *testing.T) {
 	m := two(t)
 	approved := m.reviewed()
-	// A heartbeat is no change, and a repair that has become superfluous none to refuse.
+	// A heartbeat is no change, and a repair that has become superfluous does not refuse the
+	// file.
 	m.rewrite("n1", "kubelet", func(n *corev1.Node) { n.Labels = map[string]string{"a": "b"} })
 	n := m.node("n1")
 	n.Status.VolumesInUse = slices.DeleteFunc(n.Status.VolumesInUse, func(v corev1.UniqueVolumeName) bool { return v == uniqueName("vol-2") })
@@ -60,7 +61,7 @@ func TestApprovedIsMadeAsReviewed(t *testing.T) {
 	}
 }
 
-// TestApprovedLeavesOutTheRest: what appeared after the review was not reviewed.
+// TestApprovedLeavesOutTheRest: a repair that appeared after the review is not made.
 func TestApprovedLeavesOutTheRest(t *testing.T) {
 	m := lostEntry(t)
 	approved := m.reviewed()

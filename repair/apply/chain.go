@@ -10,15 +10,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// The digest is the last field of every line of a journal. It is the SHA-256 of
-// the previous line's digest and of this line without its own digest, so it
-// covers every byte of the journal up to here.
+// The digest is the last field of every line of a journal. It is the SHA-256 of the previous
+// line's digest and of this line without its own digest, so it covers every byte of the
+// journal up to here.
 //
-// The chain has no key. It shows that a journal was edited, reordered, spliced
-// or cut anywhere but at its end. It does not stop somebody who computes all
-// digests again, and a journal that lost whole lines at its end looks like a
-// shorter one. Undo therefore never relies on the journal alone: it looks at the
-// objects.
+// The chain has no key. It shows that a journal was edited, reordered, spliced or cut
+// anywhere but at its end. It does not stop somebody who computes all digests again, and a
+// journal that lost whole lines at its end looks like a shorter one. Undo therefore never
+// relies on the journal alone: it looks at the objects.
 const (
 	digestStart = `,"digest":"`
 	digestEnd   = `"}`
@@ -43,8 +42,8 @@ func seal(previous string, e *Entry) []byte {
 	return append(repair.Compact(*e), '\n')
 }
 
-// continues checks that the line, with its newline, comes right after the line
-// whose digest is previous; "" is the beginning of the journal.
+// continues returns an error unless the line, with its newline, follows the line whose digest
+// is previous; "" is the beginning of the journal.
 func continues(previous string, line []byte) error {
 	const hexLength = 2 * sha256.Size
 	text := bytes.TrimSuffix(line, []byte("\n"))

@@ -85,15 +85,16 @@ func TestJournalLinesAreChained(t *testing.T) {
 	}
 }
 
-// TestJournalWithoutDigests: no release wrote one.
+// TestJournalWithoutDigests: a journal without digests is refused; no release has written
+// one.
 func TestJournalWithoutDigests(t *testing.T) {
 	if _, _, err := ReadJournal(strings.NewReader(intentLine + outcomeLine)); !errors.Is(err, errNoDigest) {
 		t.Error(err)
 	}
 }
 
-// TestDamagedJournal: whatever is done to a journal, what is read is the
-// beginning of what was written, or nothing.
+// TestDamagedJournal: however a journal is damaged, reading it gives a beginning of what was
+// written, or nothing.
 func TestDamagedJournal(t *testing.T) {
 	whole := writtenJournal(t, "a", 4)
 	all, _, err := ReadJournal(strings.NewReader(whole))
@@ -129,7 +130,7 @@ func TestDamagedJournal(t *testing.T) {
 	})
 }
 
-// TestEndlessJournal: a device that never ends is no journal.
+// TestEndlessJournal: a device that never ends is refused as a journal.
 func TestEndlessJournal(t *testing.T) {
 	if _, _, err := ReadJournal(zeros{}); err == nil || err.Error() != "the journal has more than 64 MiB" {
 		t.Error(err)
@@ -140,8 +141,8 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// TestJournalStopsAfterAFailure: a line that was only partly written is the
-// journal's last; another one after it would make the whole file unreadable.
+// TestJournalStopsAfterAFailure: a line that was only partly written is the journal's last;
+// another line after it would make the whole file unreadable.
 func TestJournalStopsAfterAFailure(t *testing.T) {
 	sink := &tornSink{left: 700}
 	j := NewJournal(sink, time.Now, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Cluster is all that repairing needs of an API server.
+// Cluster is everything that a repair needs from an API server.
 type Cluster interface {
 	// Snapshot reads the objects as they are now: no answer may be older than
 	// the call.
@@ -22,17 +22,16 @@ type Cluster interface {
 	// Near reads, as they are now, the few objects that a write is about; s is the last
 	// snapshot. It fails unless it has read them all.
 	Near(ctx context.Context, s *snapshot.Snapshot, near repair.Near) (repair.Nearby, error)
-	// Do makes one write and returns the object as JSON, as it then is. A dry
-	// run goes through everything but the storing. Its errors wrap those of
-	// package repair.
+	// Do makes one write and returns the resulting object as JSON. A dry run does everything
+	// but store it. Its errors wrap those of package repair.
 	Do(ctx context.Context, op repair.Operation, dryRun bool) (after json.RawMessage, err error)
-	// Can returns those of the permissions that the user lacks.
+	// Can returns the permissions that the user lacks among those wanted.
 	Can(ctx context.Context, wanted []repair.Permission) (missing []repair.Permission, err error)
 	// Announce writes an event about an object.
 	Announce(ctx context.Context, about corev1.ObjectReference, note Note) error
 }
 
-// Note is what an event says.
+// Note is the text of an event.
 type Note struct {
 	Reason  string // CamelCase
 	Message string

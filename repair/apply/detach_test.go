@@ -30,9 +30,9 @@ func dangling(t testing.TB) *memory {
 	return m
 }
 
-// TestUnusedAttachmentsDoNotBlockEachOther: four attachments of one volume that
-// nothing uses can each be deleted. One that anything uses, or that may be, blocks
-// the others: some drivers would detach the volume there.
+// TestUnusedAttachmentsDoNotBlockEachOther: four attachments of one volume that nothing uses
+// can each be deleted. One attachment that is used, or may be, blocks the others: some
+// drivers would detach the volume there.
 func TestUnusedAttachmentsDoNotBlockEachOther(t *testing.T) {
 	four := func(t testing.TB) *memory {
 		m := dangling(t)
@@ -82,7 +82,7 @@ func TestUnusedAttachmentsDoNotBlockEachOther(t *testing.T) {
 	}
 }
 
-// detaches is an attacher whose driver detaches at once.
+// detaches makes the attacher's driver detach immediately.
 func (m *memory) detaches() {
 	m.after = func(op repair.Operation, dryRun bool) error {
 		if op.Verb == repair.VerbDelete && !dryRun {
@@ -95,12 +95,12 @@ func (m *memory) detaches() {
 	}
 }
 
-// comesBack puts web-0 on n1, without the controller's wish for it where its
-// claim is another's.
+// comesBack puts web-0 on n1. Where its claim is another's, the controller does not want the
+// volume for it.
 func (m *memory) comesBack() { m.pod().Spec.NodeName = "n1" }
 
-// stranger uses vol-1 on n1 through a claim that its volume does not point back
-// to: the controller does not want it, and the pod runs.
+// stranger has a pod use vol-1 on n1 through a claim that its volume does not point back to:
+// the controller does not want the volume there, and the pod runs.
 func (m *memory) stranger() {
 	m.comesBack()
 	m.volume("pv1").Spec.ClaimRef.UID = "another"
@@ -116,7 +116,7 @@ func (m *memory) lease(name string) {
 	}
 }
 
-// detachMisses are the misses of the guards that both kinds of deletion have.
+// detachMisses are the near misses for the guards that both kinds of deletion have.
 var detachMisses = []nearMiss{
 	{"pods not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Pods, "") }},
 	{"nodes not read", repair.GuardComplete, func(m *memory) { m.gaps = gap(snapshot.Nodes, "") }},
@@ -176,7 +176,7 @@ var detachMisses = []nearMiss{
 	}},
 }
 
-// livingMisses are the misses of a deletion from a node that lives.
+// livingMisses are the near misses for a deletion from a node that is alive.
 var livingMisses = []nearMiss{
 	{"node gone", "node-lives", func(m *memory) { m.objects.Nodes = m.objects.Nodes[1:] }},
 	{"node not ready", "node-lives", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
@@ -261,8 +261,8 @@ func TestDeleteAttachmentPostChecks(t *testing.T) {
 	}
 }
 
-// byHand is a VolumeAttachment of a name that is not the controller's; the user
-// says that it is nobody's.
+// byHand has a VolumeAttachment whose name is not the controller's; the user says that nobody
+// uses it.
 func byHand(t testing.TB) *memory {
 	m := dangling(t)
 	m.objects.VolumeAttachments = m.objects.VolumeAttachments[:1]
@@ -312,8 +312,8 @@ func TestForeignAttachmentGuards(t *testing.T) {
 	}
 }
 
-// lostNode: n1 has fallen silent with vol-1 on it, its pod is gone, web-0 waits
-// on n2, and the user says that n1 is off. The controller would detach by itself.
+// lostNode: n1 has fallen silent with vol-1 on it, its pod is gone, web-0 waits on n2, and
+// the user says that n1 is off. The controller would detach by itself.
 func lostNode(t testing.TB) *memory {
 	m := dangling(t)
 	n := m.node("n1")
@@ -357,8 +357,8 @@ func TestDeleteFencedAttachment(t *testing.T) {
 	}
 }
 
-// TestFencedAsksForTheWord: what the user would have to say is what the report
-// tells, also while the finding would heal by itself.
+// TestFencedAsksForTheWord: the report names the consent that the user would have to give,
+// also while the finding would heal by itself.
 func TestFencedAsksForTheWord(t *testing.T) {
 	m := lostNode(t)
 	m.consent = repair.Consent{}
@@ -371,8 +371,8 @@ func TestFencedAsksForTheWord(t *testing.T) {
 	}
 }
 
-// TestCloudsWord: a cloud's controller that has seen the machine stopped is as
-// good as the user, but not a reason not to wait.
+// TestCloudsWord: the word of a cloud's controller that the machine is stopped counts as much
+// as the user's, but is no reason not to wait.
 func TestCloudsWord(t *testing.T) {
 	stopped := func(m *memory) {
 		m.consent = repair.Consent{}

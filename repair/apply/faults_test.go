@@ -13,7 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestFaults: what the API server and the network can do to a write.
+// TestFaults: the failures of the API server and of the network around a write.
 func TestFaults(t *testing.T) {
 	lost := fmt.Errorf("%w: the connection was cut", repair.ErrUnknownOutcome)
 	heartbeat := func(m *memory) {
@@ -124,7 +124,7 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// times does something in front of the first n requests of the sort.
+// times runs do before the first n requests that are dry runs, or the first n that are not.
 func times(n int, dryRun bool, do func() error) func(repair.Operation, bool) error {
 	return func(_ repair.Operation, dry bool) error {
 		if dry != dryRun || n == 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// stuck: the driver has been asked to detach vol-1 from n1 for an hour, and
-// nudged, and says that it is not attached.
+// stuck: the driver was asked for an hour to detach vol-1 from n1, was nudged, and says that
+// the volume is not attached.
 func stuck(t testing.TB) *memory {
 	m := healthy(t)
 	m.addVolume("n1", "pv1", "vol-1", "web-0")
@@ -31,8 +31,7 @@ func stuck(t testing.TB) *memory {
 	return m
 }
 
-// machineGone is the same with the node gone, and its machine unknown to the
-// driver.
+// machineGone is stuck with the node gone, and its machine unknown to the driver.
 func machineGone(t testing.TB) *memory {
 	m := stuck(t)
 	m.objects.Nodes, m.objects.CSINodes = m.objects.Nodes[1:], m.objects.CSINodes[1:]
@@ -44,8 +43,7 @@ func machineGone(t testing.TB) *memory {
 	return m
 }
 
-// volumeGone is the same with the persistent volume gone: the attacher cannot
-// ask the driver.
+// volumeGone is stuck with the persistent volume gone: the attacher cannot ask the driver.
 func volumeGone(t testing.TB) *memory {
 	m := stuck(t)
 	m.objects.Volumes, m.objects.Claims = m.objects.Volumes[:1], m.objects.Claims[:1]
@@ -54,8 +52,7 @@ func volumeGone(t testing.TB) *memory {
 	return m
 }
 
-// flipped is the same with a driver that attaches nothing any more and has no
-// attacher.
+// flipped is stuck with a driver that no longer attaches anything and has no attacher.
 func flipped(t testing.TB) *memory {
 	m := stuck(t)
 	no := false
@@ -68,14 +65,14 @@ func flipped(t testing.TB) *memory {
 	return m
 }
 
-// detachedMisses are the misses of the codes of which the driver has not said that nothing is
-// attached.
+// detachedMisses are the near misses for the codes where the driver has not said that nothing
+// is attached.
 var detachedMisses = []nearMiss{
 	{"nobody has seen it detached", repair.GuardDetached, func(m *memory) { m.consent.Detached = nil }},
 	{"another was seen detached", repair.GuardDetached, func(m *memory) { m.consent.Detached = []string{"csi-another"} }},
 }
 
-// useStale has a pod on n1 that runs with pv1, to which its claim leads one way.
+// useStale has a pod run on n1 with pv1. Its claim leads to pv1, which does not point back.
 func (m *memory) useStale() {
 	m.addVolume("n1", "pv2", "vol-2", "web-0")
 	m.objects.VolumeAttachments = slices.DeleteFunc(m.objects.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
@@ -85,12 +82,12 @@ func (m *memory) useStale() {
 	m.pod().Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}
 }
 
-// says changes what the driver has said last.
+// says changes the driver's last error.
 func says(message string) func(*memory) {
 	return func(m *memory) { m.attachment().Status.DetachError.Message = message }
 }
 
-// stripMisses are the misses of the guards that are the same for every code.
+// stripMisses are the near misses for the guards that are the same for every code.
 var stripMisses = []nearMiss{
 	{"attached at the storage system", "storage-let-go", listed("i-n1")},
 	{"attached to a machine that is no node", "storage-let-go", listed("i-none")},
@@ -118,7 +115,7 @@ var stripMisses = []nearMiss{
 	{"another kind allowed", repair.GuardAllowed, func(m *memory) { m.consent.Allow = []repair.Kind{repair.DeleteAttachment} }},
 }
 
-// wantedMiss is for the codes whose volume the controller can want.
+// wantedMiss is the near miss for the codes whose volume the controller can want.
 var wantedMiss = nearMiss{"pod has come back", "not-wanted", func(m *memory) {
 	m.addVolume("n1", "pv-1", "vol-x", "web-0")
 	m.objects.VolumeAttachments = m.objects.VolumeAttachments[:len(m.objects.VolumeAttachments)-1]
@@ -126,7 +123,7 @@ var wantedMiss = nearMiss{"pod has come back", "not-wanted", func(m *memory) {
 	m.objects.Claims[len(m.objects.Claims)-1].Spec.VolumeName = "pv1"
 }}
 
-// livesMisses are the misses of a node that lives.
+// livesMisses are the near misses for a node that is alive.
 var livesMisses = []nearMiss{
 	{"node falls silent", "node-lives", func(m *memory) { m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown }},
 	{"in use", "not-in-use", func(m *memory) {
@@ -158,7 +155,7 @@ func TestStripFinalizerGuards(t *testing.T) {
 			{"another volume has the disk", "volume-gone", func(m *memory) { m.addVolume("n2", "imported", "vol-1", "other") }},
 			{"wanted through another volume", "not-wanted", func(m *memory) {
 				m.addVolume("n1", "imported", "vol-1", "web-0")
-				m.objects.VolumeAttachments = m.objects.VolumeAttachments[:2] // there is but one of the name
+				m.objects.VolumeAttachments = m.objects.VolumeAttachments[:2] // only one of the name remains
 				n := m.node("n1")
 				n.Status.VolumesInUse = append(n.Status.VolumesInUse, uniqueName("vol-1"))
 			}},
@@ -224,7 +221,7 @@ func letGo(t testing.TB) *memory {
 	return m
 }
 
-// syncs is an attacher that looks at a volume when it changes.
+// syncs makes an attacher look at a volume when it changes.
 func (m *memory) syncs() {
 	m.after = func(op repair.Operation, dryRun bool) error {
 		if op.Target.Kind == "PersistentVolume" && !dryRun {
@@ -274,7 +271,7 @@ func TestTouchVolume(t *testing.T) {
 	}
 }
 
-// TestTouchInVain: nobody comes; undo leaves the volume as it was.
+// TestTouchInVain: no attacher reacts; undo leaves the volume as it was.
 func TestTouchInVain(t *testing.T) {
 	for _, before := range []map[string]string{nil, {"a": "b"}, {repair.MarkAnnotation: "nudge"}} {
 		m := letGo(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// undoable are worlds after a repair of each kind that can be taken back, in
-// which to take it back is right.
+// undoable has, for each kind of repair that can be taken back, a world after that repair in
+// which taking it back is right.
 var undoable = map[repair.Kind]func(testing.TB) (*memory, *journalSink){
 	repair.Nudge:       func(t testing.TB) (*memory, *journalSink) { return after(t, comingBack(t), func(*memory) {}) },
 	repair.TouchVolume: func(t testing.TB) (*memory, *journalSink) { return after(t, letGo(t), func(*memory) {}) },
@@ -50,8 +50,7 @@ var undoable = map[repair.Kind]func(testing.TB) (*memory, *journalSink){
 	},
 }
 
-// after is the world after its repair, and its journal. n2 and vol-0 are other
-// people's.
+// after is the world after its repair, with its journal. n2 and vol-0 belong to others.
 func after(t testing.TB, m *memory, then func(*memory)) (*memory, *journalSink) {
 	sink := repaired(t, m)
 	m.looking, m.failing, m.before, m.after = nil, nil, nil, nil
@@ -62,7 +61,7 @@ func after(t testing.TB, m *memory, then func(*memory)) (*memory, *journalSink) 
 	return m, sink
 }
 
-// again is the same world once more, with the same journal.
+// again is a copy of the world, with the same journal.
 func (m *memory) again(written *journalSink) (*memory, *journalSink) {
 	same := &memory{t: m.t, objects: copied(m.objects), now: m.now, version: m.version, consent: m.consent}
 	return same, &journalSink{m: same, data: slices.Clone(written.data)}
@@ -74,8 +73,8 @@ type forgery struct {
 	text []byte
 }
 
-// forgeries change each field of a document in turn, and then all that names a
-// node, a disk or a volume at once.
+// forgeries change each field of a document in turn, and then every mention of a node, a disk
+// or a volume together.
 func forgeries(t testing.TB, document []byte) []forgery {
 	t.Helper()
 	var list []forgery
@@ -155,40 +154,39 @@ func forgeries(t testing.TB, document []byte) []forgery {
 	return list
 }
 
-// foreign is what a forger would rather have written to.
+// foreign has pairs: a name in the repair, and the one that a forger would put in its place.
 var foreign = [][2]string{
 	{reconcile.VolumeAttachmentName("vol-1", driver, "n1"), reconcile.VolumeAttachmentName("vol-0", driver, "n1")},
 	{"n1", "n2"}, {"vol-1", "vol-0"}, {"pv1", "pv0"}, {"https://memory", "https://other"},
 	{"shutdown", "else"}, {"/volumesAttached/1", "/volumesAttached/0"},
 }
 
-// told are the fields that nothing follows from for the kind: a write is taken
-// back exactly, whatever they say.
+// told reports whether the field does not matter for the kind: the write is taken back
+// exactly, whatever the field says.
 func told(kind repair.Kind, name string) bool {
 	fields := []string{"/time", "/write", "/finding/fingerprint", "/finding/subject", "/finding/persistentVolume",
 		"/digest"} // the chain, which this test leaves out
 	switch kind {
-	case repair.Nudge, repair.TouchVolume: // the annotation alone is written, and the object has the last word
+	case repair.Nudge, repair.TouchVolume: // only the annotation is written, and the object decides
 		fields = append(fields, "/finding/volume", "/finding/node", "/preImage/metadata", "all of [[n1 n2]]")
 	case repair.UnpublishOrphan:
-		fields = append(fields, "/finding/node", "all of [[n1 n2]]") // that is where the volume is wanted
+		fields = append(fields, "/finding/node", "all of [[n1 n2]]") // the node on which the volume is wanted
 	case repair.OutOfServiceTaint:
 		fields = append(fields, "/finding/volume", "/operation/patch without its last")
 	case repair.PatchNodeStatus, repair.PruneNodeStatus:
-		fields = append(fields, "/operation/patch without its last") // the mark, which the object has
+		fields = append(fields, "/operation/patch without its last") // the mark, which is also on the object
 	}
 	return slices.ContainsFunc(fields, func(field string) bool { return strings.HasPrefix(name, field) })
 }
 
-// TestForgedJournals changes each field of the journals of all kinds. The chain
-// of digests is left out, as if the forger had made it again: what is tested is
-// that undo does not believe what a journal says.
+// TestForgedJournals changes each field of the journals of all kinds. It computes the digests
+// again, as a forger would: tested is that undo does not trust the journal.
 func TestForgedJournals(t *testing.T) {
 	tried, refused := 0, 0
 	for _, kind := range repair.Kinds() {
 		setUp, ok := undoable[kind]
 		if !ok {
-			continue // nothing takes it back, so that nothing is ever written
+			continue // nothing takes this kind back, so nothing is written
 		}
 		t.Run(string(kind), func(t *testing.T) {
 			base, written := setUp(t)
@@ -233,17 +231,18 @@ func TestForgedJournals(t *testing.T) {
 	t.Logf("%d of %d forged journals were refused", refused, tried)
 }
 
-// sameButVersion compares two writes of worlds that were made alike.
+// sameButVersion reports whether two writes of worlds that were made alike are the same but
+// for the object's version.
 func sameButVersion(a, b repair.Operation) bool {
 	x, y := repair.Repair{Do: a}, repair.Repair{Do: b}
 	return x.Differs(&y) == ""
 }
 
-// TestUndoTakesOnlyItsOwn: what an admin has written looks like a repair's
-// write, and a journal that is right in itself says that it was one.
+// TestUndoTakesOnlyItsOwn: an admin's change looks like a repair's write, and a consistent
+// journal claims that it was one; undo leaves it.
 func TestUndoTakesOnlyItsOwn(t *testing.T) {
 	for kind, change := range map[repair.Kind]func(m *memory){
-		// The annotation that proves the write is somebody else's, or gone.
+		// The annotation that would prove the write is somebody else's, or is missing.
 		repair.PatchNodeStatus: func(m *memory) { m.node("n1").Annotations[repair.MarkAnnotation] = "" },
 		repair.PruneNodeStatus: func(m *memory) {
 			m.node("n1").Annotations[repair.MarkAnnotation] = "prune-node-status for VD302 attached-phantom"
@@ -282,7 +281,7 @@ func TestUndoLeavesOtherTaints(t *testing.T) {
 	}
 }
 
-// TestUndoOnAnotherServer: a journal is of one cluster.
+// TestUndoOnAnotherServer: a journal is valid for one cluster only.
 func TestUndoOnAnotherServer(t *testing.T) {
 	for kind, setUp := range undoable {
 		m, sink := setUp(t)
@@ -299,8 +298,8 @@ func TestUndoOnAnotherServer(t *testing.T) {
 	}
 }
 
-// TestForgedApproved changes each field of the saved repairs of each kind. What is made of it
-// is what was reviewed, or nothing.
+// TestForgedApproved changes each field of the saved repairs of each kind. Only a repair that
+// was reviewed is then made, or none.
 func TestForgedApproved(t *testing.T) {
 	tried, refused := 0, 0
 	for _, world := range worlds[:17] {
@@ -340,13 +339,13 @@ func TestForgedApproved(t *testing.T) {
 	t.Logf("%d of %d forged files were refused", refused, tried)
 }
 
-// explains reports whether nothing follows from the field that was forged: it explains,
-// or changes from one look to the next.
+// explains reports whether the forged field has no effect: it only explains, or changes from
+// one look to the next.
 func explains(name string) bool {
 	path, how, _ := strings.Cut(name, " ")
 	return strings.HasPrefix(path, "/takenAt") || strings.Contains(path, "/lower") || strings.Contains(path, "/preImage/status") ||
 		strings.HasSuffix(path, "/resourceVersion") || strings.Contains(path, "/finding/") ||
 		strings.HasSuffix(path, "/do/patch/1/value") || // the resourceVersion
 		strings.HasPrefix(path, "/consent/") && how == "twice its last" ||
-		strings.HasPrefix(name, "all of [[csi-") // a name that only the evidence has
+		strings.HasPrefix(name, "all of [[csi-") // a name that only the evidence mentions
 }

@@ -19,13 +19,13 @@ func spliced(text string, at uint16, cut uint8, insert string) string {
 	return text[:from] + insert + text[min(from+int(cut), len(text)):]
 }
 
-// undoing is a world after its repair, in which nothing but the journal decides
-// what is undone. Nothing is ever written to it.
+// undoing is a world after its repair, in which only the journal decides what is undone.
+// Nothing is ever written to it.
 type undoing struct {
 	*memory
 	journal string
 	sent    []repair.Operation
-	// genuine are the writes that the journal as it is leads to.
+	// genuine are the writes to which the unchanged journal leads.
 	genuine []repair.Operation
 }
 
@@ -48,7 +48,7 @@ func fuzzedWorlds(f *testing.F) (worlds []*undoing) {
 	return worlds
 }
 
-// writes are what Undo sends, of which nothing is let through.
+// writes are the requests that Undo sends, none of which is carried out.
 func (u *undoing) writes(t testing.TB, entries []Entry) []repair.Operation {
 	u.sent = nil
 	a, _ := u.applier()
@@ -59,8 +59,8 @@ func (u *undoing) writes(t testing.TB, entries []Entry) []repair.Operation {
 	return u.sent
 }
 
-// forged is the text as a journal that this tool could have written: lines that
-// are entries, numbered and sealed by itself.
+// forged is the text as a journal that this tool could have written: its entries, numbered
+// and sealed again.
 func forged(t *testing.T, text string) []Entry {
 	var file sealed
 	journal := NewJournal(&file, func() time.Time { return epoch }, nil)
@@ -83,9 +83,9 @@ type sealed struct{ bytes.Buffer }
 
 func (*sealed) Sync() error { return nil }
 
-// FuzzReversal holds what a forged journal has undone against what the journal
-// that was written has undone, over real journals with one place changed, and with
-// their digests as they must be. Nothing else is ever sent.
+// FuzzReversal compares what a forged journal has undone with what the genuine journal has
+// undone, over real journals with one place changed and with matching digests. Nothing else
+// is ever sent.
 func FuzzReversal(f *testing.F) {
 	worlds := fuzzedWorlds(f)
 	for i, u := range worlds {
@@ -116,8 +116,9 @@ func FuzzReversal(f *testing.F) {
 	})
 }
 
-// FuzzReadApproved holds a saved approved with one place changed against what is proposed.
-// What is accepted writes back to the same, and only what is proposed is chosen.
+// FuzzReadApproved compares a saved file of repairs with one place changed with the proposed
+// repairs. An accepted file writes back to the same text, and only proposed repairs are
+// chosen.
 func FuzzReadApproved(f *testing.F) {
 	var texts []string
 	var views []*repair.View
@@ -167,8 +168,8 @@ func FuzzReadApproved(f *testing.F) {
 	})
 }
 
-// sameWrite compares all that is sent but the state that it was worked out on and
-// the mark, both of which the command for a shell leaves out.
+// sameWrite reports whether two writes are the same but for the state on which they were
+// worked out and the mark, both of which the shell command leaves out.
 func sameWrite(a, b repair.Operation) bool {
 	a.Target.ResourceVersion, b.Target.ResourceVersion = "", ""
 	return a.Target == b.Target && a.Kubectl() == b.Kubectl()

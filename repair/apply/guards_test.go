@@ -110,9 +110,8 @@ func gap(kind snapshot.Kind, namespace string) []snapshot.Gap {
 
 func TestGuardAlonePrevents(t *testing.T) { guardsAlone(t, lostEntry, nearMisses) }
 
-// guardsAlone holds that each near miss is prevented by its guard alone, and
-// that without any guard the write is made; and that every guard of the world's
-// one repair has a near miss.
+// guardsAlone checks that each near miss is prevented by its guard alone, that without any
+// guard the write is made, and that every guard of the world's one repair has a near miss.
 func guardsAlone(t *testing.T, world func(testing.TB) *memory, misses []nearMiss) {
 	t.Helper()
 	covered := map[string]bool{}
@@ -152,9 +151,9 @@ func guardsAlone(t *testing.T, world func(testing.TB) *memory, misses []nearMiss
 	}
 }
 
-// namesItsKinds holds that no guard answers otherwise without the objects of a kind that it
-// does not name, in the world and in its near misses; and that one which named none would
-// be caught.
+// namesItsKinds checks that no guard answers otherwise without the objects of a kind that it
+// does not name, in the world and in its near misses; and that a guard which named no kind
+// would be caught.
 func namesItsKinds(t *testing.T, world func(testing.TB) *memory, misses []nearMiss) {
 	t.Helper()
 	caught := map[string]bool{}
@@ -185,7 +184,8 @@ func namesItsKinds(t *testing.T, world func(testing.TB) *memory, misses []nearMi
 		}
 	}
 	for _, g := range world(t).only().Guards {
-		// Those rest on what a cloud or a storage system says, in no world: see the corpus.
+		// These rest on the word of a cloud or of a storage system, which no world here has:
+		// see the corpus.
 		if len(g.Kinds) > 0 && !caught[g.Name] && g.Name != repair.GuardComplete && g.Name != repair.GuardFenced && g.Name != "storage-lacks-it" {
 			t.Errorf("nothing shows what guard %s rests on, of %v", g.Name, g.Kinds)
 		}
@@ -205,7 +205,7 @@ func (m *memory) only() repair.Repair {
 	return repairs[0]
 }
 
-// TestGuardsLetPass: what is none of the guards' business.
+// TestGuardsLetPass: changes that concern no guard.
 func TestGuardsLetPass(t *testing.T) {
 	for name, change := range map[string]func(*memory){
 		"no lease to be seen": func(m *memory) { m.objects.Leases = nil },
@@ -235,7 +235,7 @@ func TestGuardsLetPass(t *testing.T) {
 	}
 }
 
-// TestFindingGoneSaysWhy: the refusal tells what has become of the finding.
+// TestFindingGoneSaysWhy: the refusal says what has become of the finding.
 func TestFindingGoneSaysWhy(t *testing.T) {
 	m := lostEntry(t)
 	repairs := m.propose()

@@ -17,7 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// What the kinds do that do not delete attachments or finalizers; see harm_test.go.
+// The harm of the kinds that delete neither attachments nor finalizers; see harm_test.go.
 
 func ran(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning || pod.Status.Phase == corev1.PodSucceeded ||
@@ -26,7 +26,7 @@ func ran(pod *corev1.Pod) bool {
 		})
 }
 
-// writer is a pod on the node whose containers have the disk.
+// writer names a pod on the node whose containers have the disk.
 func writer(s *snapshot.Snapshot, node, handle string) string {
 	for _, pod := range s.PodsOnNode(types.NodeName(node)) {
 		for _, v := range pod.Spec.Volumes {
@@ -45,7 +45,7 @@ func writer(s *snapshot.Snapshot, node, handle string) string {
 	return ""
 }
 
-// nudgeHarm is what a detach that succeeds sooner does.
+// nudgeHarm is the harm of a detach that succeeds sooner.
 func (w truth) nudgeHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) string {
 	handle, _ := disk(s, va)
 	if who := writer(s, va.Spec.NodeName, handle); who != "" {
@@ -58,7 +58,7 @@ func (w truth) nudgeHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) s
 	return ""
 }
 
-// republishHarm is what publishing once more does.
+// republishHarm is the harm of publishing once more.
 func (w truth) republishHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) string {
 	handle, pv := disk(s, va)
 	switch who := writer(s, va.Spec.NodeName, handle); {
@@ -87,8 +87,8 @@ func (w truth) free(handle string) bool {
 	return known && len(machines) == 0
 }
 
-// createHarm is what a new VolumeAttachment does, and for another node than that
-// of the finding its deletion after that.
+// createHarm is the harm of a new VolumeAttachment and, where it is for another node than the
+// finding's, of its deletion after that.
 func (w truth) createHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	var va storagev1.VolumeAttachment
 	if err := json.Unmarshal(op.Object, &va); err != nil {
@@ -137,8 +137,8 @@ func (w truth) createHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	return ""
 }
 
-// pruneHarm is what an entry that is taken off volumesAttached does: a kubelet
-// that starts does not know that the controller guards the mount.
+// pruneHarm is the harm of taking an entry off volumesAttached: a kubelet that starts does
+// not know that the controller guards the mount.
 func (w truth) pruneHarm(s *snapshot.Snapshot, node *corev1.Node, removed corev1.UniqueVolumeName) string {
 	_, handle, _ := reconcile.ParseCSI(removed)
 	if who := user(s, node.Name, handle, ""); who != "" {
@@ -152,7 +152,7 @@ func (w truth) pruneHarm(s *snapshot.Snapshot, node *corev1.Node, removed corev1
 	return ""
 }
 
-// taintHarm is what the taint does to a node, and its going.
+// taintHarm is the harm of setting or removing a node's taint.
 func (w truth) taintHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	node := s.Node(types.NodeName(op.Target.Name))
 	if node == nil || node.UID != op.Target.UID {
@@ -182,8 +182,8 @@ func (w truth) taintHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	return diskHarm(s, s.PodsOnNode(types.NodeName(node.Name)))
 }
 
-// diskHarm is what the end of the pods does to disks: what is left of a claim that is being
-// deleted goes with the last pod that names it.
+// diskHarm is the harm to disks when the pods end: the disk of a claim that is being deleted
+// goes with the last pod that names the claim.
 func diskHarm(s *snapshot.Snapshot, ended []*corev1.Pod) string {
 	for _, claim := range s.Claims {
 		names := func(pod *corev1.Pod) bool {
@@ -214,7 +214,7 @@ func deleteClaim(m *memory) {
 // withoutClaims hides the claims.
 var withoutClaims = unseen(snapshot.Claims, func(o *snapshot.Objects) { o.Claims = nil })
 
-// podHarm is what the deletion of a pod does.
+// podHarm is the harm of deleting a pod.
 func (w truth) podHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	pod := s.Pod(types.NamespacedName{Namespace: op.Target.Namespace, Name: op.Target.Name})
 	if pod == nil || pod.UID != op.Target.UID {

@@ -22,24 +22,23 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// A guard is there for a harm or for a convenience. For a harm there is a case
-// in which it alone prevents it: with all other guards the write would be made,
-// and harm, which knows nothing of the guards, says what would come of it. What
-// a guard is for otherwise stands in harmless.
+// A guard prevents a harm, or serves a convenience. For a harm there is a case in which this
+// guard alone prevents it: with all other guards the write would be made, and harm, which
+// knows nothing of the guards, says what would happen. The purpose of any other guard stands
+// in harmless.
 
-// truth is a world with what no API shows of it.
+// truth is a world with the facts that no API shows.
 type truth struct {
 	*memory
 	// backend are the machines that the storage system has each disk on.
 	backend map[string][]string
-	// mounted says that whoever made the VolumeAttachment has the disk mounted,
-	// past the kubelet.
+	// mounted reports whether the maker of the VolumeAttachment has the disk mounted without
+	// the kubelet.
 	mounted bool
 }
 
-// harm says which invariant a write to the world would violate, "" where none.
-// It is written from what attacher, controller and kubelet do with the objects, not
-// from the guards.
+// harm says which invariant a write to the world would violate; "" where none. It follows
+// from what attacher, controller and kubelet do with the objects, not from the guards.
 func (w truth) harm(op repair.Operation) string {
 	s, err := w.Snapshot(w.t.Context())
 	if err != nil {
@@ -76,8 +75,8 @@ func (w truth) harm(op repair.Operation) string {
 	return ""
 }
 
-// disk is what the attacher asks the driver about: the handle of the volume as
-// it is now, or of the one that the object carries with it.
+// disk is the handle about which the attacher asks the driver: that of the volume as it is
+// now, or of the inline volume that the object carries.
 func disk(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) (handle string, pv *corev1.PersistentVolume) {
 	if inline := va.Spec.Source.InlineVolumeSpec; inline != nil {
 		return inline.CSI.VolumeHandle, nil
@@ -88,7 +87,7 @@ func disk(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) (handle string, 
 	return pv.Spec.CSI.VolumeHandle, pv
 }
 
-// machine is the one that the attacher names to the driver.
+// machine is the machine that the attacher names to the driver.
 func machine(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) string {
 	if csi := s.CSINode(types.NodeName(va.Spec.NodeName)); csi != nil {
 		for _, d := range csi.Spec.Drivers {
@@ -100,7 +99,7 @@ func machine(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) string {
 	return va.Annotations[reconcile.NodeIDAnnotation]
 }
 
-// user says who has the disk on the node: a pod that has not ended, by its claim
+// user names who has the disk on the node: a pod that has not ended, going by its claim
 // alone, or the kubelet.
 func user(s *snapshot.Snapshot, node, handle, pvName string) string {
 	for _, pod := range s.PodsOnNode(types.NodeName(node)) {
@@ -131,12 +130,12 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-// off reports whether the user says so, and that nothing contradicts it.
+// off reports whether the user says that the node is off and nothing contradicts it.
 func (w truth) off(s *snapshot.Snapshot, node string) bool {
 	return slices.Contains(w.consent.Fenced, types.NodeName(node)) && !ready(s.Node(types.NodeName(node)))
 }
 
-// detachHarm is what the deletion of a VolumeAttachment does.
+// detachHarm is the harm of deleting a VolumeAttachment.
 func (w truth) detachHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) string {
 	handle, pv := disk(s, va)
 	node := s.Node(types.NodeName(va.Spec.NodeName))
@@ -178,7 +177,7 @@ func (w truth) detachHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) 
 	return ""
 }
 
-// stripHarm is what taking the attacher's finalizer off does.
+// stripHarm is the harm of removing the attacher's finalizer.
 func (w truth) stripHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) string {
 	handle, _ := disk(s, va)
 	allowed := slices.Contains(w.consent.Allow, repair.StripFinalizer)
@@ -197,8 +196,7 @@ func (w truth) stripHarm(s *snapshot.Snapshot, va *storagev1.VolumeAttachment) s
 	return ""
 }
 
-// entryHarm is what an entry that is added to volumesAttached does: the kubelet
-// mounts.
+// entryHarm is the harm of adding an entry to volumesAttached: the kubelet mounts.
 func (w truth) entryHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	node := s.Node(types.NodeName(op.Target.Name))
 	if node == nil || node.UID != op.Target.UID {
@@ -263,8 +261,8 @@ func (w truth) entryHarm(s *snapshot.Snapshot, op repair.Operation) string {
 	return ""
 }
 
-// harmCase is a world in which the guard alone prevents a harm. hide is what
-// the look does not see of it, or sees otherwise.
+// harmCase is a world in which the guard alone prevents a harm. hide changes what the look
+// sees of it.
 type harmCase struct {
 	guard string
 	world func(testing.TB) *memory
@@ -281,7 +279,7 @@ func unseen(kind snapshot.Kind, drop func(*snapshot.Objects)) func(*memory) {
 
 func changed(change func(*memory)) func(*truth) { return func(w *truth) { change(w.memory) } }
 
-// missOf is the near miss of that name and guard.
+// missOf is the near miss of that name for the guard.
 func missOf(misses []nearMiss, guard, name string) func(*truth) {
 	for _, miss := range misses {
 		if miss.guard == guard && miss.name == name {
@@ -298,7 +296,7 @@ func has(machine string, change func(*memory)) func(*truth) {
 	}
 }
 
-// free has the driver detach the disk from where it was, as it may after it has refused.
+// free makes the driver detach the disk from where it was, as it may after a refusal.
 func free(turn func(*truth)) func(*truth) {
 	return func(w *truth) {
 		w.backend["vol-1"] = nil
@@ -433,7 +431,7 @@ var harmCases = map[repair.Kind][]harmCase{
 	},
 }
 
-// volumeGoneOnLostNode is volumeGone on a node that the user says is off.
+// volumeGoneOnLostNode is volumeGone on a node that is off, as the user says.
 func volumeGoneOnLostNode(t testing.TB) *memory {
 	m := volumeGone(t)
 	m.node("n1").Status.Conditions[0].Status = corev1.ConditionUnknown
@@ -448,8 +446,7 @@ const (
 	worse    = "it says more than no-live-pod, which refuses whatever it does"
 )
 
-// harmless are the guards that keep from no harm by themselves, and what they
-// are for.
+// harmless are the guards that alone prevent no harm, each with its purpose.
 var harmless = map[repair.Kind]map[string]string{
 	repair.DeleteAttachment: {
 		repair.GuardController: inMemory, repair.GuardFinding: unneeded, "same-attachment": reviewed, "not-wanted": worse,
@@ -534,7 +531,7 @@ var harmless = map[repair.Kind]map[string]string{
 	},
 }
 
-// TestGuardsAreForSomething: each guard has a harm case or a reason, and not both.
+// TestGuardsAreForSomething: each guard has either a harm case or a reason, and not both.
 func TestGuardsAreForSomething(t *testing.T) {
 	seen := map[repair.Kind]bool{}
 	for _, world := range append(slices.Clone(worlds), byHand, volumeGoneOnLostNode) {
@@ -555,8 +552,8 @@ func TestGuardsAreForSomething(t *testing.T) {
 	}
 }
 
-// TestHarm holds each harm case: every guard but the one lets the write pass,
-// the one does not, and the write would do harm. Without the turn it does none.
+// TestHarm checks each harm case: every guard but one lets the write pass, that one does not,
+// and the write would do harm. Without the turn it does none.
 func TestHarm(t *testing.T) {
 	for kind, cases := range harmCases {
 		for _, c := range cases {
@@ -582,7 +579,7 @@ func TestHarm(t *testing.T) {
 				for _, guard := range r.Guards {
 					err := guard.Check(v, &r)
 					if guard.Name == repair.GuardFinding {
-						continue // a finding says what is wrong, not what would be harm: it is not relied on
+						continue // a finding says what is wrong, not what would be harmful: it is no protection
 					}
 					if (err != nil) != (guard.Name == c.guard) {
 						t.Errorf("guard %s: %v", guard.Name, err)
@@ -603,8 +600,8 @@ func TestHarm(t *testing.T) {
 	}
 }
 
-// TestNoHarmPassesTheGuards mixes near misses: whatever comes together, what all
-// guards let pass does no harm.
+// TestNoHarmPassesTheGuards mixes near misses: in every combination, a write that all guards
+// let pass does no harm.
 func TestNoHarmPassesTheGuards(t *testing.T) {
 	long.Test(t)
 	type mix struct {
@@ -659,14 +656,14 @@ func TestNoHarmPassesTheGuards(t *testing.T) {
 	}
 }
 
-// tried makes a change for which an earlier one may have taken the ground away.
+// tried makes a change that an earlier one may have made impossible.
 func tried(change func()) (done bool) {
 	defer func() { done = recover() == nil }()
 	change()
 	return true
 }
 
-// panics is a test whose end tried can hold up.
+// panics is a TB whose failure panics, so that tried can catch it.
 type panics struct{ testing.TB }
 
 func (panics) Fatalf(format string, args ...any) { panic(fmt.Sprintf(format, args...)) }

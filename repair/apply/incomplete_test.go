@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// unread has the lists of these kinds fail in the looks that when says.
+// unread makes the lists of these kinds fail in the looks for which when is true.
 func unread(when func(n int) bool, kinds ...snapshot.Kind) func(int) []snapshot.Kind {
 	return func(n int) []snapshot.Kind {
 		if when(n) {
@@ -27,7 +27,7 @@ func only(number int) func(int) bool { return func(n int) bool { return n == num
 
 func from(number int) func(int) bool { return func(n int) bool { return n >= number } }
 
-// secondUser is a pod that runs with vol-1 on n2.
+// secondUser is a pod that runs on n2 with vol-1.
 func (m *memory) secondUser() *corev1.Pod {
 	other := m.pod().DeepCopy()
 	other.Name, other.UID, other.Spec.NodeName = "web-1", "uid-web-1", "n2"
@@ -66,8 +66,8 @@ func TestNoSecondWriteAfterAnIncompleteLook(t *testing.T) {
 	}
 }
 
-// TestSecondWriteAsksEverything: whatever makes another deletion unsafe keeps
-// the second write of unpublish-orphan from being made.
+// TestSecondWriteAsksEverything: whatever makes another deletion unsafe also prevents the
+// second write of unpublish-orphan.
 func TestSecondWriteAsksEverything(t *testing.T) {
 	made := reconcile.VolumeAttachmentName("vol-1", driver, "n2")
 	for guard, change := range map[string]func(m *memory){
@@ -75,7 +75,7 @@ func TestSecondWriteAsksEverything(t *testing.T) {
 			m.node("n2").Status.VolumesAttached = []corev1.AttachedVolume{{Name: uniqueName("vol-1")}}
 		},
 		"nobody-elses": func(m *memory) { m.named(made).Labels = map[string]string{"app.kubernetes.io/managed-by": "x"} },
-		"no-live-pod": func(m *memory) { // its claim alone leads to the volume
+		"no-live-pod": func(m *memory) { // only its claim leads to the volume
 			m.objects.Pods = append(m.objects.Pods, m.secondUser())
 			m.volume("pv1").Spec.ClaimRef.UID = "another"
 		},
@@ -88,7 +88,7 @@ func TestSecondWriteAsksEverything(t *testing.T) {
 		},
 		"node-lives":         func(m *memory) { m.node("n2").Status.Conditions[0].Status = corev1.ConditionUnknown },
 		"not-used":           func(m *memory) { m.node("n2").Status.VolumesInUse = []corev1.UniqueVolumeName{uniqueName("vol-1")} },
-		"not-wanted":         func(m *memory) { m.objects.Pods = append(m.objects.Pods, m.secondUser()) }, // not-used says so first
+		"not-wanted":         func(m *memory) { m.objects.Pods = append(m.objects.Pods, m.secondUser()) }, // not-used refuses first
 		repair.GuardComplete: func(m *memory) { m.gaps = gap(snapshot.Leases, "") },
 	} {
 		t.Run(guard, func(t *testing.T) {
@@ -110,8 +110,8 @@ func TestSecondWriteAsksEverything(t *testing.T) {
 	}
 }
 
-// TestNoThirdRequestAfterALostAnswer: where nobody knows whether the second
-// write was made, another may not follow it.
+// TestNoThirdRequestAfterALostAnswer: where nobody knows whether the second write was made,
+// no further request follows it.
 func TestNoThirdRequestAfterALostAnswer(t *testing.T) {
 	m := orphan(t)
 	r := m.only()
@@ -210,8 +210,8 @@ func TestOwnAttachmentIsNotForgotten(t *testing.T) {
 	}
 }
 
-// detachesOrphan is an attacher that has the driver detach what is being deleted
-// on n2, and then attaches the volume where it is wanted.
+// detachesOrphan is an attacher that has the driver detach the attachment that is being
+// deleted on n2, and then attaches the volume where it is wanted.
 func (m *memory) detachesOrphan() {
 	made := reconcile.VolumeAttachmentName("vol-1", driver, "n2")
 	m.looking = func(int) error {
@@ -224,15 +224,15 @@ func (m *memory) detachesOrphan() {
 	}
 }
 
-// TestFindingThatNobodyLookedFor: a check that could not run has found nothing,
-// which is no sign that the repair has helped.
+// TestFindingThatNobodyLookedFor: a check that could not run has found nothing, which does
+// not show that the repair has helped.
 func TestFindingThatNobodyLookedFor(t *testing.T) {
 	m := deviceMissing(t)
 	r := m.only()
 	m.looks = 0
 	m.failing = unread(from(2), snapshot.Events)
 	m.looking = func(n int) error {
-		m.attachment().Status.Attached = true // the attacher publishes it once more
+		m.attachment().Status.Attached = true // the attacher publishes the volume once more
 		return nil
 	}
 	a, _ := m.applier()

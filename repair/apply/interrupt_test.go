@@ -57,8 +57,8 @@ func TestInterruptedAnywhere(t *testing.T) {
 	}
 }
 
-// TestKilledAnywhere: after a kill between any two steps a second run repairs
-// what is left, and nothing twice.
+// TestKilledAnywhere: after a kill between any two steps a second run makes the repairs that
+// are left, and none twice.
 func TestKilledAnywhere(t *testing.T) {
 	type kill struct{}
 	for step := 0; ; step++ {

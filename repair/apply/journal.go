@@ -22,9 +22,9 @@ const JournalKind = "JournalEntry"
 // EntryType tells the two kinds of Entry apart.
 type EntryType string
 
-// Every write has two entries: what is about to be written, which is on disk
-// before the request is sent, and what became of it. An intent without an
-// outcome is a write that was cut short; only the object can tell its end.
+// Every write has two entries: the intent, which is on disk before the request is sent, and
+// the outcome. An intent without an outcome is a write that was cut short; only the object
+// can show whether it was made.
 const (
 	Intent EntryType = "intent"
 	Ended  EntryType = "outcome"
@@ -40,13 +40,13 @@ type Entry struct {
 	Write int         `json:"write"`
 	Time  metav1.Time `json:"time"`
 
-	// An intent has these.
+	// Only an intent has these.
 
 	repair.Written
 	// Undoes is the number of the write that this one takes back.
 	Undoes int `json:"undoes,omitempty"`
 
-	// An outcome has these.
+	// Only an outcome has these.
 
 	Outcome Outcome `json:"outcome,omitempty"`
 	Detail  string  `json:"detail,omitempty"`
@@ -74,8 +74,8 @@ type Journal struct {
 	last int
 	// digest is the digest of the last entry.
 	digest string
-	// failed is why the sink can no longer be written to. A line that was only
-	// partly written would make one entry of itself and the next line.
+	// failed is the reason why the sink can no longer be written to. After a line that was
+	// only partly written, the next line would run into it.
 	failed error
 }
 
@@ -90,7 +90,7 @@ func NewJournal(sink Sink, now func() time.Time, earlier []Entry) *Journal {
 	return j
 }
 
-// intent writes the entry down and returns its number.
+// intent writes the entry as an intent and returns its number.
 func (j *Journal) intent(e Entry) (int, error) {
 	e.Type, e.Write = Intent, j.last+1
 	if err := j.write(e); err != nil {
@@ -121,7 +121,7 @@ func (j *Journal) write(e Entry) error {
 	return j.failed
 }
 
-// entryStart is how every entry begins.
+// entryStart is the start of every entry.
 var entryStart = fmt.Sprintf(`{"apiVersion":%q,"kind":%q,`, finding.APIVersion, JournalKind)
 
 // torn reports whether the text is an entry that lost its end. A file of any other
@@ -130,17 +130,16 @@ func torn(text string) bool {
 	return strings.HasPrefix(text, entryStart) || strings.HasPrefix(entryStart, text)
 }
 
-// ReadJournal reads the entries of a journal. A last line without its end, as a
-// process that was killed leaves it, is dropped: the request that it would
-// announce was never sent. Anything else that is not an entry, or that does not
-// continue the entry before it, is an error, and so is a journal of more than
-// MaxJournal bytes. intact is where a continuation has to begin: cut the file
-// there first.
+// ReadJournal reads the entries of a journal. It drops a last line without its end, as a
+// process that was killed leaves it: the request that the line would announce was never sent.
+// Any other line that is not an entry, or that does not continue the entry before it, is an
+// error, and so is a journal of more than MaxJournal bytes. intact is the length of the
+// readable part: cut the file there before writing to it again.
 func ReadJournal(r io.Reader) (entries []Entry, intact int64, err error) {
 	limited := &io.LimitedReader{R: r, N: MaxJournal + 1}
 	reader := bufio.NewReader(limited)
 	var digest string
-	open := map[int]bool{} // the writes announced, and whether they still lack an outcome
+	open := map[int]bool{} // the writes announced; true while they lack an outcome
 	for number := 1; ; number++ {
 		line, err := reader.ReadBytes('\n')
 		switch {
@@ -170,8 +169,8 @@ func ReadJournal(r io.Reader) (entries []Entry, intact int64, err error) {
 	}
 }
 
-// parseEntry refuses fields that it does not know: a later release may have
-// meant something by them that this one would ignore at somebody's cost.
+// parseEntry refuses fields that it does not know: a later release may have written something
+// there that this one would wrongly ignore.
 func parseEntry(line []byte) (Entry, error) {
 	var e Entry
 	decoder := json.NewDecoder(bytes.NewReader(line))
@@ -195,7 +194,7 @@ func parseEntry(line []byte) (Entry, error) {
 	return e, nil
 }
 
-// follows says whether the entry may come after those read so far.
+// follows returns an error where the entry may not come after those read so far.
 func (e *Entry) follows(open map[int]bool) error {
 	unended, announced := open[e.Write]
 	switch {

@@ -56,8 +56,8 @@ func TestReadJournalIsStrict(t *testing.T) {
 	}
 }
 
-// TestReadJournalTornAnywhere: cut at any byte, a journal reads as its whole
-// lines, and says where they end.
+// TestReadJournalTornAnywhere: a journal that is cut at any byte reads as its whole lines,
+// and the length of these is returned.
 func TestReadJournalTornAnywhere(t *testing.T) {
 	m := two(t)
 	sink := repaired(t, m)
@@ -76,7 +76,7 @@ func TestReadJournalTornAnywhere(t *testing.T) {
 	})
 }
 
-// FuzzReadJournal holds any text against its intact part, which reads the same.
+// FuzzReadJournal: the intact part of any text reads the same as the text.
 func FuzzReadJournal(f *testing.F) {
 	f.Add(chained(intentLine + outcomeLine))
 	f.Add(intentLine + outcomeLine)

@@ -19,14 +19,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// worlds are one for each kind of repair, in which it is all there is to do.
+// worlds has a world for each kind of repair, in which that repair is the only one to make.
 var worlds = []func(testing.TB) *memory{
 	lostEntry, comingBack, phantom, idle, deviceMissing, failedPod, orphan, lostStatefulSet, tainted,
 	dangling, byHand, lostNode, stuck, machineGone, volumeGone, flipped, letGo,
 	letGo, dangling, lostNode, stuck, machineGone, volumeGone, flipped,
 }
 
-// healthy has vol-0 on n1 in use by web-x, and nothing wrong.
+// healthy has vol-0 on n1 in use by web-x, and no fault.
 func healthy(t testing.TB) *memory {
 	m := lostEntry(t)
 	m.objects.VolumeAttachments = m.objects.VolumeAttachments[:1]
@@ -45,8 +45,8 @@ func healthy(t testing.TB) *memory {
 
 var running = corev1.ContainerStatus{State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
 
-// comingBack: web-0 has come back to n1 while vol-1 is on its way off it, and the
-// driver has refused.
+// comingBack: web-0 has come back to n1 while vol-1 is being detached from it, and the driver
+// has refused.
 func comingBack(t testing.TB) *memory {
 	m := healthy(t)
 	m.addVolume("n1", "pv1", "vol-1", "web-0")
@@ -59,7 +59,7 @@ func comingBack(t testing.TB) *memory {
 	return m
 }
 
-// started: the pod that waited has come to run.
+// started makes the waiting pod run.
 func (m *memory) started() {
 	m.pod().Status = corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{running}}
 }
@@ -84,8 +84,7 @@ var nudgeMisses = []nearMiss{
 
 func TestNudgeGuards(t *testing.T) { guardsAlone(t, comingBack, nudgeMisses) }
 
-// TestNudge: the attacher is made to try again, and what the driver says to
-// that is what the person is told.
+// TestNudge: the attacher tries again, and the person is shown the driver's answer to that.
 func TestNudge(t *testing.T) {
 	for name, test := range map[string]struct {
 		attempt func(m *memory)
@@ -149,7 +148,7 @@ func phantom(t testing.TB) *memory {
 	return m
 }
 
-// attaches is an attacher: what is created it attaches at once.
+// attaches is an attacher that attaches every new VolumeAttachment immediately.
 func (m *memory) attaches() {
 	m.after = func(op repair.Operation, dryRun bool) error {
 		for _, va := range m.objects.VolumeAttachments {
@@ -208,7 +207,7 @@ func TestCreateAttachment(t *testing.T) {
 	if va.Spec.Attacher != driver || va.Spec.NodeName != "n1" || *va.Spec.Source.PersistentVolumeName != "pv1" {
 		t.Errorf("%+v", va.Spec)
 	}
-	// While the pod is there, to take it back is to detach its volume.
+	// While the pod is there, taking the write back would detach its volume.
 	if undone := m.undo(a, sink); len(undone) != 1 || undone[0].Outcome != Skipped || undone[0].Guard != "not-used" {
 		t.Errorf("%+v", undone)
 	}
@@ -223,7 +222,7 @@ func TestCreateAttachment(t *testing.T) {
 	}
 }
 
-// idle: volumesAttached of n1 lists vol-1, and that is all there is to it.
+// idle: volumesAttached of n1 lists vol-1, and no other object mentions it.
 func idle(t testing.TB) *memory {
 	m := phantom(t)
 	m.objects.Pods = m.objects.Pods[:1]
@@ -278,8 +277,8 @@ func TestPruneAndPutBack(t *testing.T) {
 	}
 }
 
-// deviceMissing: vol-1 is attached to n1 and reported, and its driver does not
-// find the device for web-0.
+// deviceMissing: vol-1 is attached to n1 and listed there, and its driver does not find the
+// device for web-0.
 func deviceMissing(t testing.TB) *memory {
 	m := healthy(t)
 	m.consent.Allow = []repair.Kind{repair.Republish}
@@ -359,7 +358,7 @@ func TestRepublish(t *testing.T) {
 	}
 }
 
-// TestConsentIsAskedLast: what would refuse anyway is said instead.
+// TestConsentIsAskedLast: a refusal for any other reason is reported instead.
 func TestConsentIsAskedLast(t *testing.T) {
 	m := deviceMissing(t)
 	m.consent = repair.Consent{}
@@ -410,8 +409,8 @@ var cycleMisses = []nearMiss{
 
 func TestCyclePodGuards(t *testing.T) { guardsAlone(t, failedPod, cycleMisses) }
 
-// TestAnotherObjectIsNotWhatWasReviewed: a second failed pod has come, and the repair
-// would now be to delete that one.
+// TestAnotherObjectIsNotWhatWasReviewed: a second failed pod has come, and the repair would
+// now delete that one.
 func TestAnotherObjectIsNotWhatWasReviewed(t *testing.T) {
 	m := failedPod(t)
 	repairs := m.propose()
@@ -504,7 +503,7 @@ func TestUnpublishOrphan(t *testing.T) {
 	m := orphan(t)
 	made := reconcile.VolumeAttachmentName("vol-1", driver, "n2")
 	m.looking = func(int) error {
-		// The attacher has the driver detach what is being deleted, and then
+		// The attacher has the driver detach the attachment that is being deleted, and then
 		// attaches the volume where it is wanted.
 		for i, va := range m.objects.VolumeAttachments {
 			if va.Name == made && va.DeletionTimestamp != nil {
@@ -612,8 +611,8 @@ func TestTaintAndTakeItOff(t *testing.T) {
 	if results, err := a.Apply(t.Context(), []repair.Repair{r}); err != nil || results[0].Outcome != Repaired || !reconcile.OutOfService(m.node("n1")) {
 		t.Fatalf("%+v, %v", results, err)
 	}
-	// What the dead kubelet had mounted is detached: the taint stays until a
-	// reboot has cleared that.
+	// The volume that the dead kubelet had mounted is detached: the taint stays until a
+	// reboot has cleared the mount.
 	if undone := m.undo(a, sink); undone[0].Guard != "no-stale-mount" {
 		t.Errorf("%+v", undone)
 	}
@@ -629,7 +628,7 @@ func TestTaintAndTakeItOff(t *testing.T) {
 	}
 }
 
-// tainted: n1 lives under the taint.
+// tainted: n1 is alive under the taint.
 func tainted(t testing.TB) *memory {
 	m := healthy(t)
 	n := m.node("n1")

@@ -19,14 +19,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// lists are all that is read of a cluster.
+// lists are all kinds that are read of a cluster.
 var lists = []snapshot.Kind{
 	snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes,
 	snapshot.CSIDrivers, snapshot.StorageClasses, snapshot.Leases, snapshot.Events, snapshot.Deployments,
 }
 
-// writesRestOn are the lists without which no write of the kind may be sent. It is
-// written from what the write does, not from what the code reads.
+// writesRestOn are the lists without which no write of the kind may be sent. They follow from
+// the effect of the write, not from what the code reads.
 func writesRestOn(kind repair.Kind) []snapshot.Kind {
 	users := []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments}
 	switch kind {
@@ -38,7 +38,7 @@ func writesRestOn(kind repair.Kind) []snapshot.Kind {
 	return users
 }
 
-// undoRestsOn is the same for taking it back.
+// undoRestsOn are the lists without which no write of the kind may be taken back.
 func undoRestsOn(kind repair.Kind) []snapshot.Kind {
 	switch kind {
 	case repair.Nudge:
@@ -58,7 +58,7 @@ func isSetTaint(t corev1.Taint) bool {
 	return t.Key == setTaint.Key && t.Value == setTaint.Value && t.Effect == setTaint.Effect
 }
 
-// stands says whether what a repair writes is in the objects, in all of them.
+// stands reports whether all written fields of a repair are in the objects.
 var stands = map[repair.Kind]func(m *memory) bool{
 	repair.Nudge: func(m *memory) bool {
 		va := m.attachmentOrNil()
@@ -86,7 +86,7 @@ var stands = map[repair.Kind]func(m *memory) bool{
 	repair.OutOfServiceTaint: func(m *memory) bool { return slices.ContainsFunc(m.node("n1").Spec.Taints, isSetTaint) },
 }
 
-// failure is when lists fail, and what becomes of the answers to writes.
+// failure is which look's list fails, and whether the answers to writes are lost.
 type failure struct {
 	list  snapshot.Kind
 	from  int // the first look whose list fails
@@ -98,9 +98,8 @@ func (f failure) String() string {
 	return fmt.Sprintf("%s unread in %d looks from %d on, %s", f.list, f.looks, f.from, f.lost)
 }
 
-// strike puts the failure in front of a run that begins now, and returns whether
-// a write of each number was stored, and the writes that came after an
-// incomplete look.
+// strike arranges the failure for a run that begins now. stored records which writes, by
+// number, were stored, and blind the writes that came after an incomplete look.
 func (f failure) strike(m *memory, sink *journalSink, restsOn []snapshot.Kind) (stored map[int]bool, blind *[]string) {
 	stored, blind = map[int]bool{}, &[]string{}
 	m.looks = 0
@@ -147,7 +146,7 @@ func (f failure) strike(m *memory, sink *journalSink, restsOn []snapshot.Kind) (
 	return stored, blind
 }
 
-// lies are the false words of a run: of its results, and of its journal.
+// lies are the false statements of a run: in its results, and in its journal.
 func lies(m *memory, results []Result, entries []Entry, stored map[int]bool) []string {
 	var words []string
 	m.failing = nil
@@ -181,10 +180,10 @@ func lies(m *memory, results []Result, entries []Entry, stored map[int]bool) []s
 	return words
 }
 
-// kind is the kind of the repair, by the journal.
+// kind is the kind of the repair, as the journal has it.
 func (r Result) kind(entries []Entry) repair.Kind { return entries[0].Repair }
 
-// narrow asks for the finding of the code alone, which is what costs the time.
+// narrow runs only the check of the code: running all of them is what takes the time.
 func narrow(code finding.Code) diagnose.Options {
 	for _, c := range diagnose.Checks() {
 		if c.Code == code {
@@ -194,8 +193,8 @@ func narrow(code finding.Code) diagnose.Options {
 	panic("no check has the code " + code)
 }
 
-// failures are all that one list may do to a run of so many looks. An answer can
-// be lost only after the first look.
+// failures calls each with everything that one failing list may do to a run of so many looks.
+// An answer can be lost only after the first look.
 func failures(looks int, each func(failure)) {
 	for _, list := range lists {
 		for first := 1; first <= looks; first++ {
@@ -218,9 +217,9 @@ func (m *memory) short() (*Applier, *journalSink) {
 	return a, sink
 }
 
-// TestApplyUnderFailingLists: all kinds of repair x all lists x every look of a
-// run, with one look incomplete, two, and all later ones, and with answers that
-// are lost: no write after an incomplete look, no false word, no false exit code.
+// TestApplyUnderFailingLists: all kinds of repair x all lists x every look of a run, with one
+// look incomplete, two, and all later ones, and with answers that are lost: no write after an
+// incomplete look, no false statement, no false exit code.
 func TestApplyUnderFailingLists(t *testing.T) {
 	seen := map[repair.Kind]bool{}
 	for i, world := range worlds[:17] {
@@ -261,7 +260,7 @@ func TestApplyUnderFailingLists(t *testing.T) {
 	}
 }
 
-// TestUndoUnderFailingLists is the same for what can be taken back.
+// TestUndoUnderFailingLists is the same test for taking writes back.
 func TestUndoUnderFailingLists(t *testing.T) {
 	for _, kind := range repair.Kinds() {
 		back, err := repair.Reverse(repair.Written{Repair: kind, Operation: &repair.Operation{Verb: repair.VerbCreate}, Finding: &repair.FindingRef{}})
@@ -287,7 +286,7 @@ func TestUndoUnderFailingLists(t *testing.T) {
 				if len(*blind) > 0 {
 					t.Errorf("%s: written after an incomplete look: %v", f, *blind)
 				}
-				stored[1] = true // what is taken back
+				stored[1] = true // the write that is taken back
 				if said := lies(m, results, sink.entries(), stored); len(said) > 0 {
 					t.Errorf("%s: false words %v: %+v", f, said, results)
 				}
@@ -296,7 +295,7 @@ func TestUndoUnderFailingLists(t *testing.T) {
 	}
 }
 
-// TestWhatFollowsIsAskedOfCompleteLooks: no kind may forget to say what it reads.
+// TestWhatFollowsIsAskedOfCompleteLooks: every kind must name the lists that it reads.
 func TestWhatFollowsIsAskedOfCompleteLooks(t *testing.T) {
 	for _, world := range worlds {
 		r := world(t).only()

@@ -26,9 +26,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// memory is a Cluster that keeps its objects in memory and writes to them as an
-// API server does: with real JSON patches, resourceVersions, dry runs and
-// managed fields. Faults are put in front of and behind its writes.
+// memory is a Cluster that keeps its objects in memory and writes to them as an API server
+// does: with real JSON patches, resourceVersions, dry runs and managed fields. Tests can put
+// faults before and after its writes.
 type memory struct {
 	t       testing.TB
 	objects snapshot.Objects
@@ -41,20 +41,23 @@ type memory struct {
 	server  string // https://memory where it is ""
 	// backends are the storage systems' own lists.
 	backends []*backend.List
-	// followed is what was seen of the VolumeAttachments; nil where nobody follows them.
+	// followed has the observations of the VolumeAttachments; nil where nobody watches them.
 	followed *snapshot.Followed
 
-	// before a write, and after it was stored; an error is the answer.
+	// before runs before a write, and after once it was stored; an error of either is the
+	// answer.
 	before, after func(op repair.Operation, dryRun bool) error
 	// looking runs before each Snapshot, with its number from 1.
 	looking func(n int) error
 	// failing are the kinds whose lists the nth Snapshot cannot read.
 	failing func(n int) []snapshot.Kind
 
-	// reason is the reason in their gaps, and half says that they fail at a later page.
+	// reason is the reason in their gaps, and half reports whether they fail only at a later
+	// page.
 	reason string
 	half   bool
-	// looked runs once a Snapshot is made, and before it is returned: that took its time.
+	// looked runs once a Snapshot is made and before it is returned: the time of the reading
+	// passes there.
 	looked func()
 	// nearing runs before each Near, with its number from 1.
 	nearing func(n int) error
@@ -65,7 +68,8 @@ type memory struct {
 	nears int
 	// stored are the writes that were made.
 	stored []repair.Operation
-	// announced are the events that were written; mute keeps them from being.
+	// announced are the events that were written; mute is the error with which an event is
+	// refused.
 	announced []string
 	mute      error
 }
@@ -104,7 +108,8 @@ func (m *memory) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	return s, nil
 }
 
-// Near reads what a write is about. nearing runs before each, with its number from 1.
+// Near reads the objects that a write is about. nearing runs before each, with its number
+// from 1.
 func (m *memory) Near(ctx context.Context, _ *snapshot.Snapshot, near repair.Near) (repair.Nearby, error) {
 	m.nears++
 	m.note("near")
@@ -133,8 +138,7 @@ func (m *memory) Near(ctx context.Context, _ *snapshot.Snapshot, near repair.Nea
 	return around, ctx.Err()
 }
 
-// listed is a change: the storage system's own list shows vol-1 attached to the machines
-// and to no others.
+// listed makes the storage system's own list show vol-1 attached to exactly these machines.
 func listed(machines ...string) func(*memory) {
 	return func(m *memory) {
 		v := backend.Volume{ID: "vol-1"}
@@ -145,8 +149,8 @@ func listed(machines ...string) func(*memory) {
 	}
 }
 
-// drop leaves nothing of a kind, as a list that fails at its first page does, or half of
-// it, as one that fails at a later page.
+// drop removes all objects of a kind, as a list does that fails at its first page, or half of
+// them, as one does that fails at a later page.
 func drop(o *snapshot.Objects, kind snapshot.Kind, half bool) {
 	switch kind {
 	case snapshot.Pods:
@@ -262,14 +266,14 @@ func (m *memory) write(op repair.Operation, dryRun bool) (json.RawMessage, error
 	return after, err
 }
 
-// object is an API object that writeTo can handle.
+// object is an API object for writeTo.
 type object[T any] interface {
 	*T
 	metav1.Object
 	runtime.Object
 }
 
-// writeTo makes one write to a list. keep restores what a patch may not change.
+// writeTo makes one write to a list. keep restores the fields that a patch may not change.
 func writeTo[T any, P object[T]](m *memory, list *[]P, op repair.Operation, dryRun bool, keep func(old, patched P)) (json.RawMessage, error) {
 	i := slices.IndexFunc(*list, func(o P) bool { return o.GetName() == op.Target.Name && o.GetNamespace() == op.Target.Namespace })
 	if op.Verb == repair.VerbCreate {
@@ -362,7 +366,7 @@ func patched(t testing.TB, op repair.Operation, object json.RawMessage) (json.Ra
 	return after, nil
 }
 
-// manage writes down who wrote a node's status.
+// manage records in the managed fields who wrote a node's status.
 func (m *memory) manage(node *corev1.Node, manager string) {
 	at, fields := metav1.NewTime(m.now), `{"f:status":{"f:volumesAttached":{}}}`
 	if manager == "kubelet" { // which writes the conditions
@@ -373,7 +377,7 @@ func (m *memory) manage(node *corev1.Node, manager string) {
 	}}
 }
 
-// node is the one with the name, as it is now.
+// node is the current node of the name.
 func (m *memory) node(name string) *corev1.Node {
 	for _, node := range m.objects.Nodes {
 		if node.Name == name {
@@ -384,7 +388,7 @@ func (m *memory) node(name string) *corev1.Node {
 	return nil
 }
 
-// rewrite changes a node behind everybody's back, as the controller does.
+// rewrite changes a node without anybody's knowledge, as the controller does.
 func (m *memory) rewrite(name, manager string, change func(*corev1.Node)) {
 	for i, node := range m.objects.Nodes {
 		if node.Name == name {
@@ -433,7 +437,7 @@ func (s *journalSink) entries() []Entry {
 	return entries
 }
 
-// applier makes an Applier over the memory that waits without waiting.
+// applier makes an Applier over the memory whose waits take no time.
 func (m *memory) applier() (*Applier, *journalSink) {
 	sink := &journalSink{m: m}
 	return &Applier{
@@ -450,7 +454,7 @@ func (m *memory) applier() (*Applier, *journalSink) {
 	}, sink
 }
 
-// propose looks and returns what can be repaired.
+// propose looks and returns the repairs that can be made.
 func (m *memory) propose() []repair.Repair {
 	s, err := m.Snapshot(m.t.Context())
 	if err != nil {
@@ -461,7 +465,7 @@ func (m *memory) propose() []repair.Repair {
 	return repairs
 }
 
-// copied is deep, so that nobody sees a later write in an earlier snapshot.
+// copied is a deep copy, so that a later write does not change an earlier snapshot.
 func copied(o snapshot.Objects) snapshot.Objects {
 	return snapshot.Objects{
 		VolumeAttachments: deep(o.VolumeAttachments), Nodes: deep(o.Nodes), CSINodes: deep(o.CSINodes),

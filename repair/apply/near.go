@@ -10,19 +10,20 @@ import (
 )
 
 const (
-	// nearTime bounds the reading of what a write is about. It takes milliseconds, and an
-	// answer that takes longer is about a cluster that may be another by then: the time is
-	// the longest that a pod can have been there unseen. A judgement.
+	// nearTime bounds the reading of the few objects that a write is about. The reading takes
+	// milliseconds, and a slower answer may no longer be true: this is the longest that a pod
+	// can have been there unseen. A judgement.
 	nearTime = 3 * time.Second
-	// nearTries is how often these objects may have changed, each time with guards that
-	// hold, before the write waits for another look. A judgement.
+	// nearTries is how often these objects may have changed, each time with guards that still
+	// hold, before the write waits for another whole look. A judgement.
 	nearTries = 3
 )
 
-// stillSafe reads what the write is about once more, right before it. A look at all objects
-// takes seconds in a large cluster, and whoever has come since is not in it. Guards are
-// functions of the objects: they are asked again only where one of these has changed, and
-// then these are read once more, so that nothing but that reading stands before the write.
+// stillSafe reads the few objects that the write is about once more, right before it. A look
+// at all objects takes seconds in a large cluster, and a pod that has come since is not in
+// it. Guards depend only on objects, so they are asked again only where one of these has
+// changed; then these are read once more, so that nothing but that reading comes before the
+// write.
 func (a *Applier) stillSafe(ctx context.Context, v *repair.View, w *repair.Write, again prepare) error {
 	near := w.Near(v)
 	for range nearTries {
@@ -55,8 +56,8 @@ func (a *Applier) near(ctx context.Context, v *repair.View, near repair.Near) (r
 	return a.Cluster.Near(ctx, v.Snapshot, near)
 }
 
-// hit says which pod came between the last reading and the write, which may take its volume
-// from it.
+// hit names the pod that came between the last reading and the write, and whose volume the
+// write may take.
 func (a *Applier) hit(ctx context.Context, v *repair.View, w *repair.Write) string {
 	if w.Hits == nil {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// arrives is a pod that runs with vol-1 on the node since the epoch.
+// arrives adds a pod that has run on the node with vol-1 since the epoch.
 func (m *memory) arrives(node string) {
 	pod := healthy(m.t).objects.Pods[0].DeepCopy()
 	pod.Name, pod.UID, pod.Spec.NodeName = "web-9", "uid-web-9", node
@@ -25,7 +25,7 @@ func (m *memory) arrives(node string) {
 	m.objects.Pods = append(m.objects.Pods, pod)
 }
 
-// takers are the worlds whose repair takes vol-1 from a node, and that node.
+// takers are the worlds whose repair takes vol-1 from a node.
 var takers = map[string]func(testing.TB) *memory{"delete": dangling, "by hand": byHand, "fenced": lostNode, "strip": stuck}
 
 // TestPodInTheWindow: a pod comes to the node after the last look, which takes 12 s in a
@@ -52,8 +52,8 @@ func TestPodInTheWindow(t *testing.T) {
 	}
 }
 
-// TestPodInTheLastMilliseconds: it comes after the small reads. The write is made, and who
-// runs it is told whom it may have hit, however well the rest went.
+// TestPodInTheLastMilliseconds: the pod comes after the small reads. The write is made, and
+// the person who runs it is told which pod it may have hit, however well the rest went.
 func TestPodInTheLastMilliseconds(t *testing.T) {
 	for name, world := range takers {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +73,7 @@ func TestPodInTheLastMilliseconds(t *testing.T) {
 	}
 }
 
-// TestWindowOfTheSecondWrite is the same for the deletion that follows a creation.
+// TestWindowOfTheSecondWrite is the same test for the deletion that follows a creation.
 func TestWindowOfTheSecondWrite(t *testing.T) {
 	deleting := func(m *memory) func(func()) {
 		return func(arrive func()) {
@@ -108,8 +108,8 @@ func TestWindowOfTheSecondWrite(t *testing.T) {
 	}
 }
 
-// TestSmallReadsFail: what cannot be read right before the write keeps every write from
-// being made, and what cannot be read after one that takes a volume is said.
+// TestSmallReadsFail: where an object cannot be read right before the write, no write is
+// made; where one cannot be read after a write that takes a volume, that is reported.
 func TestSmallReadsFail(t *testing.T) {
 	for _, world := range worlds[:17] {
 		m := world(t)
@@ -141,8 +141,8 @@ func TestSmallReadsFail(t *testing.T) {
 	}
 }
 
-// TestUnknownClaimInTheWindow: the claim of a pod that has come was not there when the
-// claims were read.
+// TestUnknownClaimInTheWindow: a pod has come whose claim did not exist when the claims were
+// read.
 func TestUnknownClaimInTheWindow(t *testing.T) {
 	m := dangling(t)
 	r := m.only()
@@ -159,7 +159,8 @@ func TestUnknownClaimInTheWindow(t *testing.T) {
 	}
 }
 
-// TestHeartbeatInTheWindow: what no guard minds is read once more, and the write is made.
+// TestHeartbeatInTheWindow: after a change that concerns no guard the objects are read once
+// more, and the write is made.
 func TestHeartbeatInTheWindow(t *testing.T) {
 	m := dangling(t)
 	r := m.only()
@@ -169,7 +170,7 @@ func TestHeartbeatInTheWindow(t *testing.T) {
 	}
 	a, _ := m.applier()
 	results, err := a.Apply(t.Context(), []repair.Repair{r})
-	if err != nil || len(m.stored) != 1 || results[0].Outcome != Repaired || m.nears != 3 { // again, and after the write
+	if err != nil || len(m.stored) != 1 || results[0].Outcome != Repaired || m.nears != 3 { // once more, and after the write
 		t.Errorf("%d writes, %d small reads, %+v, %v", len(m.stored), m.nears, results, err)
 	}
 	m = dangling(t)
@@ -184,8 +185,8 @@ func TestHeartbeatInTheWindow(t *testing.T) {
 	}
 }
 
-// TestOverIsWhatALookWouldShow: the few objects over an old snapshot show what a whole look
-// shows, where nothing else has changed.
+// TestOverIsWhatALookWouldShow: the few fresh objects over an old snapshot show the same as a
+// whole look, where nothing else has changed.
 func TestOverIsWhatALookWouldShow(t *testing.T) {
 	for _, world := range worlds[:17] {
 		m := world(t)

@@ -9,18 +9,18 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// stepPatience is how long the first of two writes may take to have its effect:
-// an attacher that is at work takes an object up within seconds, or after its
-// longest pause where it has failed with another.
+// stepPatience is how long the first of two writes may take to have its effect: an attacher
+// that is at work turns to an object within seconds, or after its longest pause where it has
+// failed with another one.
 const stepPatience = facts.AttacherMaxBackoff + time.Minute
 
-// confirm watches a repair until it has held, and makes the second write of one
-// that has two.
+// confirm watches a repair until it has held. Where a repair has two writes, it makes the
+// second one first.
 func (a *Applier) confirm(ctx context.Context, r *repair.Repair) (Outcome, string) {
 	if r.Next == nil {
 		return a.verify(ctx, r)
 	}
-	// An interruption waits here: it would leave behind what the first write made.
+	// An interruption waits here: it would leave behind the object that the first write made.
 	number, hit, detail := a.follow(context.WithoutCancel(ctx), r)
 	if detail != "" {
 		return Unverified, detail
@@ -35,9 +35,9 @@ func (a *Applier) confirm(ctx context.Context, r *repair.Repair) (Outcome, strin
 	return outcome, detail
 }
 
-// follow makes the second write once the first has had its effect, or has had
-// all the time for it. It returns the write's number in the journal, 0 where
-// there was nothing left to write, and whom it may have hit, or why it was not made.
+// follow makes the second write once the first has had its effect, or has had all the time
+// for it. It returns the write's number in the journal, 0 where nothing was left to write.
+// hit names the pod that it may have hit, and detail says why the write was not made.
 func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, hit, detail string) {
 	a.observe(Event{Summary: r.Summary, Stage: Verifying})
 	var waited time.Duration
@@ -48,7 +48,7 @@ func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, hit
 			l, err = a.sendNext(ctx, r, v)
 			switch {
 			case err == nil && l.unknown:
-				// A second request must not follow it: both might be carried out.
+				// A second request must not follow this one: both might be carried out.
 				return 0, "", join(l.hit, "nobody knows whether the second of two writes was made: "+a.ended(l.number, Unverified, l.detail))
 			case err == nil:
 				return l.number, l.hit, ""
@@ -66,8 +66,8 @@ func (a *Applier) follow(ctx context.Context, r *repair.Repair) (number int, hit
 	}
 }
 
-// sendNext makes the second write. Without an error it was made or may have been
-// made, or there was nothing left to write: then it has no number.
+// sendNext makes the second write. Without an error the write was made or may have been made,
+// or nothing was left to write: then the landing has no number.
 func (a *Applier) sendNext(ctx context.Context, r *repair.Repair, v *repair.View) (landing, error) {
 	w, err := r.Next.Write(v)
 	var no *repair.Refusal
@@ -81,8 +81,8 @@ func (a *Applier) sendNext(ctx context.Context, r *repair.Repair, v *repair.View
 	return a.send(ctx, r.Summary, v, w, r.Next.Write, 0)
 }
 
-// ended writes down what became of the second write. It returns the detail, and why it
-// could not be written.
+// ended journals the outcome of the second write. It returns the detail, with the reason
+// where the outcome could not be journaled.
 func (a *Applier) ended(number int, outcome Outcome, detail string) string {
 	if err := a.Journal.ended(number, outcome, detail); err != nil {
 		return join(detail, err.Error())

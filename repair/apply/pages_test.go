@@ -8,8 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// TestPagesNameTheGuards: whoever is refused by a guard finds it on the page of
-// the repair.
+// TestPagesNameTheGuards: the page of a repair names each guard that may refuse it.
 func TestPagesNameTheGuards(t *testing.T) {
 	for _, world := range worlds {
 		r := world(t).only()
@@ -26,7 +25,7 @@ func TestPagesNameTheGuards(t *testing.T) {
 	}
 }
 
-// TestEveryKindHasAWorld: what has no world is not tested.
+// TestEveryKindHasAWorld: a kind without a world would not be tested.
 func TestEveryKindHasAWorld(t *testing.T) {
 	var kinds []repair.Kind
 	for _, world := range worlds {

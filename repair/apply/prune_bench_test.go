@@ -7,8 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// phantoms: volumesAttached of n1 lists so many volumes of which there is nothing
-// else.
+// phantoms: volumesAttached of n1 lists so many volumes that no other object mentions.
 func phantoms(t testing.TB, volumes int) *memory {
 	m := idle(t)
 	node := m.node("n1")

@@ -21,8 +21,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
 
-// listFault is what goes wrong with one list, as the reading of a cluster leaves it behind:
-// a list that is refused has no object, and one that ends early some.
+// listFault is a failure of one list, with the objects that it leaves: a refused list has
+// none, and one that ends early has some.
 type listFault struct {
 	name   string
 	reason string
@@ -38,8 +38,8 @@ var listFaults = []listFault{
 	{"12 s", "", false, true},
 }
 
-// minds are the kinds of repair that a pod which comes to the node and runs with the volume
-// there must stop.
+// minds are the kinds of repair that a pod must stop which comes to the node and runs there
+// with the volume.
 var minds = []repair.Kind{
 	repair.Nudge, repair.CreateAttachment, repair.PruneNodeStatus, repair.Republish, repair.DeleteAttachment, repair.DeleteFencedAttachment,
 	repair.UnpublishOrphan, repair.StripFinalizer,
@@ -48,8 +48,8 @@ var minds = []repair.Kind{
 // smallReads are the kinds that are read again right before a write.
 var smallReads = []snapshot.Kind{snapshot.Nodes, snapshot.VolumeAttachments, snapshot.Pods}
 
-// restsOn are the kinds that the guard alone has to have in full; of the finding those
-// that its check needs.
+// restsOn are the kinds that the guard alone needs in full; for the guard of the finding,
+// those that its check needs.
 func restsOn(g repair.Guard, code finding.Code) []snapshot.Kind {
 	if g.Name != repair.GuardFinding {
 		return g.Kinds
@@ -58,8 +58,8 @@ func restsOn(g repair.Guard, code finding.Code) []snapshot.Kind {
 	return all[slices.IndexFunc(all, func(c check.Check) bool { return c.Code == code })].Needs
 }
 
-// reading is one guard, one kind and one fault, at each reading of a run. It returns how many
-// runs there were and how many writes were made that should not have been.
+// reading tests one guard, one kind and one fault, at each reading of a run. It returns the
+// number of runs, and of writes that should not have been made.
 func reading(t *testing.T, world func(testing.TB) *memory, g repair.Guard, kind snapshot.Kind, f listFault) (runs, writes int) {
 	t.Helper()
 	run := func(set func(m *memory, r *repair.Repair), allowed int) Result {
@@ -67,7 +67,7 @@ func reading(t *testing.T, world func(testing.TB) *memory, g repair.Guard, kind 
 		r := m.only()
 		m.looks = 0
 		m.reason, m.half = f.reason, f.half
-		// The guard stands alone, with what it names itself.
+		// The guard stands alone, with the kinds that it names itself.
 		named := repair.Guard{Name: repair.GuardComplete, Check: func(v *repair.View, _ *repair.Repair) error { return repair.Complete(v.Snapshot, g.Kinds) }}
 		r.Guards = []repair.Guard{named, g}
 		set(m, &r)
@@ -111,7 +111,7 @@ func reading(t *testing.T, world func(testing.TB) *memory, g repair.Guard, kind 
 		}
 		return runs, writes
 	}
-	// The first look: nothing is proposed on it.
+	// At the first look nothing is proposed.
 	m := world(t)
 	m.reason, m.half, m.failing = f.reason, f.half, unread(from(1), kind)
 	_, repairs := m.view()
@@ -122,7 +122,7 @@ func reading(t *testing.T, world func(testing.TB) *memory, g repair.Guard, kind 
 			t.Errorf("%s is proposed without the %s", r.Kind, kind)
 		}
 	}
-	// The last look, the small reads, and what follows the first write.
+	// The last look, the small reads, and the step after the first write.
 	run(func(m *memory, _ *repair.Repair) { m.failing = unread(from(1), kind) }, 0)
 	if slices.Contains(smallReads, kind) {
 		run(func(m *memory, _ *repair.Repair) { m.nearing = func(int) error { return errors.New(f.name) } }, 0)

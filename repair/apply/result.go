@@ -2,7 +2,7 @@ package apply
 
 import "github.com/volume-doctor/kubectl-volume-doctor/repair"
 
-// Outcome is what became of a repair, or of taking one back.
+// Outcome is the outcome of a repair, or of taking one back.
 type Outcome string
 
 // The outcomes.
@@ -15,8 +15,8 @@ const (
 	DryRun Outcome = "DryRun"
 	// Skipped: nothing was written, on purpose.
 	Skipped Outcome = "Skipped"
-	// Unverified: something was written, or may have been, and the objects do
-	// not show, or no longer show, what was meant.
+	// Unverified: something was written, or may have been, and the objects do not show the
+	// intended state, or no longer show it.
 	Unverified Outcome = "Unverified"
 	// Failed: nothing was written, because of an error.
 	Failed Outcome = "Failed"
@@ -24,25 +24,25 @@ const (
 	NotWritten Outcome = "NotWritten"
 )
 
-// Result is what became of one repair, or of taking one back.
+// Result is the result of one repair, or of taking one back.
 type Result struct {
 	// Summary says in a few words what is written.
 	Summary string            `json:"summary"`
 	Finding repair.FindingRef `json:"finding"`
 	Outcome Outcome           `json:"outcome"`
-	// Guard is the one that refused.
+	// Guard is the name of the guard that refused.
 	Guard string `json:"guard,omitempty"`
-	// SafeOnce is what would make the repair safe that it refused.
+	// SafeOnce says what would make the refused repair safe.
 	SafeOnce string `json:"-"`
 	// Detail says why, in a sentence without its full stop.
 	Detail string `json:"detail,omitempty"`
-	// Operation is what was sent or, in a dry run, would be.
+	// Operation is the write that was sent or, in a dry run, would be.
 	Operation *repair.Operation `json:"operation,omitempty"`
-	// Moot reports whether a Skipped one had nothing left to do.
+	// Moot reports whether a Skipped repair had nothing left to do.
 	Moot bool `json:"moot,omitempty"`
 }
 
-// LeftUndone reports whether what was asked for is not done.
+// LeftUndone reports whether the requested repair is not done.
 func (r Result) LeftUndone() bool {
 	switch r.Outcome {
 	case Failed, Unverified:
@@ -63,15 +63,15 @@ const (
 	Looking   Stage = "looking"   // the objects are read again
 	Trying    Stage = "dry run"   // the write is tried without being stored
 	Writing   Stage = "writing"   // the intent is on disk; the request is sent
-	Resolving Stage = "resolving" // no answer came; the object is asked
+	Resolving Stage = "resolving" // no answer came; the object is read
 	Verifying Stage = "verifying" // it is written; the cluster is watched
 	Done      Stage = "done"      // Event.Result says how it ended
 
-	// Announcing is told only where the event about it could not be written.
+	// Announcing is reported only where the event about the repair could not be written.
 	Announcing Stage = "announcing"
 )
 
-// Event is one step of a repair, for whoever watches.
+// Event is one step of a repair, for an observer.
 type Event struct {
 	Summary string
 	Stage   Stage

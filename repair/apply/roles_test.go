@@ -8,7 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// unnamed are the permissions as a role has them: for objects of any name.
+// unnamed are the permissions without names, as a role has them.
 func unnamed(permissions []repair.Permission) []string {
 	var list []string
 	for _, p := range permissions {
@@ -19,7 +19,8 @@ func unnamed(permissions []repair.Permission) []string {
 	return slices.Compact(list)
 }
 
-// roleOf are the rights of a role beside that to write events; nil where there is none.
+// roleOf are the rights of a role without the one to write events; nil where there is no such
+// role.
 func roleOf(name string) []string {
 	for _, role := range repair.Roles() {
 		if role.Name == name {
@@ -29,7 +30,7 @@ func roleOf(name string) []string {
 	return nil
 }
 
-// takes is the right that an operation takes.
+// takes is the right that an operation needs.
 func takes(op repair.Operation) repair.Permission {
 	group, _, has := strings.Cut(op.Target.APIVersion, "/")
 	if !has {
@@ -38,8 +39,8 @@ func takes(op repair.Operation) repair.Permission {
 	return repair.Permission{Verb: op.Verb, Group: group, Resource: repair.Resource(op.Target.Kind), Subresource: op.Subresource}
 }
 
-// TestRolesAreWhatIsAskedFor: the role of a kind is what its repairs say that
-// they need, and what they write needs no more; the same of taking it back.
+// TestRolesAreWhatIsAskedFor: the role of a kind has the rights that its repairs name, and
+// their writes need no others; the same for taking them back.
 func TestRolesAreWhatIsAskedFor(t *testing.T) {
 	undone := map[repair.Kind]bool{}
 	for _, world := range worlds {

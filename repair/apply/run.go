@@ -20,12 +20,12 @@ const announceTime = 10 * time.Second
 // prepare works a write out on fresh objects, or refuses with a Refusal.
 type prepare func(*repair.View) (*repair.Write, error)
 
-// task is one repair, or one write to be taken back.
+// task is one repair, or the taking back of one write.
 type task struct {
 	// result is filled in as the task goes on.
 	result  Result
 	prepare prepare
-	// confirm says whether what was written is there, and stays.
+	// confirm reports whether the written state is there, and stays.
 	confirm func(context.Context) (Outcome, string)
 	// undoes is the number of the write that this one takes back, 0 for a repair.
 	undoes int
@@ -34,7 +34,7 @@ type task struct {
 // run carries the tasks out in their order and begins at most limit writes.
 func (a *Applier) run(ctx context.Context, tasks []task, limit int) ([]Result, error) {
 	results := make([]Result, 0, len(tasks))
-	var stopped string // why nothing more is begun
+	var stopped string // why no further task is begun
 	var fatal error
 	for _, t := range tasks {
 		if stopped == "" && ctx.Err() != nil {
@@ -63,8 +63,7 @@ func (a *Applier) run(ctx context.Context, tasks []task, limit int) ([]Result, e
 	return results, fatal
 }
 
-// carryOut carries one task out and fills in its result. The error is one that
-// ends the run.
+// carryOut carries one task out and fills in its result. Its error ends the run.
 func (a *Applier) carryOut(ctx context.Context, t *task) error {
 	res := &t.result
 	for again := false; ; again = true {
@@ -112,9 +111,9 @@ func (a *Applier) carryOut(ctx context.Context, t *task) error {
 	}
 }
 
-// announce tells those who look at the object later, which kubectl describe does
-// by the UID: what was created has one since. That an event is missing changes
-// nothing of what was done, so it is only said.
+// announce writes an event for those who look at the object later. kubectl describe finds
+// events by the UID, which an object that was created has only since. A failure to write the
+// event changes nothing about the repair, so it is only reported.
 func (a *Applier) announce(ctx context.Context, res *Result, uid types.UID) {
 	about := res.Operation.Target
 	about.UID = cmp.Or(about.UID, uid)
@@ -146,9 +145,9 @@ func (a *Applier) attempt(ctx context.Context, t *task) (landing, error) {
 	return a.send(ctx, t.result.Summary, v, w, t.prepare, t.undoes)
 }
 
-// look reads the objects as they are now. Some lists may be incomplete, so it is
-// only for what comes before the first write, where guards ask for what they
-// need. Everything after a write goes through see.
+// look reads the objects as they are now. Some lists may be incomplete, so look serves only
+// the time before the first write, where guards ask for the lists that they need. After a
+// write everything goes through see.
 func (a *Applier) look(ctx context.Context) (*repair.View, error) {
 	s, err := a.Cluster.Snapshot(ctx)
 	if err != nil {
@@ -157,9 +156,9 @@ func (a *Applier) look(ctx context.Context) (*repair.View, error) {
 	return repair.Look(s, a.Options, a.Consent), nil
 }
 
-// see looks at the cluster and fails unless every kind in reads was read in
-// full: an object that is missing from an incomplete list may exist all the
-// same. Whoever does not say what it reads learns nothing.
+// see looks at the cluster and fails unless every kind in reads was read in full: an object
+// that is missing from an incomplete list may exist all the same. It also fails where reads
+// is empty.
 func (a *Applier) see(ctx context.Context, reads []snapshot.Kind) (*repair.View, error) {
 	if len(reads) == 0 {
 		return nil, repair.ErrNoReads
@@ -174,7 +173,7 @@ func (a *Applier) see(ctx context.Context, reads []snapshot.Kind) (*repair.View,
 	return v, nil
 }
 
-// seeOnce is see even where an interruption is pending.
+// seeOnce is see for the case that an interruption is pending: it still reads.
 func (a *Applier) seeOnce(ctx context.Context, reads []snapshot.Kind) (*repair.View, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 	defer cancel()

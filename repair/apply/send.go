@@ -18,33 +18,32 @@ import (
 const (
 	// requestTime bounds one request that must not be cut short.
 	requestTime = facts.RequestTimeout
-	// unknownPatience is how long a write whose answer was lost may still come
-	// to be: as long as the API server may work on it.
+	// unknownPatience is how long a write whose answer was lost may still be made: as long as
+	// the API server may work on it.
 	unknownPatience = facts.RequestTimeout
-	// unknownFirstWait is the pause between the first two looks for such a write;
-	// each further one is twice as long. A judgement.
+	// unknownFirstWait is the pause between the first two looks for such a write; each
+	// further pause is twice as long. A judgement.
 	unknownFirstWait = time.Second
 )
 
-// landing is what is known of a write once it has been sent.
+// landing is the state of knowledge about a write that has been sent.
 type landing struct {
 	number int // of its intent in the journal
 	landed bool
-	// unknown says that it may or may not have been made.
+	// unknown reports whether it is uncertain that the write was made.
 	unknown bool
 	detail  string
-	// hit says which pod may have lost its volume, "" where none.
+	// hit names the pod that may have lost its volume; "" where there is none.
 	hit string
-	// uid is the UID of the object that was written, "" where no answer told it.
+	// uid is the UID of the written object; "" where no answer had it.
 	uid types.UID
 }
 
-// send takes a write through the part that must be in this order: a dry run,
-// the intent on disk, the request, and, where no answer comes, a look. v is what the
-// write was worked out on, again works it out once more, and undoes is the number of the
-// one that it takes back. An error
-// that wraps ErrConflict or ErrNotFound asks for another look; a *journalError
-// is the end of everything.
+// send takes a write through the steps that must be in this order: a dry run, the intent on
+// disk, the request, and, where no answer comes, a look. v is the view on which the write was
+// worked out, again works it out once more, and undoes is the number of the write that it
+// takes back. An error that wraps ErrConflict or ErrNotFound asks for another look; a
+// *journalError ends the run.
 func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *repair.Write, again prepare, undoes int) (landing, error) {
 	if !w.Do.Conditional() {
 		return landing{}, errors.New("the operation has no preconditions")
@@ -72,8 +71,8 @@ func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *r
 		return landing{}, &journalError{err}
 	}
 	a.observe(Event{Summary: summary, Stage: Writing})
-	// From here on an interruption waits: a request that is cut short is one
-	// whose outcome nobody knows.
+	// From here on an interruption waits: nobody would know the outcome of a request that is
+	// cut short.
 	request, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTime)
 	defer cancel()
 	if err := a.stillSafe(request, v, w, again); err != nil {
@@ -102,7 +101,7 @@ func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *r
 	return landing{}, err
 }
 
-// uidOf is "" where the answer is about no object.
+// uidOf is the UID in the answer; "" where the answer is no object.
 func uidOf(object json.RawMessage) types.UID {
 	var after metav1.PartialObjectMetadata
 	if err := json.Unmarshal(object, &after); err != nil {
@@ -111,10 +110,9 @@ func uidOf(object json.RawMessage) types.UID {
 	return after.UID
 }
 
-// resolve finds out whether a write whose answer was lost was made. The object
-// shows either its effect, or another resourceVersion than the one that the
-// write insists on: then it never will be made. Until one of them is seen the
-// request may still be under way.
+// resolve finds out whether a write was made whose answer was lost. The object may show the
+// write's effect, or a resourceVersion other than the one that the write requires: then the
+// write can no longer be made. Until it shows one of them the request may still be under way.
 func (a *Applier) resolve(ctx context.Context, w *repair.Write) landing {
 	var waited time.Duration
 	reason := "the object has not changed since, but the request may still be under way"
@@ -149,8 +147,7 @@ func versionOf(v *repair.View, target corev1.ObjectReference) string {
 	return ""
 }
 
-// journalError says that the journal cannot be kept, so that nothing more may
-// be written.
+// journalError says that the journal cannot be kept, so that no further write may be made.
 type journalError struct{ err error }
 
 func (e *journalError) Error() string { return e.err.Error() }

@@ -9,17 +9,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// Undo takes back what a journal says was written, newest first, and journals
-// that in turn. Each write is taken back on its own, on objects just read, and
-// only where it still is what was written: whatever the controller has written
-// since is the controller's.
+// Undo takes back the writes of a journal, newest first, and journals that in turn. It takes
+// each write back on its own, on objects just read, and only where the written state still
+// stands: whatever the controller has written since stays.
 //
-// The journal is not believed. Each entry must be one that this package could
-// have written, on this server, and the object itself must bear the mark of the
-// write; see repair.Reversal.
+// The journal is not trusted. Each entry must be one that this package could have written, on
+// this server, and the object itself must bear the mark of the write; see repair.Reversal.
 //
-// a.MaxRepairs does not bound it, and a.HoldFor does not matter: that an entry is
-// gone is seen immediately.
+// a.MaxRepairs does not bound it, and it does not wait for a.HoldFor: one look shows that an
+// entry is gone.
 func (a *Applier) Undo(ctx context.Context, entries []Entry) ([]Result, error) {
 	pending, err := reversals(entries)
 	if err != nil {
@@ -49,7 +47,7 @@ func (a *Applier) Undo(ctx context.Context, entries []Entry) ([]Result, error) {
 	return a.run(ctx, tasks, len(tasks))
 }
 
-// Reversible says what Undo would take back, newest first, one line each.
+// Reversible lists what Undo would take back, newest first, one line each.
 func Reversible(entries []Entry) ([]string, error) {
 	pending, err := reversals(entries)
 	var lines []string
@@ -88,7 +86,7 @@ type standing struct {
 	*repair.Reversal
 }
 
-// reversals are the writes of a journal that may stand, newest first.
+// reversals are the writes of a journal that may still stand, newest first.
 func reversals(entries []Entry) ([]standing, error) {
 	var pending []standing
 	for _, e := range slices.Backward(standingIn(entries)) {
@@ -135,8 +133,8 @@ func (a *Applier) reverse(v *repair.View, p standing) (*repair.Write, error) {
 	return p.Write(v)
 }
 
-// confirmUndone looks until a look is complete: nobody but the controller writes
-// what is taken back, and it writes what it knows.
+// confirmUndone looks until a look is complete. It need not watch on: only the controller
+// writes the state that is taken back, and it writes what it knows.
 func (a *Applier) confirmUndone(ctx context.Context, w *repair.Write) (Outcome, string) {
 	var waited time.Duration
 	for pause := unknownFirstWait; ; pause *= 2 {

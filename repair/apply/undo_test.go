@@ -17,13 +17,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// unused lets the kubelet of n1 let go of the volume, which allows to undo.
+// unused makes the kubelet of n1 let go of the volume, so that undo is allowed.
 func (m *memory) unused(handle string) {
 	n := m.node("n1")
 	n.Status.VolumesInUse = slices.DeleteFunc(n.Status.VolumesInUse, func(v corev1.UniqueVolumeName) bool { return v == uniqueName(handle) })
 }
 
-// repaired is a world after its repair, with the journal.
+// repaired repairs the world and returns the journal.
 func repaired(t testing.TB, m *memory) *journalSink {
 	a, sink := m.applier()
 	if _, err := a.Apply(t.Context(), m.propose()); err != nil {
@@ -33,7 +33,7 @@ func repaired(t testing.TB, m *memory) *journalSink {
 	return sink
 }
 
-// undo takes the journal back and appends to it, as the command does.
+// undo takes the journal's writes back and appends to it, as the command does.
 func (m *memory) undo(a *Applier, sink *journalSink) []Result {
 	m.t.Helper()
 	a.Journal = NewJournal(sink, func() time.Time { return m.now }, sink.entries())
@@ -72,7 +72,7 @@ func TestUndoInTheOrderOfSafety(t *testing.T) {
 	}
 }
 
-// undoRefusals are worlds after a repair in which to undo it is wrong.
+// undoRefusals are worlds after a repair in which taking it back is wrong.
 var undoRefusals = []struct {
 	name, guard, detail string
 	moot                bool
@@ -146,7 +146,7 @@ func TestUndoNewestFirst(t *testing.T) {
 	}
 }
 
-// TestUndoAfterCrash: an intent without an outcome is judged by the object.
+// TestUndoAfterCrash: for an intent without an outcome the object decides.
 func TestUndoAfterCrash(t *testing.T) {
 	for landed, want := range map[bool]Outcome{true: Undone, false: Skipped} {
 		m := lostEntry(t)
@@ -224,8 +224,8 @@ func TestUndoConflictAndLostAnswer(t *testing.T) {
 	}
 }
 
-// TestDoThenUndoRestores: whatever the list held and however often the writes
-// met a conflict or lost their answers, undoing gives the list back.
+// TestDoThenUndoRestores: whatever the list held, and however often a write met a conflict or
+// lost its answer, undoing restores the list.
 func TestDoThenUndoRestores(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		m := lostEntry(t)

@@ -23,9 +23,8 @@ func uniqueName(handle string) corev1.UniqueVolumeName {
 	return corev1.UniqueVolumeName("kubernetes.io/csi/" + driver + "^" + handle)
 }
 
-// lostEntry is the case of 2020: on n1 the kubelet waits for vol-1, which is
-// attached, and which volumesAttached has lost. n2 is idle. vol-0 is somebody
-// else's and well.
+// lostEntry is the case of 2020: on n1 the kubelet waits for vol-1, which is attached but
+// missing from volumesAttached. n2 is idle. vol-0 belongs to another pod and is well.
 func lostEntry(t testing.TB) *memory {
 	m := &memory{t: t, now: epoch, version: 100}
 	m.addNode("n1")
@@ -111,7 +110,7 @@ func (m *memory) addAttachment(node, pv, name string) *storagev1.VolumeAttachmen
 	return va
 }
 
-// attachment is the one of vol-1 on n1.
+// attachment is the VolumeAttachment of vol-1 on n1.
 func (m *memory) attachment() *storagev1.VolumeAttachment {
 	name := reconcile.VolumeAttachmentName("vol-1", driver, "n1")
 	for _, va := range m.objects.VolumeAttachments {
@@ -144,7 +143,7 @@ func (m *memory) volume(name string) *corev1.PersistentVolume {
 	return nil
 }
 
-// entries are what volumesAttached of n1 lists, by handle.
+// entries are the handles that volumesAttached of n1 lists.
 func (m *memory) entries() []string {
 	handles := []string{}
 	for _, v := range m.node("n1").Status.VolumesAttached {

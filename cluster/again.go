@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// justWritten is how old the controller's last write of a volumesAttached may be for
-	// the node to be read again. Managed fields have whole seconds.
+	// justWritten is how old the controller's last write of a volumesAttached may be for the
+	// node to be read again. Managed fields have whole seconds.
 	justWritten = 3 * time.Second
-	// justAttached is how old a VolumeAttachment may be that may have been attached since
-	// the nodes were read. Storage systems that attach at all do it within minutes.
+	// justAttached is the age up to which a VolumeAttachment may have been attached only
+	// since the nodes were read. Storage systems that attach at all do it within minutes.
 	justAttached = 30 * time.Minute
-	// Of more nodes it is ordinary: a controller attaches to many at a time.
+	// More changing nodes than this are ordinary: a controller attaches to many at a time.
 	nodesReadAgain = 16
 	// The controller's passes are 100 ms apart: four readings 60 ms apart look at four
 	// parts of a pass.
@@ -31,14 +31,13 @@ const (
 	betweenReads   = 60 * time.Millisecond
 )
 
-// readAgain looks once more at the nodes whose volumesAttached the controller has only
-// just written, and at those that may have got an entry since they were read. An entry that
-// the controller cannot detach is taken off and put back in each pass, and one reading in
-// four misses it: of several readings the one with the most entries counts, and the first
-// of those. Where the node cannot be read again, nobody knows whether the first reading
-// missed one.
+// readAgain looks once more at the nodes whose volumesAttached the controller has just
+// written, and at those that may have got an entry since they were read. The controller takes
+// an entry that it cannot detach off the list and puts it back in each pass, and one reading
+// in four misses it: of several readings the first one with the most entries counts. Where
+// the node cannot be read again, it stays unknown whether the first reading missed an entry.
 func (r *reading) readAgain(ctx context.Context, now time.Time) {
-	quiet := &reading{Cluster: r.quiet()} // they were counted
+	quiet := &reading{Cluster: r.quiet()} // the nodes were counted already
 	quiet.whole = true
 	var running sync.WaitGroup
 	for i := range r.changing(now) {
@@ -52,7 +51,7 @@ func (r *reading) readAgain(ctx context.Context, now time.Time) {
 	running.Wait()
 }
 
-// unclear leaves a gap for the first of the nodes that could not be read again.
+// unclear records a gap for the first of the nodes that could not be read again.
 func (r *reading) unclear(node string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -65,7 +64,7 @@ func (r *reading) unclear(node string, err error) {
 	})
 }
 
-// changing are the places of the nodes that readAgain is for.
+// changing are the places in the list of the nodes that readAgain must read.
 func (r *reading) changing(now time.Time) map[int]bool {
 	attached := map[string]bool{}
 	for _, va := range r.objects.VolumeAttachments {
@@ -95,9 +94,9 @@ func (r *reading) changing(now time.Time) map[int]bool {
 	return nodes
 }
 
-// lacks reports whether the node uses a volume that one of the VolumeAttachments has attached,
-// and does not list it as attached. The VolumeAttachment may have been read after the node,
-// and the controller writes the node's status only when it has seen that, too.
+// lacks reports whether the node has a volume in use that one of the VolumeAttachments has
+// attached, and does not list it as attached. The VolumeAttachment may have been read after
+// the node, and the controller updates the node's status only after seeing it.
 func lacks(node *corev1.Node, attached map[string]bool) bool {
 	return slices.ContainsFunc(node.Status.VolumesInUse, func(volume corev1.UniqueVolumeName) bool {
 		if slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == volume }) {
@@ -108,9 +107,9 @@ func lacks(node *corev1.Node, attached map[string]bool) bool {
 	})
 }
 
-// fullest is the reading of the node with the most entries in its volumesAttached. One of
-// another node by the same name does not count. A reading that fails is made up for by a
-// later one; the error is the last one, if even one more attempt than usual fails.
+// fullest is the reading of the node with the most entries in its volumesAttached. A reading
+// of another node by the same name does not count. A later reading makes up for a failed one;
+// where the additional attempt fails too, the last error is returned.
 func (r *reading) fullest(ctx context.Context, node *corev1.Node) (*corev1.Node, error) {
 	kind, named := kindNamed(snapshot.Nodes), fieldselector.Set{"metadata.name": node.Name}
 	var failed error

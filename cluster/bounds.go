@@ -12,8 +12,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// What an API server, or whoever answers in its place, can make us hold, read or
-// wait for. SECURITY.md lists the same numbers.
+// The limits on what an API server, or whoever answers in its place, can make us hold, read
+// or wait for. SECURITY.md lists the same numbers.
 const (
 	// maxItem bounds one object in protobuf. No object can be larger: an API server
 	// takes requests of 3 MiB, and etcd values of 1.5.
@@ -31,21 +31,20 @@ const (
 	maxEmptyPages = 100
 	// maxVersion bounds the answer of /version, which is 400 bytes.
 	maxVersion = 64 << 10
-	// maxRefusal bounds the body of an error. An API server says why in 3 MiB at
+	// maxRefusal bounds the body of an error. An API server gives its reason in 3 MiB at
 	// most, the size of the request that it refuses.
 	maxRefusal = 4 << 20
-	// maxRetryAfter bounds how long an API server can ask us to wait. Its priority
-	// and fairness asks for 32 seconds at most.
+	// maxRetryAfter bounds the pause that an API server can ask for. Its priority and
+	// fairness asks for 32 seconds at most.
 	maxRetryAfter = time.Minute
-	// maxWait bounds one request with its answer where --request-timeout does not.
-	// An API server ends a request after a minute, by default.
+	// maxWait bounds one request with its answer unless --request-timeout does. An API server
+	// ends a request after a minute, by default.
 	maxWait = 5 * time.Minute
 	// maxRedirects bounds the redirects on one host.
 	maxRedirects = 3
 )
 
-// limitError says that an answer exceeds one of the bounds. To ask again would not
-// help.
+// limitError says that an answer exceeds one of the bounds. Another request would not help.
 type limitError struct{ text string }
 
 func (e *limitError) Error() string { return e.text }
@@ -59,11 +58,11 @@ func isLimit(err error) bool {
 	return errors.As(err, &limit)
 }
 
-// bounded fails, rather than ends, where more is read than it may.
+// bounded fails, rather than ends, once more is read than left allows.
 type bounded struct {
 	in   io.Reader
 	left int64
-	// err is what it fails with.
+	// err is the error with which it fails.
 	err error
 }
 
@@ -83,18 +82,18 @@ func (b *bounded) Read(p []byte) (int, error) {
 
 // Budget bounds what one reading of a cluster costs, beside the bounds on each answer.
 type Budget struct {
-	// Sent is for the bytes of all answers together.
+	// Sent bounds the bytes of all answers together.
 	Sent int64
-	// Kept is for the objects that are kept of them, in bytes, without what they point
+	// Kept bounds the size of the objects that are kept, in bytes, without what they point
 	// to.
 	Kept int64
 }
 
-// spending is what a reading has taken of its Budget. A nil one has no end.
+// spending counts what a reading has used of its Budget. A nil spending has no limit.
 type spending struct {
 	Budget
 	sent, kept atomic.Int64
-	// over says that some reading took more.
+	// over reports whether some reading used more than the Budget.
 	over atomic.Bool
 }
 
@@ -114,7 +113,7 @@ func (s *spending) keep(n int64) error {
 	return tooMuch("what has to be kept of its answers", s.Kept)
 }
 
-// reset begins another reading.
+// reset starts the count of another reading.
 func (s *spending) reset() {
 	if s != nil {
 		s.sent.Store(0)
@@ -122,7 +121,7 @@ func (s *spending) reset() {
 	}
 }
 
-// metered takes what is read from a budget.
+// metered counts the bytes that are read against a budget.
 type metered struct {
 	in io.Reader
 	*spending
@@ -136,11 +135,11 @@ func (m metered) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// OverBudget reports whether a reading would have cost more than Options.Budget: its
-// snapshot has gaps for that.
+// OverBudget reports whether a reading would have exceeded Options.Budget: its snapshot has
+// gaps for that.
 func (c *Cluster) OverBudget() bool { return c.spent != nil && c.spent.over.Load() }
 
-// Sent is how many bytes the last reading was sent; 0 without a Budget.
+// Sent is the number of bytes that the last reading received; 0 without a Budget.
 func (c *Cluster) Sent() int64 {
 	if c.spent == nil {
 		return 0
@@ -148,8 +147,8 @@ func (c *Cluster) Sent() int64 {
 	return c.spent.sent.Load()
 }
 
-// Close ends the connections that nobody uses any more. They would otherwise be kept
-// for a minute and a half, with their buffers.
+// Close ends idle connections. They would otherwise be kept for a minute and a half, with
+// their buffers.
 func (c *Cluster) Close() {
 	for _, client := range []groups{c.client, c.lists} {
 		if any, ok := client[corev1.GroupName].(*rest.RESTClient); ok { // they share their connections

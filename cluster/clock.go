@@ -8,19 +8,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// clock notes the API server's time. Ages are the distance between timestamps
-// that servers wrote, and the clock of the machine that the person sits at has
-// no place in it: it only measures how long the reading has taken so far.
+// clock notes the API server's time. An age is the distance between timestamps that servers
+// wrote. The clock of the person's machine only measures how long the reading has taken so
+// far.
 type clock struct {
 	mu sync.Mutex
-	// first is the first date that was seen, and at when that was, here.
+	// first is the first date that was seen, and at the machine's time then.
 	first, at time.Time
-	// ahead and behind are the most by which a later date was off what the first
-	// one, and the time since, made expect: two API servers may answer at one address.
+	// ahead and behind are the largest differences of a later date from the expected one,
+	// which is the first date plus the time since: two API servers may answer at one address.
 	ahead, behind time.Duration
 }
 
-// see takes the date of an answer.
+// see notes the date of an answer.
 func (c *clock) see(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -29,8 +29,8 @@ func (c *clock) see(t time.Time) {
 		c.first, c.at = t, now
 		return
 	}
-	// A machine that sleeps stops one of its clocks, one that sets its time moves the
-	// other.
+	// On a machine that sleeps one of its two clocks stops; on one whose time is set the
+	// other one jumps.
 	off, byDate := t.Sub(c.first)-now.Sub(c.at), t.Sub(c.first)-now.Round(0).Sub(c.at.Round(0))
 	if byDate.Abs() < off.Abs() {
 		off = byDate
@@ -38,7 +38,7 @@ func (c *clock) see(t time.Time) {
 	c.ahead, c.behind = max(c.ahead, off), min(c.behind, off)
 }
 
-// read is the time of the API server now; zero before its first answer.
+// read is the API server's present time; zero before its first answer.
 func (c *clock) read() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,10 +55,10 @@ func (c *clock) began() time.Time {
 	return c.at
 }
 
-// span returns the earliest and the latest time at which reading may have begun. They
-// are the same, the time of the first answer, unless the answers disagree. Whatever was
-// read later than it began then counts as younger than it is, never as older, and
-// drift is always about what is too old.
+// span returns the earliest and the latest time at which the reading may have begun. They are
+// both the time of the first answer, unless the answers disagree. An object that was read
+// later than that then counts as younger than it is, never as older, and drift is always
+// about objects that are too old.
 func (c *clock) span() (earliest, latest time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -68,8 +68,8 @@ func (c *clock) span() (earliest, latest time.Time) {
 	return c.first.Add(c.behind), c.first.Add(c.ahead)
 }
 
-// setTakenAt sets s.TakenAt, or says that it cannot be known. Where the answers disagree, the
-// objects may show that the earlier clock is wrong; the later one then counts.
+// setTakenAt sets s.TakenAt, or fails where the time cannot be known. Where the answers
+// disagree, the objects may show that the earlier clock is wrong; the later one then counts.
 func (c *Cluster) setTakenAt(s *snapshot.Snapshot, now *clock) error {
 	earliest, latest := now.span()
 	if earliest.IsZero() {
@@ -94,13 +94,13 @@ func (c *Cluster) setTakenAt(s *snapshot.Snapshot, now *clock) error {
 	return nil
 }
 
-// wrongClock says so whoever is wrong: it may be the node whose kubelet wrote the object.
+// wrongClock adds the server to the error. The wrong clock may also be that of the node whose
+// kubelet wrote the object.
 func (c *Cluster) wrongClock(err error) error {
 	return fmt.Errorf("no age can be told: the API server at %s and an object disagree about the time: %w", c.server, err)
 }
 
-// ticking is the API server's clock: the last date that it sent, and the time
-// that went by since.
+// ticking is the API server's clock: the last date that it sent, and the time since then.
 type ticking struct {
 	mu       sync.Mutex
 	date, at time.Time
@@ -109,8 +109,8 @@ type ticking struct {
 func (c *ticking) see(t time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	// A date has no fractions: one that is a little earlier than the time that
-	// went by is the same second once more.
+	// A date has no fractions: a date that is slightly earlier than expected is the same
+	// second once more.
 	const late = 2 * time.Second
 	now := time.Now()
 	if ahead := c.date.Add(now.Sub(c.at)).Sub(t); c.date.IsZero() || ahead < 0 || ahead > late {

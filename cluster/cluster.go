@@ -19,13 +19,13 @@ import (
 
 // Options are what a Cluster needs beside the way to the API server.
 type Options struct {
-	// Context is the kubeconfig's name for the cluster.
+	// Context is the name of the kubeconfig context.
 	Context string
-	// Namespace is read where a kind may not be listed in all of them; "" means
-	// that there is none to fall back on.
+	// Namespace is the one that is read for a kind that may not be listed in all namespaces;
+	// "" means that there is none.
 	Namespace string
-	// Progress is told, one call at a time, how many objects of a kind have been
-	// read so far.
+	// Progress is called, one call at a time, with the number of objects of a kind that have
+	// been read so far.
 	Progress func(kind snapshot.Kind, objects int)
 	// PageSize is how many objects one request asks for; 0 asks for all of them.
 	PageSize int64
@@ -33,23 +33,23 @@ type Options struct {
 	// check needs it (facts.PodsOfUse). It may look at the pod's name, namespace and
 	// node.
 	Asked func(*corev1.Pod) bool
-	// All disables every choice: all pods are kept, and all kinds are read. It is for
-	// files, which may be asked anything later.
+	// All disables every choice: all pods are kept, and all kinds are read. It is for files,
+	// about which any question may be asked later.
 	All bool
-	// Spool, with All, takes the pods, and the snapshot's list of them is empty.
+	// Spool, with All, takes the pods; the snapshot's own list of pods is then empty.
 	Spool *snapshot.Spool
-	// Manager also asks the kube-controller-manager that leads (snapshot.Manager).
+	// Manager asks also for the numbers of the leading kube-controller-manager
+	// (snapshot.Manager).
 	Manager bool
-	// Drivers, where it is not nil, also reads the own objects of the drivers that are
-	// installed (backend.Kinds). It is told which of them cannot be used.
+	// Drivers, where it is not nil, asks also for the installed drivers' own objects
+	// (backend.Kinds). It is called with a note for each that cannot be used.
 	Drivers func(note string)
-	// Budget is for each reading; nil is none. A list for which it does not suffice is a
-	// gap.
+	// Budget bounds each reading; nil is no bound. A list that would exceed it is a gap.
 	Budget *Budget
 }
 
-// PageSize keeps an answer at some megabytes and the reading of 150,000 pods at
-// as many round trips as can be waited for. See docs/evidence/performance.md.
+// PageSize keeps an answer at some megabytes, and the number of round trips for 150,000 pods
+// small enough to wait for. See docs/evidence/performance.md.
 const PageSize = 5000
 
 // Cluster is one API server. It implements apply.Cluster.
@@ -60,21 +60,21 @@ type Cluster struct {
 	lists   groups
 	server  string
 	options Options
-	// config is as it was given, for connections that are no requests.
+	// config is the given configuration, for connections that are not requests.
 	config *rest.Config
 	// wait bounds each request with its answer.
 	wait time.Duration
 	// whole reads each list in one page.
 	whole bool
-	// spent is what the reading under way has taken of the Budget; nil without one.
+	// spent counts what the present reading has used of the Budget; nil without one.
 	spent *spending
 	// renewed bounds the API server's clock, from one reading to the next.
 	renewed *renewals
 
-	// attachments is nil unless they are followed beside the readings.
+	// attachments is nil unless they are watched beside the readings.
 	attachments *Watch
 
-	mu sync.Mutex // keeps calls of Progress apart
+	mu sync.Mutex // serialises calls of Progress
 }
 
 var _ apply.Cluster = (*Cluster)(nil)
@@ -85,14 +85,14 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	// The API server shares itself out fairly (priority and fairness) and says
-	// when to wait; a limit on this side would only add to it.
+	// The API server shares its capacity fairly (priority and fairness) and says when to
+	// wait; a limit on this side would only add to that.
 	config.QPS = -1
 	config.Burst = 0
 	config.RateLimiter = nil
-	// To compress takes an API server several times as long as to send.
+	// Compression takes an API server several times as long as sending.
 	config.DisableCompression = true
-	// What the API server warns of is for those who choose the requests.
+	// The API server's warnings are for those who choose the requests.
 	config.WarningHandler = rest.NoWarnings{}
 	config.WarningHandlerWithContext = nil
 	wait := config.Timeout
@@ -109,7 +109,8 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the address of the API server: %s", safetext.Redact(err.Error()))
 	}
-	// The address goes into reports and journals; requests have what it lacks.
+	// The address goes into reports and journals. The requests keep the parts that are
+	// removed here.
 	server.User, server.RawQuery, server.Fragment = nil, "", ""
 	client, lists, err := clients(config)
 	if err != nil {
@@ -118,17 +119,17 @@ func New(config *rest.Config, options Options) (*Cluster, error) {
 	return &Cluster{client: client, lists: lists, server: server.String(), options: options, config: given, wait: wait, spent: spent, renewed: new(renewals)}, nil
 }
 
-// Context is the kubeconfig context that the cluster was found under.
+// Context is the name of the kubeconfig context of the cluster.
 func (c *Cluster) Context() string { return c.options.Context }
 
-// Client is the client of an API group that is read or written here, for a program that
-// has requests of its own: a standing one stands for leader, for example.
+// Client is the client of an API group that is read or written here, for a program with
+// requests of its own: serve uses it for leader election, for example.
 func (c *Cluster) Client(group string) rest.Interface { return c.client[group] }
 
 // Server is the address of the API server, as snapshots and journals name it.
 func (c *Cluster) Server() string { return c.server }
 
-// clients are those for everything, and for lists.
+// clients are the clients for everything, and those for lists.
 func clients(config *rest.Config) (all, lists groups, err error) {
 	preferred, err := rest.TransportFor(config)
 	if err != nil {
@@ -149,7 +150,7 @@ func clients(config *rest.Config) (all, lists groups, err error) {
 // clockKey finds the clock of a reading in its context.
 type clockKey struct{}
 
-// dated tells the clock of a reading the date of every answer to it.
+// dated passes the date of every answer to the clock of its reading.
 type dated struct{ next http.RoundTripper }
 
 func (d *dated) RoundTrip(request *http.Request) (*http.Response, error) {
@@ -165,17 +166,17 @@ func (d *dated) RoundTrip(request *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find what is underneath.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (d *dated) WrappedRoundTripper() http.RoundTripper { return d.next }
 
-// quiet is the cluster, read without a word about the progress.
+// quiet is the cluster without Progress.
 func (c *Cluster) quiet() *Cluster {
 	q := &Cluster{client: c.client, lists: c.lists, server: c.server, options: c.options, wait: c.wait, spent: c.spent, renewed: c.renewed}
 	q.options.Progress = nil
 	return q
 }
 
-// limit is how many objects one request asks for; 0 asks for all of them.
+// limit is the number of objects that one request asks for; 0 asks for all of them.
 func (c *Cluster) limit() int64 {
 	if c.whole {
 		return 0

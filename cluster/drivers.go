@@ -22,16 +22,16 @@ import (
 )
 
 const (
-	// driverTakes bounds one request for a driver's own objects: a source that nobody has
-	// asked for must not be waited for long.
+	// driverTakes bounds one request for a driver's own objects: they are an extra source,
+	// which must not hold up the reading.
 	driverTakes = 15 * time.Second
-	// driverPage is how many of them one request asks for.
+	// driverPage is the number of a driver's objects that one request asks for.
 	driverPage = 1000
 )
 
-// drivers reads the own objects of the installed drivers, where those are wanted, before
-// anything else that they are held against: what is younger than the objects says nothing
-// of them.
+// drivers reads the installed drivers' own objects, where those are wanted, before the
+// objects with which they are compared: a driver's object that is younger than those proves
+// nothing about them.
 func (r *reading) drivers(ctx context.Context) error {
 	if r.options.Drivers == nil {
 		return nil
@@ -43,8 +43,8 @@ func (r *reading) drivers(ctx context.Context) error {
 	return nil
 }
 
-// driverLists reads the own objects of the drivers that r has read. A driver's objects
-// count as a whole or not at all. What may not be read or is not there is no gap.
+// driverLists reads the own objects of the drivers in r. A driver's objects count as a whole
+// or not at all. Objects that may not be read or do not exist are no gap.
 func (r *reading) driverLists(ctx context.Context) {
 	installed := func(k backend.Kind) bool {
 		return slices.ContainsFunc(r.objects.CSIDrivers, func(d *storagev1.CSIDriver) bool { return d.Name == k.Driver })
@@ -124,8 +124,9 @@ func (r *reading) getJSON(ctx context.Context, path string, params map[string]st
 	return text, nil
 }
 
-// addDrivers gives the snapshot what the drivers' objects tell. Those were read before
-// the rest; Trident's then lack what is published to nothing.
+// addDrivers gives the snapshot the facts from the drivers' objects. Those were read before
+// the rest; a volume that is published nowhere has no object at Trident, and is added to its
+// list.
 func addDrivers(s *snapshot.Snapshot, lists []*backend.List) {
 	for _, read := range lists {
 		l := *read
@@ -138,25 +139,26 @@ func addDrivers(s *snapshot.Snapshot, lists []*backend.List) {
 				handles = append(handles, source.VolumeHandle)
 			}
 		}
-		l.Volumes = slices.Clone(l.Volumes) // the next snapshot begins with the list, too
+		l.Volumes = slices.Clone(l.Volumes) // the next snapshot starts from the same list
 		l.Complete(handles)
 		s.Backends = append(s.Backends, &l)
 	}
 }
 
-// driversAgain is how long a watch uses what it has read of the drivers' own objects. They
-// count for a quarter of an hour, and change with each attach.
+// driversAgain is how long a watch uses the drivers' own objects before it reads them again.
+// They stay valid for a quarter of an hour, and change with each attach.
 const driversAgain = time.Minute
 
-// driversFollowed is what a Watch knows of the drivers' own objects.
+// driversFollowed holds a Watch's reading of the drivers' own objects.
 type driversFollowed struct {
 	mu sync.Mutex
-	// asked reports whether they were read once, or could not be.
+	// asked reports whether they were read once, or could not be read.
 	asked bool
 	lists []*backend.List
 }
 
-// follow reads them again and again, after csiDrivers: they are not worth a watch each.
+// follow reads them again and again, once the CSIDrivers are known: they are not worth a
+// watch each.
 func (d *driversFollowed) follow(ctx context.Context, w *Watch, csiDrivers *following) {
 	for !csiDrivers.began() {
 		if Sleep(ctx, pollNeeds) != nil {
@@ -176,8 +178,8 @@ func (d *driversFollowed) follow(ctx context.Context, w *Watch, csiDrivers *foll
 	}
 }
 
-// take replaces the lists by what was read now. One that could not be read again stays
-// until it is too old to prove anything: its findings have not healed.
+// take replaces the lists by the new ones. A list that could not be read again stays until it
+// is too old to prove anything: that it could not be read does not heal its findings.
 func (d *driversFollowed) take(read []*backend.List) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -195,8 +197,8 @@ func (d *driversFollowed) now() (asked bool, lists []*backend.List) {
 	return d.asked, d.lists
 }
 
-// Notes writes the notes about the drivers' objects, each once and in a line; nil where
-// those are not wanted.
+// Notes returns a function that writes each note about the drivers' objects once and in one
+// line; nil where those objects are not wanted.
 func Notes(w io.Writer, wanted bool) func(string) {
 	if !wanted {
 		return nil

@@ -18,24 +18,24 @@ import (
 )
 
 const (
-	// eventWindow is how often a finding that stays is written about: an API
-	// server forgets events after an hour, by default (--event-ttl).
+	// eventWindow is the time in which a lasting finding gets one event: an API server
+	// forgets events after an hour, by default (--event-ttl).
 	eventWindow = time.Hour
-	// eventMessage is how long an event's note may be (the API's validation).
+	// eventMessage is the longest note of an event (the API's validation).
 	eventMessage = 1024
 )
 
 // Recorder writes events about findings. Its zero value with a Cluster is ready.
 type Recorder struct {
 	Cluster *Cluster
-	// written are the names of the events that are there, with their times.
+	// written are the names of the events that exist, with their times.
 	written map[string]time.Time
 }
 
-// Record writes an event about each finding's subject, one for a fingerprint in
-// each hour: the name is made of both, so that the API server itself refuses a
-// second one, whoever writes it. It is not asked twice. The errors are of the events
-// that were not written.
+// Record writes an event about each finding's subject, one for a fingerprint in each hour:
+// the event's name is made of both, so that the API server itself refuses a second one,
+// whoever writes it. Record does not ask twice. It returns the errors of the events that were
+// not written.
 func (w *Recorder) Record(ctx context.Context, r *finding.Report) []error {
 	if w.written == nil {
 		w.written = map[string]time.Time{}
@@ -56,7 +56,7 @@ func (w *Recorder) Record(ctx context.Context, r *finding.Report) []error {
 			return append(errs, c.Explain(context.Cause(ctx)))
 		case isStatus(err):
 			errs = append(errs, fmt.Errorf("write the event about %s: %w", f.Subject, c.Explain(err)))
-		default: // nobody is there any more, for the others either
+		default: // the server is gone, for the other events too
 			return append(errs, c.Explain(err))
 		}
 	}
@@ -71,7 +71,7 @@ func (c *Cluster) createEvent(ctx context.Context, event *corev1.Event) error {
 func eventOf(f finding.Finding, now time.Time) *corev1.Event {
 	namespace := f.Subject.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where the events of what has no namespace are
+		namespace = metav1.NamespaceDefault // the namespace for events about objects without one
 	}
 	kind := corev1.EventTypeWarning
 	if f.Severity == finding.Info {
@@ -102,12 +102,13 @@ func clipped(text string, most int) string {
 	return strings.ToValidUTF8(text[:min(len(text), most)], "")
 }
 
-// ReferenceTo is what events and reports call an object.
+// ReferenceTo is the reference to an object in events and reports.
 func ReferenceTo(o finding.Object) corev1.ObjectReference {
 	return corev1.ObjectReference{APIVersion: apiVersion(o.Kind), Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, UID: o.UID}
 }
 
-// apiVersion of objects that no snapshot holds is v1, of the core group.
+// apiVersion is the version of the kind; for kinds that no snapshot holds it is v1, of the
+// core group.
 func apiVersion(kind string) string {
 	for _, r := range snapshot.Resources() {
 		if r.Object == kind {

@@ -16,8 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// explained is an error in plain words, one line of them. The error itself
-// stays underneath.
+// explained is an error as one line of plain words. It wraps the original error.
 type explained struct {
 	text string
 	err  error
@@ -26,7 +25,7 @@ type explained struct {
 func (e *explained) Error() string { return e.text }
 func (e *explained) Unwrap() error { return e.err }
 
-// Explain says what went wrong between here and the API server.
+// Explain says in plain words what went wrong on the way to the API server.
 func (c *Cluster) Explain(err error) error {
 	var already *explained
 	if errors.As(err, &already) {
@@ -76,7 +75,7 @@ func timedOut(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// message is what the API server said, in one line.
+// message is the API server's message, in one line.
 func message(err error) string {
 	var status apierrors.APIStatus
 	if errors.As(err, &status) && status.Status().Message != "" {
@@ -85,7 +84,7 @@ func message(err error) string {
 	return oneLine(err.Error())
 }
 
-// innermost leaves out the URL, which says the address once more.
+// innermost removes the URL, which would repeat the address.
 func innermost(err error) string {
 	var in *url.Error
 	if errors.As(err, &in) {
@@ -94,6 +93,6 @@ func innermost(err error) string {
 	return oneLine(err.Error())
 }
 
-// oneLine is what others say, without its line ends and without secrets: it goes
-// into reports and journals.
+// oneLine is a foreign text without line ends and without secrets: it goes into reports and
+// journals.
 func oneLine(text string) string { return safetext.Redact(strings.Join(strings.Fields(text), " ")) }

@@ -9,26 +9,25 @@ import (
 )
 
 const (
-	// debounce is how long a change waits for those that belong to it: one
-	// attach writes three objects.
+	// debounce is how long a change waits for related ones: one attach writes three objects.
 	debounce = time.Second
-	// refreshInterval is the longest time between two snapshots: every threshold is a
-	// matter of time, and no check counts in less than this.
+	// refreshInterval is the longest time between two snapshots: every threshold depends on
+	// time, and none is shorter than this.
 	refreshInterval = 10 * time.Second
-	// firstReading bounds how long the lists of a large cluster are waited for before
-	// the first snapshot is made of what is there.
+	// firstReading bounds the wait for the lists of a large cluster before the first snapshot
+	// is made from what has been read.
 	firstReading = 2 * time.Minute
 )
 
-// pauseAfter is how long nothing is done after a snapshot and what was made of it took
-// this long, beside the debounce of the next change: in a large cluster in which
-// something always changes, that is then done for a fifth of the time at most.
+// pauseAfter is the pause after a snapshot that took this long together with its use, beside
+// the debounce of the next change: in a large cluster that always changes, at most a fifth of
+// the time is then spent on snapshots.
 func pauseAfter(took time.Duration) time.Duration { return max(0, 4*took-debounce) }
 
-// Follow watches the cluster and calls each with a snapshot: as soon as every kind has
-// been read or refused, a pause after something has changed, and every ten seconds in
-// any case. It returns the first error of each; nil where the context ends after the
-// first snapshot, and the context's error where it ends before.
+// Follow watches the cluster and calls each with a snapshot: as soon as every kind has been
+// read or refused, a pause after something has changed, and every ten seconds in any case. It
+// returns the first error of each; nil where the context ends after the first snapshot, and
+// the context's error where it ends before.
 func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := c.Watch(ctx)
@@ -44,7 +43,7 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 	w.shareNames()
 	clock := time.NewTicker(refreshInterval)
 	defer clock.Stop()
-	// unanswered is why the API server did not answer last.
+	// unanswered is the reason why the API server did not answer the last ping.
 	var unanswered error
 	ping := func() {
 		if err := w.Ping(ctx); ctx.Err() == nil {
@@ -67,7 +66,7 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 			return err
 		}
 		took := time.Since(start)
-		debug.FreeOSMemory() // nobody needs the snapshot any more, nor what was made of it
+		debug.FreeOSMemory() // the snapshot and everything made of it are garbage now
 		if Sleep(ctx, pauseAfter(took)) != nil {
 			return nil
 		}
@@ -84,7 +83,7 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 	}
 }
 
-// awaitBegin waits until every kind is read or refused.
+// awaitBegin waits until every kind has been read or refused.
 func (w *Watch) awaitBegin(ctx context.Context) error {
 	enough := time.After(firstReading)
 	for !w.Began() {

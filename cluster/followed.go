@@ -11,30 +11,30 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// keptGone bounds how many VolumeAttachments that went are remembered. Beyond it the
-// oldest are forgotten, as if the list had been read after they went.
+// keptGone bounds how many deleted VolumeAttachments are remembered. Beyond it the oldest are
+// forgotten, as if the list had been read after their deletion.
 const keptGone = 10000
 
-// witness notes what happens to VolumeAttachments while they are followed, and when it
-// learns of it. What counts is the order alone, in which the API server's watch tells it.
+// witness notes the changes of VolumeAttachments while they are watched, and when it learns
+// of them. Only the order counts in which the API server's watch reports them.
 type witness struct {
 	mu    sync.Mutex
 	since time.Time
 	gone  []snapshot.GoneAttachment
-	// said and asked are when the present attachError of a VolumeAttachment, and the one
-	// before it, were seen to be written.
+	// said and asked are the times at which the present attachError of a VolumeAttachment,
+	// and the one before it, were seen to be written.
 	said, asked map[string]time.Time
 }
 
-// began forgets everything: a list was read, and what went before it was not seen.
+// began forgets everything: a list was read, and earlier changes were not seen.
 func (w *witness) began() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.since, w.gone, w.said, w.asked = time.Now(), nil, map[string]time.Time{}, map[string]time.Time{}
 }
 
-// saw notes that a VolumeAttachment, nil if it was not there before, has become another,
-// nil if it went.
+// saw notes a change of a VolumeAttachment: before is nil where it was created, now is nil
+// where it was deleted.
 func (w *witness) saw(before, now *storagev1.VolumeAttachment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,8 +61,8 @@ func (w *witness) saw(before, now *storagev1.VolumeAttachment) {
 	w.said[now.Name] = at
 }
 
-// followed is what has been seen, for a snapshot with these VolumeAttachments; held are
-// those that are followed. nil while nothing is.
+// followed has the observations for a snapshot with the listed VolumeAttachments; held are
+// those that are watched. It is nil while none is watched.
 func (w *witness) followed(listed, held []*storagev1.VolumeAttachment) *snapshot.Followed {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +76,7 @@ func (w *witness) followed(listed, held []*storagev1.VolumeAttachment) *snapshot
 	}
 	for _, va := range held {
 		now := there[va.Name]
-		if now == nil || now.UID != va.UID { // it is about to be seen to go
+		if now == nil || now.UID != va.UID { // its deletion is about to be seen
 			f.Gone = append(f.Gone, snapshot.GoneAttachment{Last: va, At: time.Now()})
 			continue
 		}
@@ -88,9 +88,9 @@ func (w *witness) followed(listed, held []*storagev1.VolumeAttachment) *snapshot
 	return f
 }
 
-// FollowAttachments follows the VolumeAttachments until the context ends, for what the
-// snapshots from then on tell of them beside what there is. Where they may not be watched,
-// the snapshots are as they were.
+// FollowAttachments watches the VolumeAttachments until the context ends; the snapshots from
+// then on carry these observations. Where they may not be watched, the snapshots stay as they
+// were.
 func (c *Cluster) FollowAttachments(ctx context.Context) {
 	if c.attachments != nil {
 		return
@@ -106,7 +106,7 @@ func (c *Cluster) FollowAttachments(ctx context.Context) {
 	go w.kinds[0].run(ctx)
 }
 
-// followed is what has been seen of the VolumeAttachments; nil where they are not followed
+// followed has the observations of the VolumeAttachments; nil where they are not watched
 // without a break.
 func (w *Watch) followed(listed []*storagev1.VolumeAttachment) *snapshot.Followed {
 	for _, f := range w.kinds {

@@ -27,20 +27,20 @@ import (
 // portForwardV1 is the protocol of port-forward (pkg/kubelet's portforward.ProtocolV1Name).
 const portForwardV1 = "portforward.k8s.io"
 
-// maxForwardError bounds what a kubelet says about a port that it cannot reach.
+// maxForwardError bounds a kubelet's error about a port that it cannot reach.
 const maxForwardError = 4 << 10
 
-// reasonTakes is how long the reason of a failure may stay behind the failure itself: it
+// reasonTakes is how long the reason of a failure may arrive after the failure itself: it
 // comes over a stream of its own.
 const reasonTakes = time.Second
 
 var errNoCertificate = errors.New("kube-controller-manager can be asked with a client certificate, and your kubeconfig has none: a token is not sent to a port whose own certificate nobody vouches for")
 
-// forwarded asks a port of a pod in kube-system, by port-forward, as kubectl does: the
-// control plane of kubeadm listens on loopback alone, which nothing else reaches.
+// forwarded sends a request to a port of a pod in kube-system by port-forward, as kubectl
+// does: kubeadm's control plane listens on loopback only, which nothing else reaches.
 //
-// Nobody vouches for the certificate at that port, so that no token is sent there. A
-// client certificate proves who asks and gives nothing away.
+// No authority vouches for the certificate at that port, so no token is sent there. A client
+// certificate proves who asks and gives nothing away.
 func (c *Cluster) forwarded(ctx context.Context, pod string, port int, path string) (*http.Response, error) {
 	if c.config.Impersonate.UserName != "" {
 		return nil, errors.New("kube-controller-manager cannot be asked in the name of somebody else (--as)")
@@ -57,7 +57,7 @@ func (c *Cluster) forwarded(ctx context.Context, pod string, port int, path stri
 		error
 	}
 	answered := make(chan result, 1)
-	go func() { // the handshake of SPDY heeds no context
+	go func() { // the SPDY handshake ignores contexts
 		response, err := c.forward(ctx, pod, port, path, &tls.Config{
 			Certificates: identity.Certificates, GetClientCertificate: identity.GetClientCertificate,
 			InsecureSkipVerify: true, //nolint:gosec // it is self-signed; see above
@@ -94,7 +94,7 @@ func (c *Cluster) forward(ctx context.Context, pod string, port int, path string
 	return response, nil
 }
 
-// upgrade asks the API server for a connection to the pod's ports.
+// upgrade opens a connection to the pod's ports through the API server.
 func (c *Cluster) upgrade(ctx context.Context, pod string) (httpstream.Connection, error) {
 	trusted, err := rest.TLSConfigFor(c.config)
 	if err != nil {
@@ -129,7 +129,7 @@ func (c *Cluster) upgrade(ctx context.Context, pod string) (httpstream.Connectio
 	return upgrader.NewConnection(response)
 }
 
-// refusal is the error that the API server gives in place of a connection.
+// refusal is the error in the API server's answer in place of a connection.
 func refusal(response *http.Response) error {
 	if response.StatusCode == http.StatusForbidden {
 		return errors.New("to ask kube-controller-manager takes the right to create pods/portforward in kube-system")
@@ -145,8 +145,8 @@ func refusal(response *http.Response) error {
 	return fmt.Errorf("the API server answers %s when asked for port-forward", cmp.Or(http.StatusText(response.StatusCode), strconv.Itoa(response.StatusCode)))
 }
 
-// askStream asks through a connection to the pod's ports. What goes wrong at the other
-// end comes over said: one text, "" for nothing, once that end has closed it.
+// askStream sends the request through a connection to the pod's ports. The other end's error
+// comes over its own stream: one text, "" for no error, once that end has closed it.
 func askStream(ctx context.Context, connection httpstream.Connection, pod string, port int, path string, identity *tls.Config) (_ *http.Response, said <-chan string, _ error) {
 	texts := make(chan string, 1)
 	headers := http.Header{}
@@ -181,11 +181,11 @@ func askStream(ctx context.Context, connection httpstream.Connection, pod string
 	return response, texts, err
 }
 
-// streamConn is a stream for those who want a connection. It has no deadlines:
-// whoever waits for it gives up by himself.
+// streamConn is a stream as a net.Conn. It has no deadlines: the one who waits for it must
+// give up by himself.
 type streamConn struct{ httpstream.Stream }
 
-// Close ends both directions: a stream's own leaves whoever reads waiting.
+// Close ends both directions: the stream's own Close leaves a reader waiting.
 func (s *streamConn) Close() error { return s.Reset() }
 
 func (*streamConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }

@@ -13,9 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// groups are clients of the API groups that are read and written, by their names.
-// client-go's Clientset has those of all groups, which are code and memory for
-// nothing.
+// groups are clients by API group, for the groups that are read and written. client-go's
+// Clientset has those of all groups, which would cost code and memory for nothing.
 type groups map[string]rest.Interface
 
 func newGroups(config *rest.Config, transport http.RoundTripper) (groups, error) {

@@ -21,9 +21,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// kinds says how each of snapshot.Resources is read: as a whole list, as the few objects
-// that a selector selects, and as a watch. Pods are the last to be read and followed;
-// see snapshot.Kinds.
+// kinds has how each of snapshot.Resources is read: as a whole list, as the few objects of a
+// selector, and as a watch. Pods are read and watched last; see snapshot.Kinds.
 var kinds = []kind{
 	&kindOf[storagev1.VolumeAttachment, *storagev1.VolumeAttachment]{kind: snapshot.VolumeAttachments},
 	&kindOf[corev1.Node, *corev1.Node]{kind: snapshot.Nodes},
@@ -32,7 +31,7 @@ var kinds = []kind{
 	&kindOf[storagev1.StorageClass, *storagev1.StorageClass]{kind: snapshot.StorageClasses, neededBy: scope.AsksForStorageClasses},
 	&kindOf[corev1.PersistentVolume, *corev1.PersistentVolume]{kind: snapshot.Volumes},
 	&kindOf[corev1.PersistentVolumeClaim, *corev1.PersistentVolumeClaim]{kind: snapshot.Claims},
-	// The one lease that prevents false alarms is in kube-system.
+	// The lease that prevents false alarms is in kube-system.
 	&kindOf[coordinationv1.Lease, *coordinationv1.Lease]{kind: snapshot.Leases, within: metav1.NamespaceSystem,
 		choice: choice[*coordinationv1.Lease]{keep: keepLease}, same: sameHolder},
 	&kindOf[corev1.Event, *corev1.Event]{kind: snapshot.Events, choice: choice[*corev1.Event]{fields: notFrequent(), keep: trim.KeepsEvent}},
@@ -43,7 +42,7 @@ var kinds = []kind{
 // kind is a kindOf of any type.
 type kind interface {
 	name() snapshot.Kind
-	// isNeeded says whether the objects that were read ask for the kind; true for
+	// isNeeded reports whether the objects that were read make the kind necessary; true for
 	// those that are always read.
 	isNeeded(*snapshot.Objects) bool
 	isAlwaysNeeded() bool
@@ -52,24 +51,25 @@ type kind interface {
 	follow(*Watch) *following
 }
 
-// kindOf is how one kind is read.
+// kindOf describes how one kind is read.
 type kindOf[T any, P interface {
 	*T
 	object
 	runtime.Object
 }] struct {
 	kind snapshot.Kind
-	// within is the namespace to read where the kind may not be listed in all of
-	// them; "" is the command's own, for kinds that have namespaces.
+	// within is the namespace that is read where the kind may not be listed in all; "" is the
+	// command's own, for kinds that have namespaces.
 	within string
-	// choice is what is kept, in lists and watches alike.
+	// choice decides which objects are kept, in lists and watches alike.
 	choice choice[P]
-	// narrow is the choice for a whole list, where it depends on what was read before.
+	// narrow is the choice for a whole list, where it depends on objects that were read
+	// before.
 	narrow func(Options, facts.PodNeeds) choice[P]
 	// neededBy is nil for kinds that are always read.
 	neededBy func(*snapshot.Objects) bool
-	// same reports whether two versions differ only in the time of a renewal, which no
-	// report has to be made for; nil is for kinds without renewals.
+	// same reports whether two versions differ only in a renewal's time, for which no new
+	// report is needed; nil for kinds without renewals.
 	same func(before, now P) bool
 }
 
@@ -87,7 +87,7 @@ func (k *kindOf[T, P]) list(r *reading) source {
 	return s
 }
 
-// chosen is what is kept of a whole list, and of each of its objects.
+// chosen is the choice of what is kept of a whole list, and of each of its objects.
 func (k *kindOf[T, P]) chosen(o Options, needs facts.PodNeeds) choice[P] {
 	if k.narrow != nil {
 		return k.narrow(o, needs)
@@ -95,7 +95,7 @@ func (k *kindOf[T, P]) chosen(o Options, needs facts.PodNeeds) choice[P] {
 	return k.choice
 }
 
-// added is the source of what is added to a list.
+// added is a source whose objects are added to a list.
 func (k *kindOf[T, P]) added(r *reading, chosen choice[P], into *snapshot.Objects) source {
 	var own []P
 	all := from[T, P](r.Cluster, k.kind, &own, chosen)
@@ -109,8 +109,8 @@ func (k *kindOf[T, P]) added(r *reading, chosen choice[P], into *snapshot.Object
 	}}
 }
 
-// few is the source of the objects of the whole list that the server selects: what is kept
-// and decoded of them is the same. They are added to those of the other parts.
+// few is the source of the objects of the whole list that the server selects; the same parts
+// of them are kept and decoded. They are added to those of the other selections.
 func (k *kindOf[T, P]) few(r *reading, selected fieldselector.Set, since string, into *snapshot.Objects) source {
 	chosen := k.chosen(r.options, facts.NeedsOf(&r.objects))
 	chosen.fields, chosen.since, chosen.spool = fieldselector.SelectorFromSet(selected).String(), since, nil
@@ -124,7 +124,7 @@ func (k *kindOf[T, P]) fallback(c *Cluster) string {
 	return cmp.Or(k.within, c.options.Namespace)
 }
 
-// podsOfUse keeps the pods that matter by themselves or for the needs, and those that
+// podsOfUse keeps the pods that matter by themselves or because of the needs, and those that
 // the command is about.
 func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
 	if o.All {
@@ -137,15 +137,15 @@ func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
 	}
 }
 
-// keepLease keeps those of the controllers that attach, and of the nodes.
+// keepLease reports whether the lease is that of a node, of the controller or of an attacher.
 func keepLease(l *coordinationv1.Lease) bool {
 	return l.Namespace == corev1.NamespaceNodeLease ||
 		l.Namespace == metav1.NamespaceSystem && l.Name == reconcile.ControllerManager ||
 		strings.HasPrefix(l.Name, reconcile.AttacherLeasePrefix)
 }
 
-// notFrequent leaves out, on the server, the events that make up most of them.
-// A field selector can say "not this and not that" but not "this or that".
+// notFrequent excludes, on the server, the reasons that most events have. A field selector
+// can say "not this and not that" but not "this or that".
 func notFrequent() string {
 	var terms []string
 	for _, reason := range []string{"Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "BackOff", "Unhealthy", "SuccessfulCreate", "SuccessfulDelete"} {

@@ -23,8 +23,8 @@ import (
 )
 
 const (
-	// kubeletTakes bounds one question to a kubelet. A busy one takes seconds for
-	// its metrics; one that is gone would hold the API server for half a minute.
+	// kubeletTakes bounds one request to a kubelet. A busy one takes seconds for its metrics;
+	// one that is gone would hold the API server for half a minute.
 	kubeletTakes = 15 * time.Second
 	// kubeletSays bounds one answer: 500 pods of 50 KB, or the metrics of as many.
 	kubeletSays = 32 << 20
@@ -32,10 +32,10 @@ const (
 
 var errTooMuch = errors.New("the kubelet's answer is longer than 32 MiB")
 
-// Kubelet asks the kubelet of the node, by way of the API server, for its pods, its metrics
-// and, where the node allows that, for what its log says has failed. What cannot be read is
-// a gap of the view, but for the log, which few nodes let anybody ask for. The only error is
-// the one of a context that has ended.
+// Kubelet asks the kubelet of the node, through the API server, for its pods, its metrics
+// and, where the node allows it, the failures in its log. A part that cannot be read is a gap
+// of the view, except the log, which few nodes give to anybody. It returns an error only
+// where the context has ended.
 func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.KubeletView, error) {
 	view := &trace.KubeletView{}
 	for _, question := range []struct {
@@ -58,7 +58,7 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.Kube
 		}
 	}
 	_ = c.askKubelet(ctx, c.kubeletLog(node), func(in io.Reader) (err error) {
-		view.Failures, err = controllerlog.ReadKubelet(in, time.Now().Add(24*time.Hour)) // tells the year alone
+		view.Failures, err = controllerlog.ReadKubelet(in, time.Now().Add(24*time.Hour)) // it only supplies the year
 		return err
 	})
 	if ctx.Err() != nil {
@@ -71,11 +71,11 @@ func (c *Cluster) kubelet(node types.NodeName) *rest.Request {
 	return c.client[corev1.GroupName].Get().Resource(string(snapshot.Nodes)).Name(string(node)).SubResource("proxy")
 }
 
-// kubeletLog asks for the lines about operations that have failed, the last ones of half a
-// day. The kubelet hands the time to journalctl, which reads it as a time in its own zone:
-// the last minutes are among them in each zone. NodeLogQuery is on from 1.36 on where the
-// kubelet's enableSystemLogQuery is; before, its feature gate must be, too. Without the
-// slash at its end the kubelet sends the path elsewhere.
+// kubeletLog asks for the lines about failed operations, the last ones of half a day. The
+// kubelet hands the time to journalctl, which reads it in its own zone: the last minutes are
+// included in each zone. NodeLogQuery is on from 1.36 where the kubelet's
+// enableSystemLogQuery is; before, its feature gate must be on, too. Without the slash at the
+// end of the path the kubelet handles the request elsewhere.
 func (c *Cluster) kubeletLog(node types.NodeName) *rest.Request {
 	return c.client[corev1.GroupName].Get().AbsPath("/api/v1/nodes/"+url.PathEscape(string(node))+"/proxy/logs/").Param("query", "kubelet").Param("pattern", "No retries permitted until").
 		Param("tailLines", "1000").Param("sinceTime", time.Now().UTC().Add(-12*time.Hour-10*time.Minute).Format(time.RFC3339))

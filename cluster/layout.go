@@ -26,7 +26,7 @@ type layoutField struct {
 	quantity bool
 }
 
-// unknownField is one that a newer release has.
+// unknownField is a field that only a newer release has.
 var unknownField layoutField
 
 // layouts holds what layoutOf has built.
@@ -35,14 +35,14 @@ var layouts = struct {
 	of map[reflect.Type]*layout
 }{of: map[reflect.Type]*layout{}}
 
-// layoutOf reads the description of a type in k8s.io/api from its struct tags.
+// layoutOf builds the description of a type in k8s.io/api from its struct tags.
 func layoutOf(t reflect.Type) *layout {
 	layouts.Lock()
 	defer layouts.Unlock()
 	return describeLayout(t)
 }
 
-// timestamp is what metav1.Time and metav1.MicroTime are on the wire.
+// timestamp has the fields of metav1.Time and metav1.MicroTime on the wire.
 type timestamp struct {
 	Seconds int64 `protobuf:"varint,1,opt,name=seconds"`
 	Nanos   int32 `protobuf:"varint,2,opt,name=nanos"`
@@ -57,7 +57,7 @@ func describeLayout(t reflect.Type) *layout {
 		return m
 	}
 	m := &layout{}
-	layouts.of[t] = m // before its fields: a type may contain itself
+	layouts.of[t] = m // stored before its fields are read: a type may contain itself
 	if t == reflect.TypeFor[resource.Quantity]() {
 		m.set(1, layoutField{wire: protowire.BytesType, quantity: true})
 		return m
@@ -88,7 +88,7 @@ func describeField(t reflect.Type, wire string) layoutField {
 	for t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice {
 		t = t.Elem()
 	}
-	// Some tags say bytes of a number: the decoder goes by the Go type.
+	// Some tags declare a number as bytes: the decoder goes by the Go type.
 	switch t.Kind() {
 	case reflect.Struct:
 		return layoutField{wire: protowire.BytesType, inner: describeLayout(t)}
@@ -106,10 +106,9 @@ func describeField(t reflect.Type, wire string) layoutField {
 	}
 }
 
-// accepts reports whether the generated decoder reads raw without an error. It
-// decodes nothing. It may be false for a message that the decoder does read, such as
-// one with a group in it: ask the decoder then. It is never true for a message that
-// the decoder refuses.
+// accepts reports whether the generated decoder reads raw without an error. It decodes
+// nothing. It may be false for a message that the decoder does read, such as one with a group
+// in it: ask the decoder then. It is never true for a message that the decoder refuses.
 func (m *layout) accepts(raw []byte) bool {
 	for i := 0; i < len(raw); {
 		tag := uint64(raw[i])
@@ -134,7 +133,7 @@ func (m *layout) accepts(raw []byte) bool {
 				return false
 			}
 			size := uint64(raw[i])
-			if i++; size >= 0x80 && i < len(raw) && raw[i] < 0x80 { // as nearly all that are longer
+			if i++; size >= 0x80 && i < len(raw) && raw[i] < 0x80 { // as in nearly all longer fields
 				size = size&0x7f | uint64(raw[i])<<7
 				i++
 			} else if size >= 0x80 {
@@ -176,8 +175,8 @@ func (m *layout) accepts(raw []byte) bool {
 	return true
 }
 
-// isQuantity reports whether a text is one of the usual quantities, which
-// resource.ParseQuantity reads. It is false for the unusual ones.
+// isQuantity reports whether the text is a quantity of a usual form, which
+// resource.ParseQuantity reads. It is false for unusual forms.
 func isQuantity(text []byte) bool {
 	const longest = 18 // digits that any integer type holds
 	digits := 0

@@ -18,16 +18,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// source is one kind and how to read it.
+// source is one kind with the way to read it.
 type source struct {
 	kind snapshot.Kind
-	// fallback is the namespace to read where the kind may not be listed in all
-	// of them; "" if the kind has no fallback.
+	// fallback is the namespace that is read where the kind may not be listed in all; "" if
+	// the kind has no fallback.
 	fallback string
-	// optional kinds leave no gap.
+	// optional reports whether the kind leaves no gap.
 	optional bool
-	// read reads the kind in one namespace, or in all of them for "". It keeps
-	// what it has read when it fails, and says how much that is.
+	// read reads the kind in one namespace, or in all of them for "". Where it fails, it
+	// keeps the objects that it has read, and returns their number.
 	read func(ctx context.Context, namespace string) (objects int, err error)
 }
 
@@ -37,16 +37,16 @@ type object interface {
 	Unmarshal([]byte) error
 }
 
-// choice narrows a list to what is wanted.
+// choice narrows a list to the wanted objects.
 type choice[P any] struct {
-	// fields is a field selector: what it leaves out is not sent.
+	// fields is a field selector: objects that it excludes are not sent.
 	fields string
-	// since, where it is not "", is the version that the list must not be older than: it may
+	// since, where it is not "", is the oldest version that the list may have: the list may
 	// then come from the API server's cache.
 	since string
-	// keep, where it is not nil, is asked for each object.
+	// keep, where it is not nil, reports for each object whether it is kept.
 	keep func(P) bool
-	// peek, where it is not nil, decodes no more than keep looks at. If it fails, the
+	// peek, where it is not nil, decodes only the fields that keep looks at. If it fails, the
 	// object is decoded in full. The result is valid until the next call.
 	peek func(raw []byte) (P, bool)
 	// spool, where it is not nil, takes the objects in place of the list.
@@ -82,14 +82,14 @@ type pages[T any, P interface {
 	choice[P]
 
 	kept []P
-	// held, where it is not nil, returns the same object as it is held already, or nil.
+	// held, where it is not nil, returns the same object as it is already held, or nil.
 	held func(P) P
 	// version is the resourceVersion of the list.
 	version string
-	// seen counts those that are not kept, too.
+	// seen counts all objects, also those that are not kept.
 	seen   int
 	sharer *intern.Interner
-	// items tells objects that do not belong in the list; nil takes all.
+	// items refuses objects that do not belong in the list; nil accepts all.
 	items *items
 	// layout describes the kind; nil until an object is peeked at.
 	layout *layout
@@ -136,15 +136,15 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 			}
 			again = false
 		case apierrors.IsResourceExpired(err) && options.Continue != "" && !restarted:
-			// The pages so far are of a state that is no longer known. A list is
-			// from one moment or it proves nothing: read it again.
+			// The API server no longer knows the state of the pages so far. A list that is
+			// not from one moment proves nothing: read it again.
 			restarted, options.Continue = true, ""
 			p.kept, p.seen, follows = nil, 0, chain{}
 			p.items.rewind(0)
 			p.spool.Reset()
 		case errors.As(err, &cut) && !again && ctx.Err() == nil && !errors.Is(err, context.DeadlineExceeded):
-			// A connection that breaks in the middle of megabytes is no news; one
-			// that does so twice is.
+			// A connection that breaks once in the middle of megabytes is ordinary; one that
+			// does so twice is reported.
 			again = true
 			p.kept, p.seen = kept, seen
 			p.items.rewind(seen)
@@ -157,13 +157,14 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 	}
 }
 
-// cutError is an answer that began well. To ask again may help.
+// cutError is the error of an answer that broke off after a good beginning. Another request
+// may help.
 type cutError struct{ error }
 
 func (e *cutError) Unwrap() error { return e.error }
 
 func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (metav1.ListMeta, error) {
-	// A request may be sent several times; all of them together count.
+	// A request may be sent several times; the time-out is for all attempts together.
 	ctx, cancel := context.WithTimeout(ctx, p.wait)
 	defer cancel()
 	body, err := p.client.Get().NamespaceIfScoped(p.namespace, p.namespace != "").Resource(string(p.kind)).
@@ -171,7 +172,7 @@ func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (met
 	if err != nil {
 		return metav1.ListMeta{}, err
 	}
-	defer func() { _ = body.Close() }() // it was read to its end, or is of no use
+	defer func() { _ = body.Close() }() // it was read to its end, or is useless
 	in := bufio.NewReaderSize(body, pageBuffer)
 	version := p.client.APIVersion()
 	list, err := listPage(in, version.WithKind(reflect.TypeFor[T]().Name()+"List"), p.take, func(text []byte) error {
@@ -189,7 +190,8 @@ func (p *pages[T, P]) take(raw []byte) error {
 		if p.layout == nil {
 			p.layout = layoutOf(reflect.TypeFor[T]())
 		}
-		// The error of an object that the decoder would refuse must not be lost.
+		// An object that the decoder would refuse must not be skipped: its error would be
+		// lost.
 		if peeked, ok := p.peek(raw); ok && !p.wants(peeked) && p.layout.accepts(raw) {
 			p.seen++
 			return p.items.take(peeked)
@@ -218,7 +220,7 @@ func (p *pages[T, P]) takeJSON(text []byte, version schema.GroupVersion) error {
 	if err := errors.Join(decodeJSON(text, &kind), decodeJSON(text, o)); err != nil {
 		return malformed("an object of the list cannot be decoded: %w", err)
 	}
-	// In a list, objects need not say their kind.
+	// In a list, objects may omit their kind.
 	if want := version.WithKind(reflect.TypeFor[T]().Name()); (kind != metav1.TypeMeta{}) && kind.GroupVersionKind() != want {
 		return foreign(want, kind.GroupVersionKind())
 	}

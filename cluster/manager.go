@@ -25,30 +25,30 @@ import (
 )
 
 const (
-	// managerTakes bounds one question to kube-controller-manager.
+	// managerTakes bounds one request to kube-controller-manager.
 	managerTakes = 15 * time.Second
-	// managerSays bounds its metrics, and the lists of its pod and its lease. The
-	// metrics of a busy one take a few MiB.
+	// managerSays bounds its metrics, and the lists of its pod and its lease. The metrics of
+	// a busy one take a few MiB.
 	managerSays = 32 << 20
-	// managerPort is where it listens unless --secure-port says otherwise.
+	// managerPort is its port unless --secure-port says otherwise.
 	managerPort = 10257
 	metricsPath = "/metrics"
-	// readingsApart is the least time between the two readings of its metrics.
+	// readingsApart is the shortest time between the two readings of its metrics.
 	readingsApart = time.Second
 )
 
-// manager is the kube-controller-manager that leads, while the objects are read.
+// manager is the leading kube-controller-manager, while the objects are read.
 type manager struct {
 	snapshot.ControllerManager
 	port    int
 	metrics func(context.Context) (*metrics.Manager, error)
-	// first is the first reading, made at; nil if there was no reading.
+	// first is the first reading, made at the time at; nil if there was none.
 	first *metrics.Manager
 	at    time.Time
 }
 
-// askManager finds the kube-controller-manager that leads and reads its metrics for
-// the first time. It never fails: what cannot be asked is its Gap.
+// askManager finds the leading kube-controller-manager and reads its metrics for the first
+// time. It never fails: a failure becomes its Gap.
 func (c *Cluster) askManager(ctx context.Context, now *clock) *manager {
 	m := &manager{port: managerPort}
 	if err := c.findManager(ctx, m); err != nil {
@@ -69,14 +69,14 @@ func (c *Cluster) askManager(ctx context.Context, now *clock) *manager {
 	return m
 }
 
-// miss notes why no more can be asked.
+// miss records as its Gap why no more can be asked.
 func (m *manager) miss(err error) {
 	m.Gap = safetext.RedactUser(oneLine(err.Error()))
 	m.First, m.Last, m.Held = nil, nil, nil
 }
 
-// finish reads the metrics again, after the objects, and keeps the numbers that are
-// the same both times.
+// finish reads the metrics again, after the objects, and keeps the numbers that are the same
+// in both readings.
 func (m *manager) finish(ctx context.Context, s *snapshot.Snapshot, now *clock) error {
 	s.Manager = &m.ControllerManager
 	if lease := s.Lease(metav1.NamespaceSystem, reconcile.ControllerManager); m.Identity != "" && !heldBy(lease, m.Identity) {
@@ -87,8 +87,8 @@ func (m *manager) finish(ctx context.Context, s *snapshot.Snapshot, now *clock) 
 	if m.first == nil {
 		return nil
 	}
-	// An attach that the controller has begun ends within this time of what the
-	// objects show.
+	// An attach that the controller had begun when the objects were read ends within this
+	// time.
 	apart := readingsApart - time.Since(m.at)
 	if facts.AsksForCounts(s) {
 		apart = facts.CountsApart
@@ -116,8 +116,8 @@ func heldBy(lease *coordinationv1.Lease, identity string) bool {
 	return lease != nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == identity
 }
 
-// findManager finds its pod by the holder of its lease, which is the name of the host
-// and something random. A static pod has the name of its node.
+// findManager finds its pod by the holder of its lease, whose identity is the host's name and
+// something random. The name of a static pod ends in the name of its node.
 func (c *Cluster) findManager(ctx context.Context, m *manager) error {
 	var leases coordinationv1.LeaseList
 	if err := c.listOne(ctx, coordinationv1.GroupName, "leases", reconcile.ControllerManager, &leases); err != nil {
@@ -145,12 +145,12 @@ func (c *Cluster) findManager(ctx context.Context, m *manager) error {
 	return m.takePod(&pods.Items[at])
 }
 
-// takePod reads the release and the settings from the manifest.
+// takePod reads the release and the settings from the pod's manifest.
 func (m *manager) takePod(pod *corev1.Pod) error {
 	var line []string
 	for _, container := range pod.Spec.Containers {
 		for _, word := range slices.Concat(container.Command, container.Args) {
-			line = append(line, strings.Fields(word)...) // some start it by a shell
+			line = append(line, strings.Fields(word)...) // some are started through a shell
 		}
 		_, tag, _ := strings.Cut(container.Image[strings.LastIndexByte(container.Image, '/')+1:], ":")
 		if tag, _, _ = strings.Cut(tag, "@"); strings.HasPrefix(tag, "v1.") && reconcile.IsRelease(tag) {
@@ -173,8 +173,8 @@ func (m *manager) takePod(pod *corev1.Pod) error {
 	return nil
 }
 
-// setting is the value of a flag in a command line; the last one counts, but for feature
-// gates: each of those adds to the ones before. One without a value is a switch.
+// setting is the value of a flag in a command line. The last value counts, except for feature
+// gates, which add up. A flag without a value is a switch.
 func setting(line []string, name string) (value string, ok bool) {
 	const longest, mostGates = 100, 10_000
 	for _, word := range line {
@@ -196,7 +196,7 @@ func setting(line []string, name string) (value string, ok bool) {
 	return value, ok
 }
 
-// listOne reads the object of the name in kube-system, by the right to list.
+// listOne reads the object of the name in kube-system, with the right to list only.
 func (c *Cluster) listOne(ctx context.Context, group, resource, name string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, managerTakes)
 	defer cancel()
@@ -216,7 +216,7 @@ func (c *Cluster) listOne(ctx context.Context, group, resource, name string, int
 	return nil
 }
 
-// managerMetrics asks the pod's port for its metrics.
+// managerMetrics reads the metrics at the pod's port.
 func (c *Cluster) managerMetrics(ctx context.Context, pod string, port int) (*metrics.Manager, error) {
 	ctx, cancel := context.WithTimeout(ctx, managerTakes)
 	defer cancel()

@@ -13,14 +13,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// metadataOnly asks for the metadata of objects alone.
+// metadataOnly is the media type of lists with only the metadata of objects.
 const metadataOnly = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
-// namespaces are no objects of a snapshot.
+// namespaces are not part of a snapshot.
 const namespaces snapshot.Kind = "namespaces"
 
-// Names lists the names of a kind, in one namespace where the kind has them. They
-// are for completion: what the API server has at hand will do, and may be old.
+// Names lists the names of a kind, in one namespace where the kind has them. They are for
+// completion: an answer from the API server's cache is enough, and may be old.
 func (c *Cluster) Names(ctx context.Context, kind snapshot.Kind, namespace string) ([]string, error) {
 	resource := snapshot.Resource{Kind: namespaces, Version: corev1.SchemeGroupVersion.String()}
 	if kind != namespaces {
@@ -38,8 +38,8 @@ func (c *Cluster) Names(ctx context.Context, kind snapshot.Kind, namespace strin
 	return names, nil
 }
 
-// PodsWith lists the pods that the label selector takes. With namespace "" they are
-// those of all namespaces.
+// PodsWith lists the pods that match the label selector, in all namespaces where namespace is
+// "".
 func (c *Cluster) PodsWith(ctx context.Context, namespace, selector string) ([]types.NamespacedName, error) {
 	list, err := c.Metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("labelSelector", selector))
 	if err != nil {
@@ -52,13 +52,13 @@ func (c *Cluster) PodsWith(ctx context.Context, namespace, selector string) ([]t
 	return names, nil
 }
 
-// HasPod reports whether the namespace has a pod, also one that a snapshot leaves out.
+// HasPod reports whether the namespace has a pod, including pods that a snapshot leaves out.
 func (c *Cluster) HasPod(ctx context.Context, namespace string) (bool, error) {
 	list, err := c.Metadata(ctx, c.client[corev1.GroupName].Get().Namespace(namespace).Resource(string(snapshot.Pods)).Param("limit", "1"))
 	return len(list) > 0, err
 }
 
-// Metadata lists objects without what they are.
+// Metadata lists the metadata of objects.
 func (c *Cluster) Metadata(ctx context.Context, request *rest.Request) ([]metav1.PartialObjectMetadata, error) {
 	answer, err := c.Raw(request.SetHeader("Accept", metadataOnly).Do(ctx))
 	if err != nil {
@@ -71,7 +71,7 @@ func (c *Cluster) Metadata(ctx context.Context, request *rest.Request) ([]metav1
 	return list.Items, nil
 }
 
-// Raw is the answer as it came. The error of rest.Result.Raw lacks what the API server says.
+// Raw is the unchanged answer. The error of rest.Result.Raw lacks the API server's message.
 func (c *Cluster) Raw(result rest.Result) ([]byte, error) {
 	if err := result.Error(); err != nil {
 		return nil, c.Explain(err)

@@ -16,14 +16,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// plainTime is how long the pods of a node may take to be read as any list. Releases before
-// 1.31 go through all pods in etcd for that (cacher.go, shouldDelegateList). A judgement: it
-// is enough for some ten thousand pods.
+// plainTime is how long an ordinary list of the pods of a node may take. Releases before 1.31
+// go through all pods in etcd for it (cacher.go, shouldDelegateList). A judgement: it is
+// enough for some ten thousand pods.
 const plainTime = time.Second
 
-// Near reads the nodes, the pods on them and the VolumeAttachments, each by a field
-// selector, so that no other right is needed than that to list them. What is kept and
-// decoded of an object is the same as in the snapshot, which is the last whole reading.
+// Near reads the nodes, the pods on them and the VolumeAttachments, each by a field selector,
+// so that it needs only the right to list them. The same parts of an object are kept and
+// decoded as in the snapshot s, which is the last whole reading.
 func (c *Cluster) Near(ctx context.Context, s *snapshot.Snapshot, near repair.Near) (repair.Nearby, error) {
 	var got snapshot.Objects
 	if err := c.few(ctx, s, &got, func(few fewOf) {
@@ -36,7 +36,7 @@ func (c *Cluster) Near(ctx context.Context, s *snapshot.Snapshot, near repair.Ne
 	}); err != nil {
 		return repair.Nearby{}, err
 	}
-	// Pods come after what they use, as in Snapshot.
+	// Pods are read after the objects that they use, as in Snapshot.
 	pods := func(ctx context.Context, since string) error {
 		got.Pods = nil
 		return c.few(ctx, s, &got, func(few fewOf) {
@@ -49,8 +49,8 @@ func (c *Cluster) Near(ctx context.Context, s *snapshot.Snapshot, near repair.Ne
 	defer cancel()
 	err := pods(plain, "")
 	if err != nil && plain.Err() != nil && ctx.Err() == nil {
-		// The API server's cache has the pods by node. It is asked for what it knows once it
-		// has come to the present version, which is at once where pods come and go.
+		// The API server's cache has the pods by node. It answers once it has come to the
+		// present version, which is immediately where pods come and go.
 		var now string
 		if now, err = c.podsVersion(ctx); err == nil {
 			err = pods(ctx, now)
@@ -62,11 +62,11 @@ func (c *Cluster) Near(ctx context.Context, s *snapshot.Snapshot, near repair.Ne
 	return repair.Nearby{Near: near, Nodes: got.Nodes, Attachments: got.VolumeAttachments, Pods: got.Pods}, nil
 }
 
-// fewOf adds a list to what few reads: the objects with such a field, no older than since
-// where that is not "".
+// fewOf adds a list to those that few reads: the objects whose field has the value, no older
+// than since where that is not "".
 type fewOf func(kind snapshot.Kind, field, value, since string)
 
-// few reads the lists that add names, side by side. It fails unless it has all of them.
+// few reads the lists that add names, side by side. It fails unless it has read all of them.
 func (c *Cluster) few(ctx context.Context, s *snapshot.Snapshot, into *snapshot.Objects, add func(fewOf)) error {
 	r := &reading{Cluster: c.quiet(), objects: s.Objects}
 	r.whole = true // with a limit, releases before 1.34 ask etcd instead of their cache
@@ -83,7 +83,7 @@ func (c *Cluster) few(ctx context.Context, s *snapshot.Snapshot, into *snapshot.
 	return nil
 }
 
-// podsVersion is the version of the list of pods as it is now.
+// podsVersion is the present version of the list of pods.
 func (c *Cluster) podsVersion(ctx context.Context) (string, error) {
 	raw, err := c.lists[corev1.GroupName].Get().Resource(string(snapshot.Pods)).VersionedParams(&metav1.ListOptions{Limit: 1}, scheme.ParameterCodec).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json").Do(ctx).Raw()

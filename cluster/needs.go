@@ -16,21 +16,21 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Which pods matter hangs, of a few, on other objects than themselves (facts.PodNeeds).
-// The others are not held, so that a pod that comes to matter because of another object
-// is read then: first the store keeps what the watch brings of such pods, then those are
-// listed, and of what the list has counts what the watch has not brought meanwhile. Until
-// they are read, pods are a gap.
+// A few pods matter only because of other objects (facts.PodNeeds). Pods that do not matter
+// are not held, so that a pod which comes to matter because of another object is read at that
+// time: first the store begins to keep what the watch reports of such pods, then they are
+// listed, and of the list the store takes only the pods that the watch has not reported
+// meanwhile. Until they are read, pods are a gap.
 
 const (
-	// latest is how long the pods may take that have come to matter, and how long the
-	// first list of pods waits for what makes them matter.
+	// latest bounds the reading of the pods that have come to matter, and the wait of the
+	// first list of pods for the objects that make them matter.
 	latest    = 30 * time.Second
 	pollNeeds = 20 * time.Millisecond
 )
 
-// widen has the store keep the pods of these needs from now on, and no others any more.
-// lists is for merge.
+// widen makes the store keep the pods of these needs from now on, and no others. lists is for
+// merge.
 func (s *store[P]) widen(needs facts.PodNeeds) (missing facts.PodNeeds, lists int) {
 	s.Lock()
 	defer s.Unlock()
@@ -49,7 +49,7 @@ func (s *store[P]) widen(needs facts.PodNeeds) (missing facts.PodNeeds, lists in
 	return missing, s.lists
 }
 
-// merge adds what was read since widen for the needs, unless some of it could not be
+// merge adds the objects that were read since widen for the needs, unless some could not be
 // read or the store has had another list meanwhile.
 func (s *store[P]) merge(needs facts.PodNeeds, lists int, objects []P, err error) {
 	s.Lock()
@@ -66,7 +66,7 @@ func (s *store[P]) merge(needs facts.PodNeeds, lists int, objects []P, err error
 	s.left = nil
 }
 
-// gap is what the pods leave that are needed and not read.
+// gap is the gap for pods that are needed and have not been read.
 func (s *store[P]) gap(needs facts.PodNeeds) *snapshot.Gap {
 	s.Lock()
 	defer s.Unlock()
@@ -106,8 +106,8 @@ func isMet(missing facts.PodNeeds) bool {
 	return len(missing.Drained) == 0 && len(missing.Holders) == 0
 }
 
-// complete reads the pods that have come to matter because of other objects. What cannot
-// be read stays a gap, and is asked for the next time.
+// complete reads the pods that have come to matter because of other objects. Pods that cannot
+// be read stay a gap, and are asked for the next time.
 func (w *Watch) complete(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, latest)
 	defer cancel()
@@ -119,7 +119,7 @@ func (w *Watch) complete(ctx context.Context) {
 	}
 }
 
-// needs are the needs of the nodes and the leases.
+// needs are the needs that follow from the nodes and the leases.
 func (w *Watch) needs() facts.PodNeeds {
 	var o snapshot.Objects
 	for _, f := range w.kinds {
@@ -133,8 +133,8 @@ func (w *Watch) needs() facts.PodNeeds {
 // isAsked reports whether facts.NeedsOf looks at the kind.
 func (f *following) isAsked() bool { return f.kind == snapshot.Nodes || f.kind == snapshot.Leases }
 
-// awaitNeeds waits until it is known which pods are needed, so that their list has all of
-// them. It does not wait for good: what is known later is read later.
+// awaitNeeds waits until the needed pods are known, so that their list has all of them. The
+// wait is bounded: needs that become known later are read later.
 func (w *Watch) awaitNeeds(ctx context.Context) {
 	unknown := func(f *following) bool { return f.isAsked() && !f.began() }
 	for start := time.Now(); slices.ContainsFunc(w.kinds, unknown) && time.Since(start) < latest; {
@@ -144,8 +144,8 @@ func (w *Watch) awaitNeeds(ctx context.Context) {
 	}
 }
 
-// meet reads what is missing of the needs. While the kind is not followed it reads
-// nothing: the next list has it.
+// meet reads the pods that are missing for the needs. While the kind is not watched it reads
+// nothing: the next list will have them.
 func (k *kindOf[T, P]) meet(ctx context.Context, c *Cluster, f *following, s *store[P], needs facts.PodNeeds) {
 	missing, lists := s.widen(needs)
 	read, within := f.reads()
@@ -162,7 +162,7 @@ func (k *kindOf[T, P]) meet(ctx context.Context, c *Cluster, f *following, s *st
 		add(within, fieldselector.OneTermEqualSelector("spec.nodeName", node).String())
 	}
 	spaces := sets.New[string]()
-	for holder := range missing.Holders { // whose name is not always the pod's
+	for holder := range missing.Holders { // the holder's name is not always the pod's
 		if within == "" || within == holder.Namespace {
 			spaces.Insert(holder.Namespace)
 		}

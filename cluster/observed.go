@@ -14,13 +14,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// observed notes what goes wrong between the reflector, which retries in
-// silence, and the API server.
+// observed records the failures between the reflector, which retries silently, and the API
+// server.
 type observed[P object] struct {
 	*cache.ListWatch
 	f    *following
 	kind string // of one object
-	// read reads a list, which the store then has ready, and returns its version.
+	// read reads a list, makes it ready for the store, and returns its version.
 	read func(ctx context.Context) (string, error)
 	// items checks the objects of a watch.
 	items *items
@@ -28,8 +28,8 @@ type observed[P object] struct {
 }
 
 // ListWithContext reads the list as Snapshot does, one object at a time, and gives the
-// reflector its version alone. The options are the reflector's for a list that may be
-// old: this one is as new as the call.
+// reflector only its version. It ignores the reflector's options, which allow an old list:
+// this list is as new as the call.
 func (o *observed[P]) ListWithContext(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 	version, err := o.read(ctx)
 	if err != nil {
@@ -38,9 +38,9 @@ func (o *observed[P]) ListWithContext(ctx context.Context, _ metav1.ListOptions)
 	return &metav1.List{ListMeta: metav1.ListMeta{ResourceVersion: version}}, nil
 }
 
-// IsWatchListSemanticsUnSupported has the reflector list: a list that is streamed as a
-// watch takes several times as long, because each object comes in a message of its own
-// and is decoded in full.
+// IsWatchListSemanticsUnSupported makes the reflector list: a list that is streamed as a
+// watch takes several times as long, because each object comes in a message of its own and is
+// decoded in full.
 func (o *observed[P]) IsWatchListSemanticsUnSupported() bool { return true }
 
 func (o *observed[P]) belongs(object runtime.Object, check func(metav1.Object) error) error {
@@ -51,8 +51,8 @@ func (o *observed[P]) belongs(object runtime.Object, check func(metav1.Object) e
 	return check(typed)
 }
 
-// checked turns an event that is about no object of the kind into the end of the watch:
-// the reflector would leave it out, and now reads the list again.
+// checked turns an event about an object that is not of the kind into the end of the watch:
+// the reflector would skip the event, and now reads the list again.
 func (o *observed[P]) checked(event watch.Event) (watch.Event, bool) {
 	var err error
 	switch event.Type {
@@ -83,9 +83,9 @@ func (o *observed[P]) WatchWithContext(ctx context.Context, options metav1.ListO
 	return w, o.noted(ctx, err)
 }
 
-// noted gives the reflector, for what it would retry by itself, an error that it
-// does not know: what was missed meanwhile is then read again, and what is not
-// followed is said at once.
+// noted replaces the error of a server that cannot be reached, which the reflector would
+// retry by itself, with one that the reflector does not know: it then lists again, including
+// the missed changes. Until then the kind counts as not read.
 func (o *observed[P]) noted(ctx context.Context, err error) error {
 	if err == nil || ctx.Err() != nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) || apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge) {
 		return err // the reflector knows what to do, and nothing is missed
@@ -103,24 +103,23 @@ func unreachable(err error) bool {
 }
 
 const (
-	// steadyWatch is how long a watch that works is open at least. An API server ends
-	// each after some minutes.
+	// steadyWatch is the shortest life of a watch that works. An API server ends each watch
+	// after some minutes.
 	steadyWatch = 30 * time.Second
-	// quickWatches are free in a row: one for a list as a stream, one after a list, and
-	// one after a connection that broke.
+	// quickWatches is the number of short watches in a row without a pause: one for a list as
+	// a stream, one after a list, and one after a connection that broke.
 	quickWatches = 3
 )
 
-// pace makes the time between watches longer while each of them ends soon. client-go
-// asks again at once for what expired, and for what was closed.
+// pace lengthens the time between watches while each of them ends soon. client-go itself asks
+// again immediately after an expired or a closed watch.
 type pace struct {
 	began time.Time
 	quick int
 	pause wait.Backoff
 }
 
-// wait returns when the next watch may be asked for. It calls pausing if that is not
-// now.
+// wait returns when the next watch may be requested. It calls pausing where it has to wait.
 func (p *pace) wait(ctx context.Context, pausing func()) error {
 	if p.quick++; p.began.IsZero() || time.Since(p.began) >= steadyWatch {
 		p.quick, p.pause = 1, restart()

@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// chain checks what the pages of one list say about the list. The zero chain is for
-// the first page.
+// chain checks that the pages of one list agree about the list. The zero chain is for the
+// first page.
 type chain struct {
 	began           bool
 	resourceVersion string
@@ -46,18 +46,18 @@ func (c *chain) next(list metav1.ListMeta, objects int) error {
 	return nil
 }
 
-// items checks that each object of a list may be in it: that it has a name, is of
-// the namespace that was asked for, and comes once. It keeps 8 bytes of each.
+// items checks that each object of a list may be in it: that it has a name, is in the
+// requested namespace, and comes once. It keeps 8 bytes of each.
 type items struct {
 	namespaced bool
 	namespace  string // "" where all of them were asked for
 	seed       maphash.Seed
 	hashes     []uint64
-	// last is the name of the object before. API servers sort their lists: as long
-	// as the names increase, there is no need for known.
+	// last is the name of the previous object. API servers sort their lists: as long as the
+	// names increase, known is not needed.
 	last, name []byte
-	// known holds the hashes once a name did not increase; nil until then. That two
-	// of a million names have one hash happens once in 30 million lists.
+	// known holds the hashes of the names, once a name did not increase; nil until then. Two
+	// of a million names have the same hash once in 30 million lists.
 	known map[uint64]bool
 }
 
@@ -115,10 +115,10 @@ func (i *items) remember() {
 	}
 }
 
-// rewind forgets all but the first count objects: those after them are read again.
+// rewind forgets all but the first count objects: the others are read again.
 func (i *items) rewind(count int) {
 	if i != nil {
 		i.hashes = i.hashes[:count]
-		i.remember() // the name before is not kept
+		i.remember() // the previous name is lost
 	}
 }

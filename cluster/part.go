@@ -15,10 +15,9 @@ import (
 // its own fields say.
 type part struct{ fields []*part }
 
-// partOf reads fields of T as the API names them, some of one message a line:
-// "spec.containers: name image" are two fields of each container. Of a field whose name
-// ends in {}, the part has only the information that it is set. partOf panics if T has no
-// such field.
+// partOf reads fields of T by their API names, some of one message a line: "spec.containers:
+// name image" are two fields of each container. For a field whose name ends in {}, the part
+// only records that it is set. partOf panics if T has no such field.
 func partOf[T any](lines ...string) *part {
 	p := &part{}
 	for _, line := range lines {
@@ -94,8 +93,8 @@ func (p *part) cut(out, message []byte) ([]byte, bool) {
 // message. It returns false if a field cannot be read, or f returns false.
 func eachField(message []byte, f func(number protowire.Number, field, value []byte) bool) bool {
 	for len(message) > 0 {
-		// Nearly all fields are texts and messages with a tag of one byte and a length of
-		// one or two: for these the general way takes three times as long.
+		// Nearly all fields are texts and messages with a tag of one byte and a length of one
+		// or two bytes: for these the general code takes three times as long.
 		if tag := message[0]; tag < 0x80 && tag&7 == byte(protowire.BytesType) && tag > 7 && len(message) > 2 {
 			n, size := 2, int(message[1])
 			if size >= 0x80 {
@@ -128,7 +127,7 @@ func eachField(message []byte, f func(number protowire.Number, field, value []by
 	return true
 }
 
-// prefixed inserts, before the bytes of out from at on, their number.
+// prefixed inserts the length of the bytes of out from at on in front of them.
 func prefixed(out []byte, at int) []byte {
 	size := len(out) - at
 	var length [10]byte

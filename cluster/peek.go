@@ -9,15 +9,15 @@ type podPeeker struct {
 	reduced []byte
 }
 
-// peek returns a pod that is valid until the next call. It is false for one that cannot
-// be read, whose error is for the decoder of the whole pod.
+// peek returns a pod that is valid until the next call. It is false for a pod that cannot be
+// read; decoding the whole pod then gives the error.
 func (p *podPeeker) peek(raw []byte) (*corev1.Pod, bool) {
 	reduced, ok := podPeek.cut(p.reduced[:0], raw)
 	if !ok {
 		return nil, false
 	}
 	p.reduced = reduced
-	volumes, containers := p.pod.Spec.Volumes[:0], p.pod.Spec.Containers[:0] // are used again
+	volumes, containers := p.pod.Spec.Volumes[:0], p.pod.Spec.Containers[:0] // their memory is used again
 	p.pod = corev1.Pod{Spec: corev1.PodSpec{Volumes: volumes, Containers: containers}}
 	return &p.pod, p.pod.Unmarshal(reduced) == nil
 }

@@ -20,28 +20,29 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// renewals bound the API server's clock from above. An object can show that a Date is
-// behind, since nobody has read what was not yet written. That a Date is ahead shows only
-// in what the cluster renews by itself: a renewal that was not there in one reading and is
-// there in the next was made in between, so that the time is not much later than it says.
+// renewals bound the API server's clock from above. An object can show that a Date is behind,
+// since nobody can read an object before it is written. That a Date is ahead shows only in
+// objects that the cluster renews by itself: a renewal that was absent in one reading and is
+// present in the next was made in between, so that the time is not much later than the
+// renewal says.
 //
-// The machine's own clock measures how much time went by, and nothing else.
+// The machine's own clock only measures how much time went by.
 type renewals struct {
 	mu   sync.Mutex
 	last map[string]renewal
-	// made are the latest renewals of each source that were made between two readings.
+	// made are, for each source, its latest renewal that was made between two readings.
 	made map[string]proof
-	// noted is when a reading was last taken, by the machine's clock.
+	// noted is the time of the last reading, by the machine's clock.
 	noted time.Time
-	// demanded reports whether no Date is believed any more that nothing bounds.
+	// demanded reports whether a Date that no renewal bounds is refused from now on.
 	demanded bool
 }
 
-// renewal is what a reading showed of one source: of a lease, or of a kubelet's heartbeat.
+// renewal is the state of one source in a reading: of a lease, or of a kubelet's heartbeat.
 type renewal struct {
-	// at is when it was renewed, by the clock of whoever did.
+	// at is the time of the renewal, by the clock of the component that renewed.
 	at time.Time
-	// asked is when that reading began, by the machine's clock.
+	// asked is the time at which that reading began, by the machine's clock.
 	asked time.Time
 }
 
@@ -49,17 +50,18 @@ type renewal struct {
 type proof struct {
 	of string
 	at time.Time
-	// since and until are the earliest and the latest moment at which it was made, by the
-	// machine's clock.
+	// since and until are the earliest and the latest moment at which the renewal was made,
+	// by the machine's clock.
 	since, until time.Time
 }
 
-// earliest is the earliest time that it can be at the moment, and latest the latest.
+// earliest and latest bound the true time at the moment.
 func (p proof) earliest(moment time.Time) time.Time { return p.at.Add(moment.Sub(p.until)) }
 func (p proof) latest(moment time.Time) time.Time   { return p.at.Add(moment.Sub(p.since)) }
 
-// bound returns the Date that was read at the moment, and no more than the proof allows,
-// so that nothing looks older than it can be. The error says that the Date cannot be.
+// bound returns the Date that was read at the moment, or the latest time that the proof
+// allows where that is earlier, so that nothing looks older than it can be. The error says
+// that the Date cannot be right.
 func (p proof) bound(date, moment time.Time) (time.Time, error) {
 	if p.of == "" {
 		return date, nil
@@ -81,24 +83,24 @@ func (p proof) bound(date, moment time.Time) (time.Time, error) {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// window is when a list was asked for and when it was there, by the machine's clock.
+// window is the time from the request for a list to its answer, by the machine's clock.
 type window struct{ asked, answered time.Time }
 
-// slept reports whether the machine stood still within the window: then its clocks do not
-// agree on how long that was.
+// slept reports whether the machine stood still within the window: then its two clocks
+// disagree about the window's length.
 func (w window) slept() bool {
 	byDate := w.answered.Round(0).Sub(w.asked.Round(0))
 	return (w.answered.Sub(w.asked) - byDate).Abs() > time.Second
 }
 
-// note takes what a reading shows. The leases count that no user of a namespace may write.
-// Kubelets write the heartbeats of their Nodes far less often, so that those count only
-// where the leases could not be read.
+// note takes the renewals from a reading. Only leases count that no user of a namespace may
+// write. Kubelets write the heartbeats of their Nodes far less often, so that those count
+// only where the leases could not be read.
 func (r *renewals) note(s *snapshot.Snapshot, read map[snapshot.Kind]window) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := time.Now()
-	if r.last == nil || (window{r.noted, now}).slept() { // how long it stood still, nobody knows
+	if r.last == nil || (window{r.noted, now}).slept() { // how long it stood still is unknown
 		r.last, r.made = map[string]renewal{}, map[string]proof{}
 	}
 	r.noted = now
@@ -125,7 +127,8 @@ func (r *renewals) note(s *snapshot.Snapshot, read map[snapshot.Kind]window) {
 	}
 }
 
-// bound returns the Date that was read at the moment, as proof.bound does.
+// bound returns the Date that was read at the moment, limited by what is known as in
+// proof.bound.
 func (r *renewals) bound(date, moment time.Time) (time.Time, error) {
 	known := r.known()
 	r.mu.Lock()
@@ -136,7 +139,8 @@ func (r *renewals) bound(date, moment time.Time) (time.Time, error) {
 	return known.bound(date, moment)
 }
 
-// demand has bound refuse each Date that nothing bounds, and reports whether something does.
+// demand makes bound refuse each Date that no renewal bounds, and reports whether there is a
+// renewal that does.
 func (r *renewals) demand() bool {
 	known := r.known()
 	r.mu.Lock()
@@ -145,9 +149,9 @@ func (r *renewals) demand() bool {
 	return r.demanded
 }
 
-// known returns the renewal that bounds the time; zero before anything was seen to be
-// renewed. A minority of the machines may have a clock that is wrong, so that it is the one
-// in the middle, and of two that disagree the earlier one: too young harms nobody.
+// known returns the renewal that bounds the time; zero before a renewal was seen. A minority
+// of the machines may have a wrong clock, so that it is the one in the middle, and of two
+// that disagree the earlier one: ages that are too young harm nobody.
 func (r *renewals) known() proof {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -163,22 +167,22 @@ func (r *renewals) known() proof {
 }
 
 const (
-	// proofTime is how long ProveClock waits for a renewal: two and a half times the pause
-	// between two of a kubelet (facts.NodeLeaseRenew).
+	// proofTime is how long ProveClock waits for a renewal: two and a half times a kubelet's
+	// interval (facts.NodeLeaseRenew).
 	proofTime = 5 * facts.NodeLeaseRenew / 2
-	// proofPause is the first pause between two of its readings, and a little more than
-	// that between two renewals of kube-controller-manager (RetryPeriod); each further one
-	// is twice as long.
+	// proofPause is the first pause between two readings of ProveClock, a little more than
+	// kube-controller-manager's interval between two renewals (RetryPeriod); each further
+	// pause is twice as long.
 	proofPause = 2*time.Second + 500*time.Millisecond
-	// longLook is how long a look may take before it reads the lease that is renewed most
-	// often once more.
+	// longLook is the duration from which on a look reads the most often renewed lease once
+	// more at its end.
 	longLook = 2 * proofPause
 )
 
-// ProveClock returns nil once something that the cluster renews has shown that the API
-// server's clock is right, and an error that says what was lacking. Every repair rests on
-// ages, so that it comes before the first write. Where two looks have shown it already, it
-// reads nothing: every look since was held against them.
+// ProveClock returns nil once an object that the cluster renews has shown that the API
+// server's clock is right, and otherwise an error that says what was lacking. Every repair
+// rests on ages, so that it comes before the first write. Where two looks have shown it
+// already, it reads nothing: every look since was checked against them.
 func (c *Cluster) ProveClock(ctx context.Context) error {
 	var s *snapshot.Snapshot
 	began := time.Now()
@@ -206,7 +210,7 @@ func (c *Cluster) ProveClock(ctx context.Context) error {
 	}
 }
 
-// unproven says why nothing shows whether the clock is right.
+// unproven says why no object shows whether the clock is right.
 func (c *Cluster) unproven(s *snapshot.Snapshot) error {
 	text := fmt.Sprintf("nothing shows that the clock of the API server at %s is right, and repairs rest on ages: ", c.server)
 	if i := slices.IndexFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind == snapshot.Leases }); i >= 0 {
@@ -217,8 +221,8 @@ func (c *Cluster) unproven(s *snapshot.Snapshot) error {
 		"; kube-controller-manager and the kubelets renew theirs as long as they run: start one of them")
 }
 
-// renewedAgain reads the lease again that is renewed most often, at the end of a look that has
-// taken long enough for a renewal.
+// renewedAgain reads the most often renewed lease again, at the end of a look that took long
+// enough for a renewal.
 func (r *reading) renewedAgain(ctx context.Context, s *snapshot.Snapshot) {
 	w, ok := r.windows[snapshot.Leases]
 	if !ok || time.Since(w.asked) < longLook || s.Lease(metav1.NamespaceSystem, reconcile.ControllerManager) == nil {
@@ -230,7 +234,7 @@ func (r *reading) renewedAgain(ctx context.Context, s *snapshot.Snapshot) {
 	named := fieldselector.Set{"metadata.name": reconcile.ControllerManager}
 	w = window{asked: time.Now()}
 	if _, err := kindNamed(snapshot.Leases).few(quiet, named, "", &again).read(ctx, metav1.NamespaceSystem); err != nil {
-		return // without it no more is known than before
+		return // without it nothing more is known
 	}
 	w.answered = time.Now()
 	r.renewed.note(snapshot.New(s.TakenAt, s.Source, again, nil), map[snapshot.Kind]window{snapshot.Leases: w})

@@ -11,11 +11,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// PagePath is the path that somebody must have the right to get, as the API server
-// says, to be shown the report of serve. It is one of a nonResourceURLs rule.
+// PagePath is the path that a user must have the right to get, at the API server, to be shown
+// the report of serve. It stands in a nonResourceURLs rule.
 const PagePath = "/volume-doctor"
 
-// DeployNamespace is the namespace that the documents put serve into.
+// DeployNamespace is the namespace of serve in the documents.
 const DeployNamespace = "volume-doctor"
 
 // OpenReportsGroup is the API group of the objects that serve --reports writes.
@@ -24,8 +24,8 @@ const OpenReportsGroup = "openreports.io"
 // OwnName is the name of each object that serve keeps: its Lease and its OpenReports.
 const OwnName = "volume-doctor"
 
-// ownName is the name of the only object that a right has to be to. No API server can tell
-// the name of what is listed, or is to be created.
+// ownName is the object's name for a right to serve's own object; "" for verbs with which no
+// API server can check the name: list and create.
 func ownName(verb string) string {
 	if verb == "list" || verb == repair.VerbCreate {
 		return ""
@@ -33,7 +33,7 @@ func ownName(verb string) string {
 	return OwnName
 }
 
-// openReportRights are those to write OpenReports.
+// openReportRights are the rights to write OpenReports.
 func openReportRights() []repair.Permission {
 	var rights []repair.Permission
 	for _, resource := range []string{"reports", "clusterreports"} {
@@ -44,21 +44,20 @@ func openReportRights() []repair.Permission {
 	return rights
 }
 
-// lease is a right to the Lease of serve, which is in the namespace that it is
-// deployed in.
+// lease is a right to the Lease of serve, which is in the namespace of its deployment.
 func lease(verb string) repair.Permission {
 	p := repair.RightTo(verb, snapshot.Leases, ownName(verb))
 	p.Namespace = DeployNamespace
 	return p
 }
 
-// Roles are the rights that the commands take: those to read first, then those
-// of what is done on request alone.
+// Roles are the rights that the commands need: first those to read, then those for acts that
+// happen only on request.
 func Roles() []repair.Role {
 	reads := Reads()
 	for _, r := range snapshot.Resources() {
-		// Deployments are read where a pod of a rollout waits. Without them a finding has
-		// less to say, which is no gap.
+		// Deployments are read where a pod of a rollout waits. Without them a finding says
+		// less, which is no gap.
 		if r.Optional {
 			reads = append(reads, repair.RightTo("list", r.Kind, ""))
 		}

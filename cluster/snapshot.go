@@ -18,16 +18,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// parallel is how many kinds are read at the same time: enough to hide the
-// round trips, few enough to stay a polite guest.
+// parallel is how many kinds are read at the same time: enough to hide the round trips, few
+// enough not to burden the API server.
 const parallel = 4
 
-// Snapshot reads every kind that there is to know. What may not or cannot be
-// read is a gap in the result; an error means that there is no result.
+// Snapshot reads every kind that is needed. A kind that may not or cannot be read is a gap in
+// the result; an error means that there is no result.
 //
-// Every list is at least as new as the call, so that repairs may look at their
-// own writes, and pods are read after what they use (see snapshot.Kinds). What
-// nothing would look at is left out: see Options.
+// Every list is at least as new as the call, so that repairs can see their own writes, and
+// pods are read after the objects that they use (see snapshot.Kinds). Objects that no check
+// would look at are left out: see Options.
 func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	return c.take(ctx, func(ctx context.Context, r *reading) error {
 		if err := r.drivers(ctx); err != nil {
@@ -37,7 +37,8 @@ func (c *Cluster) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	})
 }
 
-// everything reads what there is beside the drivers' own objects.
+// everything reads the kinds that are needed, except CSIDrivers where they were already read
+// for the drivers' own objects.
 func (r *reading) everything(ctx context.Context) error {
 	known := func(k kind) bool { return r.options.Drivers != nil && k.name() == snapshot.CSIDrivers }
 	if err := r.all(ctx, r.lists(func(k kind) bool { return k.isAlwaysNeeded() && k.name() != snapshot.Pods && !known(k) })); err != nil {
@@ -46,12 +47,12 @@ func (r *reading) everything(ctx context.Context) error {
 	if err := r.all(ctx, r.lists(func(k kind) bool { return k.name() == snapshot.Pods })); err != nil {
 		return err
 	}
-	// Where not everything could be read, nobody knows what is needed.
+	// Where a list is incomplete, it is unknown which kinds are needed.
 	all := r.options.All || len(r.gaps) > 0
 	return r.all(ctx, r.lists(func(k kind) bool { return !k.isAlwaysNeeded() && (all || k.isNeeded(&r.objects)) }))
 }
 
-// lists are the sources of the kinds that are wanted.
+// lists are the sources of the wanted kinds.
 func (r *reading) lists(wanted func(kind) bool) (sources []source) {
 	for _, k := range kinds {
 		if wanted(k) {
@@ -61,12 +62,12 @@ func (r *reading) lists(wanted func(kind) bool) (sources []source) {
 	return sources
 }
 
-// take makes a snapshot of what read reads.
+// take makes a snapshot from everything that read reads.
 func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading) error) (*snapshot.Snapshot, error) {
 	var now clock
 	ctx = context.WithValue(ctx, clockKey{}, &now)
 	c.spent.reset()
-	// The first request also tells whether anybody is there at all.
+	// The first request also shows whether there is an API server at all.
 	serverVersion, err := c.version(ctx)
 	if err != nil {
 		return nil, c.Explain(err)
@@ -109,7 +110,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	return s, nil
 }
 
-// version is the API server's, or "" where it does not tell.
+// version is the API server's version, or "" where it does not give one.
 func (c *Cluster) version(ctx context.Context) (string, error) {
 	result := c.client[corev1.GroupName].Get().AbsPath("/version").SetHeader("Accept", "application/json").Do(ctx)
 	if err := result.Error(); err != nil {
@@ -135,21 +136,22 @@ type reading struct {
 	*Cluster
 	now     *clock
 	objects snapshot.Objects
-	// backends are what the drivers' own objects tell.
+	// backends are the lists made from the drivers' own objects.
 	backends []*backend.List
 
 	mu   sync.Mutex
 	gaps []snapshot.Gap
-	// windows are when the whole lists were read.
+	// windows are the times in which the whole lists were read.
 	windows map[snapshot.Kind]window
-	// answered reports whether some list was read or refused: the API server works.
+	// answered reports whether some list was read or refused, which shows that the API server
+	// works.
 	answered bool
 	// failure is the first error that left a gap.
 	failure error
 }
 
-// all reads the sources side by side. The error is one after which there is
-// nothing more to hope for.
+// all reads the sources side by side. It returns an error only where no further request can
+// succeed.
 func (r *reading) all(ctx context.Context, sources []source) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -212,8 +214,8 @@ func (r *reading) read(ctx context.Context, s source) error {
 	return nil
 }
 
-// readWithin notes when a kind was read. One that is read in several parts was read within
-// all of the time.
+// readWithin notes when a kind was read. For a kind that is read in several parts it is the
+// time from the first to the last.
 func (r *reading) readWithin(kind snapshot.Kind, w window) {
 	if before, ok := r.windows[kind]; ok && before.asked.Before(w.asked) {
 		w.asked = before.asked
@@ -233,7 +235,7 @@ func (c *Cluster) progress(kind snapshot.Kind, objects int) {
 	c.options.Progress(kind, objects)
 }
 
-// Reads are the rights that a complete Snapshot takes.
+// Reads are the rights that a complete Snapshot needs.
 func Reads() []repair.Permission {
 	var reads []repair.Permission
 	for _, r := range snapshot.Resources() {

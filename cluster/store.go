@@ -19,34 +19,36 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// store keeps the objects of a kind for the reflector. What it does not keep leaves
+// store keeps the objects of a kind for the reflector. Objects that it does not keep leave
 // nothing behind: of 150,000 pods that is four in five.
 type store[P object] struct {
-	// choose makes the choice of what is kept, which for pods other objects' needs decide.
+	// choose makes the choice of the kept objects; for pods it depends on the needs of other
+	// objects.
 	choose   func(facts.PodNeeds) choice[P]
 	same     func(before, now P) bool // as in kindOf
 	note     func()
 	replaced func()
-	// seen is told of each object that was kept and that is; nil is for none that there was,
-	// or is. It is not told of what a list replaces.
+	// seen is called for each change of a kept object: before is nil where the object is new,
+	// now is nil where it is gone. It is not called for the objects that a list replaces.
 	seen func(before, now P)
-	// began is told that a list was taken over; nil while nobody asks.
+	// began is called when a list was taken over; it may be nil.
 	began func()
 
-	// Mutex is held by whoever reads or changes the store. Looks read its objects without
-	// it: only Watch.shareNames writes to them, before the first look.
+	// Mutex is held while the store is read or changed. Looks read its objects without it:
+	// only Watch.shareNames writes to them, before the first look.
 	sync.Mutex
 	objects *index.Set[types.NamespacedName, P]
-	// needs decide which pods keep keeps from now on. Of met, which are a part of them, the
+	// needs decide which pods are kept from now on. met is the part of them for which the
 	// store has all pods; unread is why it lacks those of the others. See widen.
 	needs, met facts.PodNeeds
 	unread     error
 	keep       func(P) bool
-	// list is what was read of a list that Replace is to be called for.
+	// list is the list that was read and that the next Replace takes over.
 	list *readList[P]
-	// lists counts those that were taken over.
+	// lists counts the lists that were taken over.
 	lists int
-	// left has what was deleted, or not kept any more, since widen; nil while nobody asks.
+	// left has the objects that were deleted, or no longer kept, since widen; nil while
+	// nobody asks.
 	left map[types.NamespacedName]bool
 
 	sharer *intern.Interner // of the reflector, which calls from one goroutine
@@ -65,12 +67,12 @@ func newStore[P object](choose func(facts.PodNeeds) choice[P], note, replaced fu
 	return s
 }
 
-// sharedEvents is after how many events what they share is forgotten: it is kept for
-// those that come next to each other.
+// sharedEvents is the number of events after which the shared values are forgotten: values
+// are shared among objects that come soon after each other.
 const sharedEvents = 2000
 
-// keepShared prepares an object that has just come to be kept: it is trimmed, and shares
-// equal values with the objects of earlier snapshots. Nobody may write to it afterwards.
+// keepShared prepares an object that is newly kept: it is trimmed, and shares equal values
+// with the objects of earlier snapshots. Nobody may write to it afterwards.
 func (s *store[P]) keepShared(o P) {
 	trim.Object(o)
 	if s.shared++; s.shared%sharedEvents == 0 {
@@ -110,7 +112,7 @@ func (s *store[P]) put(object any) error {
 	return nil
 }
 
-// drop takes out an object. The caller has locked the store.
+// drop removes an object. The caller holds the store's lock.
 func (s *store[P]) drop(name types.NamespacedName) {
 	if before, known := s.objects.Get(name); known {
 		var none P
@@ -147,16 +149,16 @@ func (s *store[P]) Delete(object any) error {
 	return nil
 }
 
-// choice is what a list that is read now has to keep.
+// choice is the choice for a list that is read now.
 func (s *store[P]) choice() (choice[P], facts.PodNeeds) {
 	s.Lock()
 	defer s.Unlock()
 	return s.choose(s.needs), s.needs
 }
 
-// held is the object as it is held, if it is the same: a list that is read again would
-// otherwise take the memory of all objects twice. Where an etcd was restored, the same
-// version may say something else.
+// held returns the object as it is held, if it is the same: otherwise a list that is read
+// again would take the memory of all objects twice. Where an etcd was restored, the same
+// version may have other content.
 func (s *store[P]) held(o P) P {
 	s.Lock()
 	defer s.Unlock()
@@ -168,14 +170,14 @@ func (s *store[P]) held(o P) P {
 	return none
 }
 
-// ready takes a list that was read, for Replace.
+// ready hands over a list that was read, for Replace.
 func (s *store[P]) ready(objects []P, needs facts.PodNeeds) {
 	s.Lock()
 	defer s.Unlock()
 	s.list = &readList[P]{objects, needs}
 }
 
-// Replace takes over the list that is ready: the reflector has none of its objects.
+// Replace takes over the list that is ready: the reflector's own list has no objects.
 func (s *store[P]) Replace([]any, string) error {
 	s.Lock()
 	list := s.list
@@ -183,7 +185,7 @@ func (s *store[P]) Replace([]any, string) error {
 		s.Unlock()
 		return fmt.Errorf("no list was read")
 	}
-	s.objects.Reset() // what stays is in the list
+	s.objects.Reset() // the objects that stay are in the list
 	for _, o := range list.objects {
 		if s.keep(o) {
 			s.objects.Put(o)
@@ -200,18 +202,18 @@ func (s *store[P]) Replace([]any, string) error {
 	return nil
 }
 
-// Resync has nothing to do: nobody waits for an object that has not changed.
+// Resync does nothing: nobody waits for an object that has not changed.
 func (s *store[P]) Resync() error { return nil }
 
-// fill gives the objects over; nobody writes to them any more.
+// fill adds the objects to o; nobody writes to them any more.
 func (s *store[P]) fill(o *snapshot.Objects) {
 	s.Lock()
 	defer s.Unlock()
 	*snapshot.ListOf[P](o) = slices.Clone(s.objects.Items())
 }
 
-// sameHolder is true of a lease that was renewed and of nothing else: in a large
-// cluster that happens hundreds of times in a second.
+// sameHolder reports whether the lease was only renewed: in a large cluster that happens
+// hundreds of times in a second.
 func sameHolder(before, now *coordinationv1.Lease) bool {
 	a, b := before.Spec, now.Spec
 	a.RenewTime, b.RenewTime = nil, nil

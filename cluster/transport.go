@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// sameHost follows a redirect on the same host alone: the credentials, which client-go
-// adds to each request, are for no other.
+// sameHost follows a redirect only to the same host: the credentials, which client-go adds to
+// each request, are for no other.
 func sameHost(request *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if request.URL.Host != first.Host || request.URL.Scheme != first.Scheme {
@@ -29,7 +29,7 @@ func sameHost(request *http.Request, via []*http.Request) error {
 type boundedAnswers struct {
 	next http.RoundTripper
 	wait time.Duration
-	// spent is for all answers; nil without a Budget.
+	// spent counts all answers together; nil without a Budget.
 	spent *spending
 }
 
@@ -45,7 +45,7 @@ func (b *boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error
 		return nil, err
 	}
 	if after := response.Header.Get("Retry-After"); after != "" && !mayWait(after) {
-		// Without the header the answer is a plain error.
+		// Without the header client-go treats the answer as a plain error.
 		response.Header.Del("Retry-After")
 	}
 	body := io.Reader(response.Body)
@@ -64,7 +64,7 @@ func (b *boundedAnswers) RoundTrip(request *http.Request) (*http.Response, error
 	return response, nil
 }
 
-// WrappedRoundTripper lets client-go find what is underneath.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (b *boundedAnswers) WrappedRoundTripper() http.RoundTripper { return b.next }
 
 func mayWait(retryAfter string) bool {
@@ -88,7 +88,8 @@ func (b *endedBody) Close() error {
 // is for requests without a body.
 type preferHTTP1 struct {
 	http1, any http.RoundTripper
-	// spoken says that the server speaks HTTP/1.1, refused that it does not.
+	// spoken reports whether the server is known to speak HTTP/1.1, refused whether it is
+	// known not to.
 	spoken, refused atomic.Bool
 }
 
@@ -106,7 +107,7 @@ func (p *preferHTTP1) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	other, otherErr := p.any.RoundTrip(request)
 	if otherErr != nil {
-		return response, err // it is not the protocol
+		return response, err // the protocol is not the reason
 	}
 	if err == nil {
 		_ = response.Body.Close()
@@ -117,5 +118,5 @@ func (p *preferHTTP1) RoundTrip(request *http.Request) (*http.Response, error) {
 	return other, nil
 }
 
-// WrappedRoundTripper lets client-go find what is underneath.
+// WrappedRoundTripper lets client-go find the wrapped transport.
 func (p *preferHTTP1) WrappedRoundTripper() http.RoundTripper { return p.http1 }

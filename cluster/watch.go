@@ -18,12 +18,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// heartbeat bounds how long an API server may take to say that it is there.
+// heartbeat bounds how long an API server may take to answer a ping.
 const heartbeat = 5 * time.Second
 
-// Watch follows a cluster: it lists every kind once and watches it from then on.
-// While a kind is not followed, it is a gap in what Snapshot gives: neither
-// what is there nor what is absent can be trusted then.
+// Watch follows a cluster: it lists every kind once and watches it from then on. While a kind
+// is not watched, it is a gap in the Snapshot: neither the presence nor the absence of an
+// object can be trusted then.
 type Watch struct {
 	*Cluster
 	kinds   []*following
@@ -34,8 +34,8 @@ type Watch struct {
 	version string
 }
 
-// Watch begins to follow the cluster until the context ends. An error means that
-// there is nobody to follow.
+// Watch begins to follow the cluster until the context ends. An error means that no API
+// server can be followed.
 func (c *Cluster) Watch(ctx context.Context) (*Watch, error) {
 	w := &Watch{Cluster: c, changed: make(chan struct{}, 1)}
 	ctx = context.WithValue(ctx, clockKey{}, &w.now)
@@ -60,21 +60,20 @@ func (c *Cluster) Watch(ctx context.Context) (*Watch, error) {
 	return w, nil
 }
 
-// Changed receives once after something has changed that a report could hang
-// on, however much it is.
+// Changed receives once after any number of changes that a report could depend on.
 func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
 func (w *Watch) note() {
 	select {
 	case w.changed <- struct{}{}:
-	default: // whoever looks has not looked yet
+	default: // the receiver has not looked yet
 	}
 }
 
-// Wait returns once nothing is followed any more, after the context's end.
+// Wait returns once all watches have ended, after the context's end.
 func (w *Watch) Wait() { w.done.Wait() }
 
-// Began reports whether all that is wanted has been read once, or could not be.
+// Began reports whether everything wanted has been read once, or could not be read.
 func (w *Watch) Began() bool {
 	if asked, _ := w.drivers.now(); !asked && w.options.Drivers != nil {
 		return false
@@ -83,7 +82,7 @@ func (w *Watch) Began() bool {
 }
 
 // shareNames shares the names as Objects.ShareNames does. It writes to the objects, and so
-// must come before the first snapshot.
+// must run before the first snapshot.
 func (w *Watch) shareNames() {
 	var o snapshot.Objects
 	for _, f := range w.kinds {
@@ -94,8 +93,8 @@ func (w *Watch) shareNames() {
 	o.ShareNames()
 }
 
-// Ping asks the API server whether it is there, which also tells its time and
-// its release. It reads no object.
+// Ping checks that the API server answers, and takes its time and its release from the
+// answer. It reads no object.
 func (w *Watch) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithValue(ctx, clockKey{}, &w.now), heartbeat)
 	defer cancel()
@@ -103,15 +102,15 @@ func (w *Watch) Ping(ctx context.Context) error {
 	if err != nil {
 		return w.Explain(err)
 	}
-	if v != "" { // it answers, but not this: what it said before still holds
+	if v != "" { // it answers, but without a version: the last one stays
 		w.version = v
 	}
 	return nil
 }
 
-// Snapshot is the cluster as it is followed now; unanswered is why the API
-// server does not answer, if it does not: then all of it is a gap. So it is while the
-// objects contradict the API server's clock.
+// Snapshot is the cluster as the watches have it now. unanswered is the reason why the API
+// server does not answer, if it does not: then everything is a gap. Everything is a gap also
+// while the objects contradict the API server's clock.
 func (w *Watch) Snapshot(unanswered error) (*snapshot.Snapshot, error) {
 	now := w.now.read()
 	if now.IsZero() {
@@ -153,13 +152,13 @@ func (w *Watch) snapshot(now time.Time, unanswered error) *snapshot.Snapshot {
 	return s
 }
 
-// following is one kind that is followed.
+// following is the watch of one kind.
 type following struct {
 	kind snapshot.Kind
-	// fallback is the namespace to follow if not all may be followed; "" if the kind has
-	// no fallback.
+	// fallback is the namespace that is watched where not all may be; "" if the kind has no
+	// fallback.
 	fallback string
-	// optional kinds leave no gap.
+	// optional reports whether the kind leaves no gap.
 	optional bool
 	store    interface {
 		cache.ReflectorStore
@@ -168,31 +167,31 @@ type following struct {
 	}
 	reflector func(namespace string) *cache.Reflector
 	// meet reads the objects of the kind that others have come to need, and lacks is the gap
-	// while they are not read; nil for kinds that are not chosen by other objects.
+	// while they are unread; nil for kinds whose choice does not depend on other objects.
 	meet    func(context.Context, facts.PodNeeds)
 	lacks   func(facts.PodNeeds) *snapshot.Gap
 	explain func(error) error
 	note    func()
-	// witness follows the VolumeAttachments; nil for other kinds.
+	// witness notes the changes of VolumeAttachments; nil for other kinds.
 	witness *witness
 
 	mu sync.Mutex
-	// read reports whether the store holds all that there was when the list was read,
-	// and that what came since is in it.
+	// read reports whether the store holds all objects of the list and all changes since.
 	read bool
-	// allowed reports whether it has been watched once: who may list may still not watch.
+	// allowed reports whether the kind has been watched once: a user who may list may still
+	// not be allowed to watch.
 	allowed bool
-	// failed is why it is not followed, if it is not.
+	// failed is the reason why the kind is not watched, if it is not.
 	failed error
-	// within is the namespace that is followed; "" is all of them.
+	// within is the namespace that is watched; "" is all of them.
 	within string
 	tried  bool
-	// paused reports whether the API server ends each watch at once, so that the next one
+	// paused reports whether the API server ends each watch immediately, so that the next one
 	// has to wait.
 	paused bool
 }
 
-// run follows the kind until the context ends, or until it is refused.
+// run watches the kind until the context ends, or until it is refused.
 func (f *following) run(ctx context.Context) {
 	if f.follow(ctx, ""); ctx.Err() != nil || f.fallback == "" || !apierrors.IsForbidden(f.error()) {
 		return
@@ -201,8 +200,8 @@ func (f *following) run(ctx context.Context) {
 	f.follow(ctx, f.fallback)
 }
 
-// restart is how long to wait before a kind is read again: an API server that has
-// just come back has everybody at its door.
+// restart is the pause before a kind is read again: all clients of an API server that has
+// just come back ask it at the same time.
 func restart() wait.Backoff {
 	return wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.5, Steps: 5, Cap: 15 * time.Second}
 }
@@ -247,9 +246,9 @@ func (f *following) error() error {
 	return f.failed
 }
 
-// refused reports whether to ask again would change nothing. What has been read once
-// and is refused now may be refused by an API server that has just started: it
-// answers before its authorizer knows the roles.
+// refused reports whether another request would change nothing. A kind that has been read
+// once and is refused now may be refused by an API server that has just started: it answers
+// before its authorizer knows the roles.
 func (f *following) refused() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -263,7 +262,7 @@ func (f *following) began() bool {
 	return f.read || f.tried && !nextIsNamespace
 }
 
-// fill gives the objects, and the gap that they leave.
+// fill adds the objects to o, and returns the gap that they leave.
 func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -280,7 +279,7 @@ func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 	case f.paused:
 		return &snapshot.Gap{Kind: f.kind, Reason: snapshot.ReasonUnavailable, Detail: "the API server ends each watch as soon as it begins"}
 	}
-	if f.lacks != nil { // what it depends on is filled in before
+	if f.lacks != nil { // the objects that it depends on are filled in before
 		if gap := f.lacks(facts.NeedsOf(o)); gap != nil {
 			return gap
 		}
@@ -291,14 +290,14 @@ func (f *following) fill(o *snapshot.Objects) *snapshot.Gap {
 	return nil
 }
 
-// reads reports whether the kind is followed, and in which namespace if not in all of them.
+// reads reports whether the kind is watched, and in which namespace if not in all.
 func (f *following) reads() (read bool, within string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.read, f.within
 }
 
-// follow makes what follows the kind.
+// follow makes the following of the kind.
 func (k *kindOf[T, P]) follow(w *Watch) *following {
 	f := &following{kind: k.kind, fallback: k.fallback(w.Cluster), optional: snapshot.ResourceOf(k.kind).Optional, explain: w.Explain, note: w.note}
 	quiet := w.quiet()

@@ -15,11 +15,11 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// pageBuffer is how much of a page is read from the connection at once.
+// pageBuffer is how many bytes of a page are read from the connection at a time.
 const pageBuffer = 64 << 10
 
-// envelope is what a protobuf object of Kubernetes begins with: four bytes, and
-// a runtime.Unknown around the object.
+// envelope is the start of a Kubernetes object in protobuf: four bytes, followed by a
+// runtime.Unknown around the object.
 var envelope = []byte("k8s\x00")
 
 // Field numbers of runtime.Unknown, of its type, and of every list.
@@ -34,9 +34,9 @@ const (
 	listItems       = 2
 )
 
-// pageError says that an answer is not the page of a list that was asked for, or
-// that an object in it cannot be decoded. Nothing of such a page may be used: what
-// is not understood could be any object, so the page proves no absence.
+// pageError says that an answer is not the requested page of a list, or that an object in it
+// cannot be decoded. Nothing of such a page may be used: the part that is not understood
+// could be any object, so the page proves no absence.
 type pageError struct{ err error }
 
 func (e *pageError) Error() string { return e.err.Error() }
@@ -44,13 +44,13 @@ func (e *pageError) Unwrap() error { return e.err }
 
 func malformed(format string, args ...any) error { return &pageError{fmt.Errorf(format, args...)} }
 
-// listPage takes one page of a list apart as it arrives, so that no more than
-// one object of it is ever held. The list must be of the kind want. The bytes that
-// raw is given are used again for the next one; object is called instead where the
-// API server sends JSON.
+// listPage takes one page of a list apart as it arrives, so that no more than one object of
+// it is ever held. The list must be of the kind want. raw is called with each object; its
+// bytes are overwritten by the next. object is called instead where the API server sends
+// JSON.
 //
-// The error is a pageError where the page is not what was asked for; all others
-// come from the connection.
+// The error is a pageError where the page is not the requested one; all others come from the
+// connection.
 func listPage(r io.Reader, want schema.GroupVersionKind, raw, object func([]byte) error) (metav1.ListMeta, error) {
 	in := bufio.NewReaderSize(r, pageBuffer)
 	head, err := in.Peek(len(envelope))
@@ -112,10 +112,10 @@ func foreign(want, got schema.GroupVersionKind) error {
 // around the objects have.
 type pageReader struct {
 	in *bufio.Reader
-	// left is what is left of the message that the fields are read from; -1 is
-	// the stream's end.
+	// left is the number of bytes left of the message that the fields are read from; -1 where
+	// only the stream's end bounds it.
 	left int64
-	// size is the size of the field that was begun.
+	// size is the size of the current field.
 	size int64
 	item []byte
 }
@@ -166,7 +166,7 @@ func (p *pageReader) varint() (v uint64, err error) {
 	return 0, malformed("not a list in protobuf: a number of more than 64 bits")
 }
 
-// short is the error for an end in the middle of a field: of the message, or of the
+// short is the error for an end in the middle of a field: the end of the message, or of the
 // stream.
 func (p *pageReader) short(err error) error {
 	if p.left == 0 {
@@ -175,7 +175,7 @@ func (p *pageReader) short(err error) error {
 	return cutOff(err)
 }
 
-// bytes are the field's; they are overwritten by the next call.
+// bytes are the bytes of the current field; the next call overwrites them.
 func (p *pageReader) bytes() ([]byte, error) {
 	if p.size > maxItem {
 		return nil, tooMuch("an object of the list", maxItem)
@@ -191,7 +191,7 @@ func (p *pageReader) bytes() ([]byte, error) {
 	return p.item, cutOff(err)
 }
 
-// kind reads the field that was begun as the type of the object that follows.
+// kind reads the current field as the type of the object that follows.
 func (p *pageReader) kind() (kind schema.GroupVersionKind, err error) {
 	raw, err := p.bytes()
 	if err != nil {
@@ -204,7 +204,7 @@ func (p *pageReader) kind() (kind schema.GroupVersionKind, err error) {
 			version = string(value)
 		case typeKind:
 			kind.Kind = string(value)
-		default: // checked by whoever reads the field
+		default: // the reader of the field checks it
 		}
 		return true
 	})
@@ -215,8 +215,8 @@ func (p *pageReader) kind() (kind schema.GroupVersionKind, err error) {
 	return group.WithKind(kind.Kind), nil
 }
 
-// list reads the field that was begun as a list. A list has no other fields than
-// these: one that is unknown may be an object whose tag is damaged.
+// list reads the current field as a list. A list has no other fields than these: an unknown
+// one may be an object whose tag is damaged.
 func (p *pageReader) list(item func([]byte) error) (list metav1.ListMeta, err error) {
 	outer := p.left
 	p.left = p.size
@@ -249,7 +249,7 @@ func (p *pageReader) list(item func([]byte) error) (list metav1.ListMeta, err er
 	return list, nil
 }
 
-// cutOff makes an end in the middle an error.
+// cutOff turns the end of the stream in the middle of a message into an error.
 func cutOff(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -257,8 +257,8 @@ func cutOff(err error) error {
 	return err
 }
 
-// jsonPage reads what is not protobuf: something between here and the API
-// server may let only JSON pass.
+// jsonPage reads a page that is not protobuf: something between here and the API server may
+// let only JSON pass.
 func jsonPage(r io.Reader, want schema.GroupVersionKind, object func([]byte) error) (metav1.ListMeta, error) {
 	text, err := io.ReadAll(&bounded{r, maxJSON, tooMuch("a page of the list in JSON", maxJSON)})
 	if err != nil {
@@ -290,8 +290,8 @@ func jsonPage(r io.Reader, want schema.GroupVersionKind, object func([]byte) err
 	return *list.Metadata, nil
 }
 
-// decodeJSON reads a value as an API server's clients do, but refuses a key that
-// stands there twice: the first value would be lost.
+// decodeJSON reads a value as an API server's clients do, but refuses a key that occurs
+// twice: the first value would be lost.
 func decodeJSON(text []byte, into any) error {
 	twice, err := kjson.UnmarshalStrict(text, into, kjson.DisallowDuplicateFields)
 	return cmp.Or(err, errors.Join(twice...))

@@ -37,10 +37,10 @@ func (c *Cluster) Do(ctx context.Context, op repair.Operation, dryRun bool) (jso
 		if err == nil {
 			return after, nil
 		}
-		// A 429 says that the request was turned away at the door. client-go
-		// would send it again by itself, but also after a 5xx, which does not
-		// say that: the second attempt would then fail on the first one's
-		// success, and nobody would know whose write it was.
+		// A 429 says that the request was turned away before it was handled. client-go would
+		// send it again by itself, but also after a 5xx, which does not say so: the second
+		// attempt would then fail because the first one succeeded, and nobody would know
+		// whose write it was.
 		seconds, busy := apierrors.SuggestsClientDelay(err)
 		if apierrors.IsTooManyRequests(err) && busy && seconds <= int(maxRetryAfter/time.Second) && try < busyTries {
 			if Sleep(ctx, time.Duration(seconds)*time.Second) == nil {
@@ -80,7 +80,7 @@ func (c *Cluster) request(op repair.Operation, dryRun bool) (*rest.Request, erro
 	var request *rest.Request
 	switch op.Verb {
 	case repair.VerbPatch:
-		// The preconditions of a patch stand in the patch.
+		// The preconditions of a patch are in the patch.
 		patchType := types.JSONPatchType
 		if op.Merge {
 			patchType = types.MergePatchType
@@ -117,8 +117,8 @@ func subresources(op repair.Operation) []string {
 	return []string{op.Subresource}
 }
 
-// refused says what an error means for the object. mayBeMade is false where
-// nothing can have been written whatever the answer.
+// refused translates an error into what it means for the object. mayBeMade is false where
+// nothing can have been written, whatever the answer.
 func (c *Cluster) refused(err error, mayBeMade bool) error {
 	var status apierrors.APIStatus
 	answered := errors.As(err, &status)
@@ -126,7 +126,7 @@ func (c *Cluster) refused(err error, mayBeMade bool) error {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		return fmt.Errorf("%w: %s", repair.ErrConflict, message(err))
 	case apierrors.IsInvalid(err):
-		// A failed test of a JSON patch. The API server does not say which.
+		// A test of the JSON patch failed. The API server does not say which.
 		return fmt.Errorf("%w: the API server refused the patch: %s", repair.ErrConflict, message(err))
 	case apierrors.IsNotFound(err):
 		return fmt.Errorf("%w: %s", repair.ErrNotFound, message(err))
@@ -144,7 +144,7 @@ func (c *Cluster) refused(err error, mayBeMade bool) error {
 func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, note apply.Note) error {
 	namespace := about.Namespace
 	if namespace == "" {
-		namespace = metav1.NamespaceDefault // where the events of what has no namespace are
+		namespace = metav1.NamespaceDefault // the namespace for events about objects without one
 	}
 	now := metav1.Now()
 	event := &corev1.Event{
@@ -162,7 +162,7 @@ func (c *Cluster) Announce(ctx context.Context, about corev1.ObjectReference, no
 	return nil
 }
 
-// Sleep waits. Where the context ends before, its error is returned.
+// Sleep waits for the duration. It returns the context's error where the context ends before.
 func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// The families of kube-controller-manager's metrics that are read, by name: their
-// stability is ALPHA, and a release may be without.
+// The families of kube-controller-manager's metrics that are read, by name. Their stability
+// is ALPHA, so that a release may lack them.
 const (
 	volumesFamily = "attachdetach_controller_total_volumes" // getTotalVolumesCount, pkg/controller/volume/attachdetach/metrics
 	buildFamily   = "kubernetes_build_info"                 // component-base/metrics/version.go
@@ -34,13 +34,13 @@ const (
 
 // Manager is one reading of kube-controller-manager's metrics.
 type Manager struct {
-	// Release is its release, "" where the metrics do not say.
+	// Release is its release; "" where the metrics lack it.
 	Release string
 	// Volumes are the numbers of volumes, by state and plugin.
 	Volumes map[[2]string]int
 }
 
-// DecodeManager reads what kube-controller-manager answers.
+// DecodeManager reads kube-controller-manager's metrics.
 func DecodeManager(in io.Reader) (*Manager, error) {
 	samples, err := Decode(in, []string{volumesFamily, buildFamily})
 	if err != nil {
@@ -64,7 +64,7 @@ func DecodeManager(in io.Reader) (*Manager, error) {
 	return m, nil
 }
 
-// Same are the numbers that both readings have.
+// Same returns the numbers that are equal in both readings.
 func (m *Manager) Same(again *Manager) []snapshot.Held {
 	byPlugin := map[string]*snapshot.Held{}
 	for key, n := range m.Volumes {

@@ -17,19 +17,20 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
-// Undecodable is an answer that neither a kubelet nor kube-controller-manager gives.
+// Undecodable is the error for an answer that neither a kubelet nor kube-controller-manager
+// gives.
 type Undecodable struct{ Err error }
 
 func (u *Undecodable) Error() string { return "not what such a server answers: " + u.Err.Error() }
 
-// Unwrap is what was wrong with it.
+// Unwrap is the underlying error.
 func (u *Undecodable) Unwrap() error { return u.Err }
 
 // MostLine bounds a line of metrics.
 const MostLine = 1 << 20
 
-// Decode reads the families, in their order. Lines of others are dropped before they are
-// parsed: a kubelet has tens of thousands.
+// Decode reads the named families, in their order. Lines of others are dropped before they
+// are parsed: a kubelet has tens of thousands.
 func Decode(in io.Reader, names []string) ([]trace.KubeletSample, error) {
 	wanted := map[string]bool{}
 	for _, family := range names {

@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestControllerSurvivesFile: what a log proved is the same after it was written and
-// read, in more than one document, and without secrets.
+// TestControllerSurvivesFile: what a log proved is the same after it was written to a file
+// and read back, in more than one document, and without secrets.
 func TestControllerSurvivesFile(t *testing.T) {
 	at := time.Date(2026, 11, 20, 9, 59, 0, 500, time.UTC)
 	c := &snapshot.Controller{Release: "v1.36.3", Identity: "cp1_a", Started: &at, First: at, Last: at.Add(time.Minute), Verbose: true, Flags: map[string]string{"v": "2"}}
@@ -48,7 +48,7 @@ func TestControllerSurvivesFile(t *testing.T) {
 	}
 }
 
-// TestControllerOfAStranger: a document that no log gives is refused in one line.
+// TestControllerOfAStranger: a document that cannot come from a log is refused in one line.
 func TestControllerOfAStranger(t *testing.T) {
 	head := "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: \"2026-11-20T10:00:00Z\"\ncomplete: []\nobjects: 0\n---\n"
 	document := func(rest string) string { return "apiVersion: volume-doctor/v1\nkind: Controller\n" + rest }

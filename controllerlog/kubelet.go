@@ -13,56 +13,58 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// KubeletFailure is an operation of a kubelet with a volume that failed. The kubelet logs
-// each before it pauses, also those of the way down, about which it writes no event. An
-// unmount that it could not begin is logged in each pass of its reconciler; of those that
-// are alike, the last is kept.
+// KubeletFailure is a failed operation of a kubelet with a volume. The kubelet logs each
+// failure before it pauses, also those of unmounting, about which it writes no event. It logs
+// an unmount that it could not begin in each pass of its reconciler; of equal ones only the
+// last is kept.
 type KubeletFailure struct {
 	At time.Time
 	// Pause is how long the kubelet waits before it tries again.
 	Pause  time.Duration
 	Volume corev1.UniqueVolumeName
-	// Pod is the UID of the pod that it was done for, "" for what is done with the device.
+	// Pod is the UID of the pod for which the operation ran; "" for an operation on the
+	// device.
 	Pod types.UID
-	// Message is what failed and why, in the words of the kubelet's events:
+	// Message says what failed and why, in the words of the kubelet's events:
 	// `MountVolume.SetUp failed for volume "pv-1" : rpc error: ...`.
 	Message string
 }
 
-// reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go), the pause
+// reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go): the pause
 // after an operation that could not begin.
 const reconcilerPass = 100 * time.Millisecond
 
-// samePass is how far back the same failure of the pass before is looked for.
+// samePass is how many failures back the same failure of the previous pass is looked for.
 const samePass = 256
 
-// MaxKubeletFailures bounds the failures that are kept of a log, the last ones.
+// MaxKubeletFailures bounds the failures that are kept of a log; the last ones are kept.
 const MaxKubeletFailures = 10_000
 
 var (
-	// journalPrefix is what journalctl puts before a line, in its formats short and
-	// short-iso and their precise kinds, and syslog after it: the time, the host, the
-	// program. The kubelet's log query has short-precise, in UTC (getLoggingCmd,
+	// journalPrefix matches the prefix of a line from journalctl, in its formats short and
+	// short-iso and their precise variants, or from syslog: the time, the host, the program.
+	// The kubelet's log query has short-precise, in UTC (getLoggingCmd,
 	// kubelet_server_journal_linux.go).
 	journalPrefix = regexp.MustCompile(`^(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(\.\d{6})?|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d))) (\S+) [\w.-]+(?:\[\d+\])?: `)
-	// notBegun is how the kubelet's reconciler logs that an unmount could not begin
-	// (unmountVolumes and unmountDetachDevices, reconciler_common.go).
+	// notBegun matches the line in which the kubelet's reconciler logs that an unmount could
+	// not begin (unmountVolumes and unmountDetachDevices, reconciler_common.go).
 	notBegun = regexp.MustCompile(`^operationExecutor\.Unmount(?:Volume|Device) failed `)
-	// kubeletKey is what the kubelet keeps a pause for.
+	// kubeletKey matches the key under which the kubelet keeps a pause.
 	kubeletKey = regexp.MustCompile(`^\{volumeName:(\S+) podName:(\S*) nodeName:\}$`)
-	// inKubelet is the volume and the pod in an error (GenerateMsg of VolumeToMount and
-	// MountedVolume, and of AttachedVolume for a device, operation_executor.go). What failed
-	// stands before it, in words of no fixed form: "UnmountVolume.TearDown failed",
+	// inKubelet matches the volume and the pod in an error (GenerateMsg of VolumeToMount and
+	// MountedVolume, and of AttachedVolume for a device, operation_executor.go). The failed
+	// step stands before them, in words of no fixed form: "UnmountVolume.TearDown failed",
 	// "UnmountDevice failed", "error cleaning subPath mounts".
 	inKubelet = regexp.MustCompile(`^([A-Za-z][\w.:,/ ]{1,99} for volume "(?:[^"\\]|\\.)*") \(UniqueName: ("(?:[^"\\]|\\.)*")\) (?:pod "(?:[^"\\]|\\.)*" \(UID: ("(?:[^"\\]|\\.)*")\)|on node "(?:[^"\\]|\\.)*") `)
 )
 
-// ErrOtherHosts is the error about a log in which no line is of one of the hosts.
+// ErrOtherHosts is the error about a log that has no line of the given hosts.
 var ErrOtherHosts = errors.New("no line of the node's in it")
 
-// ReadKubelet reads the log of a kubelet, in what Read takes or as journalctl has it, to the
-// operations that failed, oldest first. Of a log of several hosts it reads the lines of those
-// that are given. What was logged after now is left out. Every error is one line.
+// ReadKubelet reads the failed operations, oldest first, from the log of a kubelet, in a form
+// that Read takes or as journalctl prints it. From a log of several hosts it reads only the
+// lines of the given hosts. Lines that were logged after now are left out. Every error is one
+// line.
 func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure, error) {
 	p := &parser{program: "the kubelet", journal: true, hosts: hosts, now: now, zone: time.UTC}
 	var failures []KubeletFailure
@@ -81,7 +83,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	}
 	var until []KubeletFailure
 	for _, f := range failures {
-		if !f.At.After(now) { // by the zone that a later line has told
+		if !f.At.After(now) { // in the zone that a later line has shown
 			until = append(until, f)
 		}
 	}
@@ -89,16 +91,16 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	return until[max(0, len(until)-MaxKubeletFailures):], nil
 }
 
-// fromJournal is a line of journalctl's as a container runtime has it; "" for journalctl's
-// own words. It reports whether the line is of one of the hosts: one that names none goes on
-// with the line before it, of which before is what was reported.
+// fromJournal is a line of journalctl's as a container runtime would write it; "" for
+// journalctl's own messages. of reports whether the line comes from one of the hosts: a line
+// that names no host continues the line before it, for which before was the answer.
 func (p *parser) fromJournal(text string, before bool) (line string, of bool) {
 	if strings.HasPrefix(text, "-- ") {
 		return "", before
 	}
 	prefix := journalPrefix.FindStringSubmatch(text)
 	if prefix == nil {
-		host, line, _ := strings.Cut(text, " ") // as oc adm node-logs --path has it
+		host, line, _ := strings.Cut(text, " ") // as oc adm node-logs --path prints it
 		if _, _, begins := p.header(line); begins && len(p.hosts) > 0 {
 			return line, p.of(host)
 		}
@@ -115,7 +117,7 @@ func (p *parser) fromJournal(text string, before bool) (line string, of bool) {
 		at, err = time.Parse(time.RFC3339, iso)
 	case iso != "":
 		at, err = time.Parse("2006-01-02T15:04:05Z0700", iso)
-	case fraction == "": // in the machine's own zone, as klog's time is
+	case fraction == "": // in the machine's own zone, like klog's time
 		return line, true
 	default:
 		at, err = time.Parse("2006 Jan _2 15:04:05", strconv.Itoa(p.now.UTC().Year())+" "+short+fraction)
@@ -129,7 +131,7 @@ func (p *parser) fromJournal(text string, before bool) (line string, of bool) {
 	return at.Format(time.RFC3339Nano) + " " + line, true
 }
 
-// of reports whether the lines of the host count, under its full name too.
+// of reports whether lines of the host count, also under its full name.
 func (p *parser) of(host string) bool {
 	first, _, _ := strings.Cut(host, ".")
 	return len(p.hosts) == 0 || slices.Contains(p.hosts, host) || slices.Contains(p.hosts, first)
@@ -168,8 +170,8 @@ func failedFor(err string) (f KubeletFailure, ok bool) {
 	return KubeletFailure{Volume: corev1.UniqueVolumeName(text(2)), Pod: types.UID(text(3)), Message: cut(err[:found[3]], maxError) + " " + cutError(err[found[1]:])}, true
 }
 
-// withLatest adds a failure, in place of the same one of the pass before where it is one
-// that is logged in each pass.
+// withLatest adds a failure. One that is logged in each pass replaces the same failure of the
+// previous pass.
 func withLatest(failures []KubeletFailure, f KubeletFailure) []KubeletFailure {
 	if f.Pause == reconcilerPass {
 		for i := len(failures) - 1; i >= max(0, len(failures)-samePass); i-- {

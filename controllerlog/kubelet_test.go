@@ -14,8 +14,8 @@ import (
 
 const aVolume = "kubernetes.io/csi/d^v"
 
-// paused is the kubelet's line about an operation that failed at the time of 2026-11-20;
-// zone is where its clock is.
+// paused is the kubelet's line about an operation that failed at the time of day clock on
+// 2026-11-20, in the zone.
 func paused(clock, zone, pod, err string) string {
 	return fmt.Sprintf(`E1120 %s.000000    1234 nestedpendingoperations.go:348] Operation for "{volumeName:%s podName:%s nodeName:}" failed. `+
 		`No retries permitted until 2026-11-20 %s.500000001 %s m=+16.2 (durationBeforeRetry 1m4s). Error: %s`, clock, aVolume, pod, clock, zone, err)
@@ -35,7 +35,7 @@ func readKubelet(t *testing.T, lines ...string) []KubeletFailure {
 	return failures
 }
 
-// TestKubelet: each step, in all that logs go through.
+// TestKubelet: the failure of each step is found, in each form in which logs come.
 func TestKubelet(t *testing.T) {
 	const (
 		named    = `(UniqueName: "` + aVolume + `") pod "web-0" (UID: "uid-1") : rpc error: code = Internal desc = no device`
@@ -99,8 +99,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// TestKubeletOfSeveralHosts: of a log of several hosts the lines of the node's own count, and
-// what goes on with them.
+// TestKubeletOfSeveralHosts: in a log of several hosts only the lines of the node's own hosts
+// count, and the lines that continue them.
 func TestKubeletOfSeveralHosts(t *testing.T) {
 	const setUp = `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "` + aVolume + `") pod "web-0" (UID: "uid-1") : `
 	failed := func(clock, why string) string { return paused(clock, "+0000 UTC", "", setUp+why) }
@@ -141,7 +141,8 @@ func TestNoKubeletLog(t *testing.T) {
 	}
 }
 
-// FuzzKubelet: whatever a node's log holds, what is kept of it is bounded, in order and text.
+// FuzzKubelet: whatever a node's log holds, the kept failures are bounded, in order and valid
+// text.
 func FuzzKubelet(f *testing.F) {
 	f.Add(paused("10:40:00", "+0000 UTC", "", `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "`+aVolume+`") pod "web-0" (UID: "uid-1") : no device`))
 	f.Add("Nov 20 10:40:00.000300 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" (UniqueName: "`+aVolume+`") pod "uid-1" (UID: "uid-1") : busy`))

@@ -11,40 +11,40 @@ import (
 type entry struct {
 	at  time.Time
 	msg string
-	// rest is what follows the message of a structured line in text format, and
-	// values are the values of a line in JSON.
+	// rest is the text after the message of a structured line in text format, and values are
+	// the values of a line in JSON.
 	rest   string
 	values map[string]json.RawMessage
-	// structured reports whether the message is as it stands in the source, so that lines
-	// without a beginning do not go on with it.
+	// structured reports whether the message is a constant of the source, so that a following
+	// line without a header does not continue it.
 	structured bool
-	// detailed reports whether the log has the lines of --v=1, by this one.
+	// detailed reports whether this line shows that the log has the lines of --v=1.
 	detailed bool
 }
 
-// parser takes the log of a program apart.
+// parser splits the log of a program into entries.
 type parser struct {
-	// program and tooLong are for errors: whose log it is, and what to do about one that
-	// is longer than MaxLog.
+	// program and tooLong are for errors: the program whose log it is, and what to do about a
+	// log that is longer than MaxLog.
 	program, tooLong string
-	// journal reports whether the lines may be journalctl's.
+	// journal reports whether the lines may come from journalctl.
 	journal bool
-	// hosts are those whose lines count; none where all do.
+	// hosts are the hosts whose lines count; empty where all lines do.
 	hosts []string
 	now   time.Time
-	// zone is the time zone of the times in klog's text format, which name none: UTC, unless a
-	// back-off, which has one, says otherwise.
+	// zone is the time zone of klog's text format, whose times carry none: UTC, unless a
+	// back-off, whose time has a zone, shows another one.
 	zone    *time.Location
-	learned bool // a line has told the zone
+	learned bool // a line has shown the zone
 	stamped bool // a line had a time of its own beside klog's
-	// lines are how many had a beginning that klog writes.
+	// lines counts the lines with a header of klog's.
 	lines int
 	// over reports whether a line was later than now.
 	over bool
-	held *entry // the last line, with which others may go on
+	held *entry // the last line, which others may continue
 }
 
-// next takes a line over, and returns the entry that has ended with it, if any.
+// next takes the next line, and returns the entry that it ends, if any.
 func (p *parser) next(text string) *entry {
 	e, ok := p.parse(strings.TrimRight(text, "\r\n"))
 	if !ok {
@@ -71,13 +71,13 @@ func (p *parser) end() *entry {
 		last = last.Add(easternmost) // a kubelet has its machine's zone
 	}
 	if e.at.After(last) {
-		p.over = true // what comes later may rest on what is left out here
+		p.over = true // later lines may rest on those that are left out here
 		return nil
 	}
 	return e
 }
 
-// parse reads a line that klog begins; false is any other.
+// parse reads a line with klog's header; it is false for any other.
 func (p *parser) parse(text string) (*entry, bool) {
 	stamp, text := p.unwrap(text)
 	if strings.HasPrefix(text, "{") {
@@ -88,7 +88,7 @@ func (p *parser) parse(text string) (*entry, bool) {
 		return nil, false
 	}
 	if !stamp.IsZero() {
-		at, p.stamped = stamp, true // it knows its year and zone
+		at, p.stamped = stamp, true // this time has its year and zone
 	}
 	e := &entry{at: at, msg: text}
 	if quoted, err := strconv.QuotedPrefix(text); err == nil && strings.HasPrefix(text, `"`) {
@@ -98,8 +98,8 @@ func (p *parser) parse(text string) (*entry, bool) {
 	return e, true
 }
 
-// unwrap takes off what container runtimes, kubectl and Docker put before a line,
-// and returns the time of it, if there is one.
+// unwrap removes what container runtimes, kubectl and Docker put before a line, and returns
+// its time, if it has one.
 func (p *parser) unwrap(text string) (time.Time, string) {
 	if docker := struct{ Log, Time string }{}; strings.HasPrefix(text, `{"log":`) && json.Unmarshal([]byte(text), &docker) == nil {
 		stamp, _ := time.Parse(time.RFC3339Nano, docker.Time)
@@ -129,7 +129,7 @@ func (p *parser) unwrap(text string) (time.Time, string) {
 	return stamp, rest
 }
 
-// header reads what klog begins a line of text with: "I1122 10:42:07.000000  1 file.go:1] ".
+// header reads klog's header of a text line: "I1122 10:42:07.000000  1 file.go:1] ".
 func (p *parser) header(text string) (at time.Time, rest string, ok bool) {
 	const stamp = "0102 15:04:05.000000"
 	if len(text) < 1+len(stamp) || strings.IndexByte("IWEF", text[0]) < 0 {
@@ -139,7 +139,8 @@ func (p *parser) header(text string) (at time.Time, rest string, ok bool) {
 	if !ok || len(head) < 1+len(stamp) {
 		return at, "", false
 	}
-	// A year that has every day; the year of now, or the one before, takes its place.
+	// A year that has every day is filled in; it is replaced by the year of now, or the one
+	// before.
 	month, err := time.ParseInLocation("2006 "+stamp, "2000 "+text[1:1+len(stamp)], p.zone)
 	if err != nil {
 		return at, "", false
@@ -154,8 +155,8 @@ func (p *parser) header(text string) (at time.Time, rest string, ok bool) {
 // easternmost is how far ahead of UTC a clock may be.
 const easternmost = 14 * time.Hour
 
-// learnZone takes the zone of klog's times from a line that tells it, and returns by
-// how much the times were wrong that were read without it.
+// learnZone takes the zone of klog's times from a line that shows it, and returns by how much
+// the times that were read before were wrong.
 func (p *parser) learnZone(e *entry) time.Duration {
 	if p.stamped || e.values != nil || !strings.HasPrefix(e.msg, operationFailed) {
 		return 0
@@ -175,7 +176,7 @@ func (p *parser) learnZone(e *entry) time.Duration {
 	}
 	p.zone = time.FixedZone("", is)
 	by := time.Duration(was-is) * time.Second
-	if p.held != nil && p.held.values == nil { // the line that ended this one was read before
+	if p.held != nil && p.held.values == nil { // the line that ended this one was read before the zone was known
 		p.held.at = p.held.at.Add(by)
 	}
 	return by
@@ -201,7 +202,7 @@ func parseJSON(text string, stamp time.Time) (*entry, bool) {
 	return e, true
 }
 
-// value returns the value of a key, or "". The value of an object is its name.
+// value returns the value of a key, or "". For an object that is its name.
 func (e *entry) value(key string) string {
 	if e.values != nil {
 		var text string
@@ -225,8 +226,8 @@ func (e *entry) value(key string) string {
 	return word
 }
 
-// raw is what follows the key of a structured line in text format. It walks over
-// the values before it, so that it does not take text within one of them for the key.
+// raw is the text after the key of a structured line in text format. It walks over the values
+// before it, so that it does not take text within one of them for the key.
 func (e *entry) raw(key string) string {
 	rest := strings.TrimLeft(e.rest, " ")
 	for rest != "" {
@@ -246,8 +247,8 @@ func (e *entry) raw(key string) string {
 	return ""
 }
 
-// valueLength is how long the value is with which the text begins; -1 where that
-// cannot be told.
+// valueLength is the length of the value at the beginning of the text; -1 where it cannot be
+// told.
 func valueLength(text string) int {
 	switch {
 	case text == "":

@@ -16,13 +16,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// What the controller logs, by the functions that do; up to 1.26 all of it through
-// klog's package functions, from 1.27 on much of it structured.
+// The controller's log messages, by the functions that log them. Up to 1.26 all of them go
+// through klog's package functions, from 1.27 on many are structured.
 const (
 	starting  = "Starting attach detach controller"      // attachDetachController.Run
 	shutdown  = "Shutting down attach detach controller" // the same
 	uncertain = "Marking volume attachment as uncertain as volume is not attached"
-	// uncertainText is uncertain up to 1.26 (processVolumeAttachments).
+	// uncertainText is the message uncertain up to 1.26 (processVolumeAttachments).
 	uncertainText = "Marking volume attachment as uncertain as volume:"
 	attachStarted = "attacherDetacher.AttachVolume started" // reconciler.attachDesiredVolumes
 	// detachStarted also begins the line about a forced detach (reconciler.reconcile).
@@ -101,11 +101,11 @@ func (m *memory) take(e *entry) {
 }
 
 var (
-	// structInDump is how 1.26 prints the volume of a line: all its fields.
+	// structInDump matches the volume in a line as 1.26 prints it: with all its fields.
 	structInDump = regexp.MustCompile(`\bVolumeName:(\S+) VolumeSpec:\S+ NodeName:(\S+)[ }]`)
-	// dumpedName is the volume's name in what is printed of a cache.VolumeToAttach.
+	// dumpedName matches the volume's name in a printed cache.VolumeToAttach.
 	dumpedName = regexp.MustCompile(`\bVolumeName"?:"?([^"\s,]+)`)
-	// inText are a volume and a node in a line that was formatted.
+	// inText match a volume and a node in a formatted line.
 	inText = []*regexp.Regexp{
 		regexp.MustCompile(`\(UniqueName: ("(?:[^"\\]|\\.)*")\) (?:from|on) node ("(?:[^"\\]|\\.)*")`),
 		regexp.MustCompile(`^` + forgotten + `("(?:[^"\\]|\\.)*") \(spec\.Name: "(?:[^"\\]|\\.)*"\) is no longer attached to node ("(?:[^"\\]|\\.)*")`),
@@ -117,7 +117,7 @@ var (
 	csiName      = regexp.MustCompile(`kubernetes\.io/csi/[^\s"'\\,;)}\]]+`)
 )
 
-// pair is the volume on a node that a line is about.
+// pair is the volume and the node that a line is about.
 func (e *entry) pair() (reconcile.VolumeNode, bool) {
 	if e.structured {
 		volume, node := e.value("volumeName"), cmp.Or(e.value("node"), e.value("nodeName"))
@@ -142,8 +142,9 @@ func (e *entry) pair() (reconcile.VolumeNode, bool) {
 	return reconcile.VolumeNode{}, false
 }
 
-// named reports whether these can be the names of a volume and a node: a node's is one of
-// DNS, a volume's has a handle of at most 128 bytes by CSI, or little more by others.
+// named reports whether these can be the names of a volume and a node: a node's is a DNS
+// name, a volume's has a handle of at most 128 bytes by CSI, or a little longer with other
+// plugins.
 func named(volume, node string) bool {
 	return volume != "" && len(volume) <= 1024 && utf8.ValidString(volume) && node != "" && len(node) <= 253 && utf8.ValidString(node)
 }
@@ -155,19 +156,20 @@ func pairOf(volume, node string) reconcile.VolumeNode {
 // failure is a failed operation, as a line reports it.
 type failure struct {
 	backedOff
-	// node is what the back-off is kept for; "" where it is for all.
+	// node is the node of the back-off; "" where it is for all nodes.
 	node string
-	// pair and operation are what has failed.
+	// pair and operation say what failed.
 	pair      reconcile.VolumeNode
 	operation snapshot.Operation
-	// withSpec reports whether the controller knew what volume it is: for one node or many.
+	// withSpec reports whether the controller knew whether the volume is for one node or for
+	// many.
 	withSpec bool
-	// tried reports whether the driver, or the look before a detach, was asked.
+	// tried reports whether the driver, or the check before a detach, was called.
 	tried bool
 }
 
-// failure reads the line that is logged when an operation fails; false where it is
-// about none of this controller's.
+// failure reads the line that is logged when an operation fails; false where the line is not
+// about an operation of this controller.
 func (e *entry) failure() (f failure, ok bool) {
 	b, ok := e.backedOff()
 	of := operationKey.FindStringSubmatch(b.key)
@@ -195,17 +197,18 @@ func (e *entry) failure() (f failure, ok bool) {
 	return f, volume == of[1] && named(volume, node) && (f.node == "" || f.node == node)
 }
 
-// backedOff is what ExponentialBackoff.GenerateNoRetriesPermittedMsg reports.
+// backedOff is the content of the line that ExponentialBackoff.GenerateNoRetriesPermittedMsg
+// makes.
 type backedOff struct {
-	// key is what the pause is kept for.
+	// key is the key of the pause.
 	key string
-	// until is before when the operation is not tried again, after a pause.
+	// until is the time before which the operation is not tried again, after a pause.
 	until time.Time
 	pause time.Duration
 	err   string
 }
 
-// backedOff takes the line apart that is logged when an operation with a volume fails.
+// backedOff parses the line that is logged when an operation with a volume fails.
 func (e *entry) backedOff() (b backedOff, ok bool) {
 	text := strings.TrimPrefix(e.msg, operationFailed[:len(operationFailed)-1])
 	quoted, err := strconv.QuotedPrefix(text)
@@ -224,7 +227,7 @@ func (e *entry) backedOff() (b backedOff, ok bool) {
 	return b, err1 == nil && err2 == nil
 }
 
-// holders are the nodes that a line about a multi-attach says have the volume.
+// holders are the nodes that have the volume, by a line about a multi-attach.
 func (e *entry) holders() (volume string, nodes []string) {
 	list, dump := e.raw("attachedTo"), e.raw("volume")
 	if e.values != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// proves is what all lines together prove.
+// proves returns what all lines together prove.
 func (m *memory) proves() *snapshot.Controller {
 	c := &snapshot.Controller{Identity: m.identity, First: m.first.UTC(), Last: m.last.UTC(), Verbose: m.verbose, Started: instant(m.begun)}
 	if m.ownRelease {
@@ -54,15 +54,15 @@ func (m *memory) proves() *snapshot.Controller {
 	return c
 }
 
-// possible are the states that a pair may be in: also those that come without a line
-// that the log is known to have. An in-tree plugin may tell the controller of an
-// attachment elsewhere, and that is not logged (DanglingAttachError).
+// possible are the states in which a pair may be, including those that it enters without a
+// line in this log. An in-tree plugin may tell the controller of an attachment elsewhere,
+// which is not logged (DanglingAttachError).
 func (m *memory) possible(pair reconcile.VolumeNode, s states) states {
 	if _, _, ok := reconcile.ParseCSI(pair.Volume); !ok {
 		return unknown
 	}
 	if s&isAttached != 0 && !m.verbose {
-		s |= isAbsent // what the verify sync forgets it says at --v=1
+		s |= isAbsent // the verify sync logs what it forgets only at --v=1
 	}
 	return s
 }
@@ -75,7 +75,7 @@ func instant(t time.Time) *time.Time {
 	return &t
 }
 
-// cutError is an error as it is kept: without secrets, and no longer than is read.
+// cutError is an error as it is kept: without secrets, and cut to maxError.
 func cutError(text string) string {
 	return safetext.Redact(cut(strings.TrimSpace(text), maxError))
 }

@@ -1,9 +1,9 @@
-// Package controllerlog replays the log of kube-controller-manager to what its
+// Package controllerlog replays the log of kube-controller-manager to find what its
 // attach/detach controller remembers.
 //
-// The log comes from a stranger's ticket as often as from the own cluster. What a
-// line can make the reader hold or do is bounded, and text that a driver or a pod
-// put there can look like a line of the controller's: nobody may rest a write on it.
+// The log comes from a stranger's ticket as often as from one's own cluster. The memory and
+// the time that a line can cost are bounded. A driver's or a pod's text in the log can look
+// like a line of the controller's: no write may rest on it.
 package controllerlog
 
 import (
@@ -18,32 +18,32 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// The bounds of what is read and held of a log.
+// The bounds on reading and keeping a log.
 const (
 	// MaxLog bounds the bytes of a log. At --v=4 a busy controller writes some 100 MB
 	// an hour.
 	MaxLog = 2 << 30
-	// maxLine is how much of a line is looked at. A structured line puts the names
-	// first; up to 1.26 a dump of the pods follows them.
+	// maxLine is how much of a line is read. A structured line has the names first; up to
+	// 1.26 a dump of the pods follows them.
 	maxLine = 64 << 10
-	// maxError is how much is kept of an error.
+	// maxError is the longest kept text of an error.
 	maxError = 1 << 10
-	// MaxPairs bounds the pairs of volume and node about which something is held. The largest
-	// clusters that Kubernetes supports attach fewer.
+	// MaxPairs bounds the pairs of volume and node that are kept. The largest clusters that
+	// Kubernetes supports attach fewer.
 	MaxPairs = 200_000
 )
 
-// Options are what a log does not say itself.
+// Options are facts that a log does not contain.
 type Options struct {
-	// Now is when the objects were read beside which the log stands. What was logged
-	// later is left out.
+	// Now is the time at which the objects beside the log were read. Later lines are left
+	// out.
 	Now time.Time
-	// Release is the API server's. The log's own goes before it.
+	// Release is that of the API server. A release in the log takes precedence.
 	Release string
 }
 
-// Read reads a log in klog's text or JSON format, as a container's file, `kubectl
-// logs` or a log service has it. Every error is one line.
+// Read reads a log in klog's text or JSON format, as it comes from a container's file, from
+// `kubectl logs` or from a log service. Every error is one line.
 func Read(r io.Reader, opts Options) (*snapshot.Controller, error) {
 	p := &parser{program: reconcile.ControllerManager, tooLong: ": give the part since the controller started", now: opts.Now, zone: time.UTC}
 	m := newMemory(opts.Release)
@@ -71,7 +71,7 @@ func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 	return func(yield func(*entry, error) bool) {
 		in := bufio.NewReaderSize(io.LimitReader(r, MaxLog+1), maxLine)
 		var read int64
-		of := len(p.hosts) == 0 // what is read is of one of the hosts
+		of := len(p.hosts) == 0 // whether the current lines are of one of the hosts
 		for ended := false; !ended && !p.over; {
 			text, n, err := readLine(in)
 			if read += n; read > MaxLog {
@@ -102,8 +102,8 @@ func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 	}
 }
 
-// readLine reads to the end of a line, returns no more than maxLine of it, and
-// how long it was.
+// readLine reads to the end of a line. It returns no more than maxLine of the line, and the
+// line's length.
 func readLine(in *bufio.Reader) (text string, read int64, err error) {
 	first, err := in.ReadSlice('\n')
 	text, read = string(first), int64(len(first))

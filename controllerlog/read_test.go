@@ -15,7 +15,7 @@ import (
 
 var now = time.Date(2026, 11, 20, 10, 42, 0, 0, time.UTC)
 
-// klog begins a line of text at a time of the day of now.
+// klog is a text line with klog's header at a time of day of now.
 func klog(clock, rest string) string { return "I1120 " + clock + ".000000       1 file.go:1] " + rest }
 
 func structured(clock, msg, rest string) string {
@@ -61,7 +61,7 @@ func clock(hour, minute, second int) *time.Time {
 	return &at
 }
 
-// TestMemory is what single lines, and their order, say of a pair.
+// TestMemory: what single lines, and their order, prove about a pair.
 func TestMemory(t *testing.T) {
 	const (
 		absent, unsure, sure = snapshot.RememberedAbsent, snapshot.RememberedUncertain, snapshot.RememberedAttached
@@ -112,8 +112,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestFailedDetachByRelease: what a failed detach leaves behind changed in a patch
-// release; the log's own release goes before the API server's.
+// TestFailedDetachByRelease: the state after a failed detach changed in a patch release; the
+// log's own release takes precedence over the API server's.
 func TestFailedDetachByRelease(t *testing.T) {
 	failed := strings.ReplaceAll(strings.ReplaceAll(refused, "AttachVolume.Attach", "DetachVolume.Detach"), "from node", "on node")
 	for release, want := range map[string][]snapshot.Remembered{
@@ -136,7 +136,7 @@ func TestFailedDetachByRelease(t *testing.T) {
 	}
 }
 
-// TestNextAttempt: when, for which nodes, and until what.
+// TestNextAttempt: when the next attempt is, for which nodes, and what ends the pause.
 func TestNextAttempt(t *testing.T) {
 	until := time.Date(2026, 11, 20, 10, 42, 7, 500_000_000, time.UTC)
 	refusedOn := func(node, spec string) string {
@@ -191,7 +191,7 @@ func TestYear(t *testing.T) {
 	}
 }
 
-// TestWhatIsNotProven: a log that begins late, ends early or goes back in time.
+// TestWhatIsNotProven: a log that begins late, ends early or goes back in time proves less.
 func TestWhatIsNotProven(t *testing.T) {
 	if c := read(t, attach); c.Started != nil {
 		t.Errorf("a log without the start has one: %s", c.Started)
@@ -210,7 +210,7 @@ func TestWhatIsNotProven(t *testing.T) {
 	}
 }
 
-// TestHostile: what a driver says, and what somebody puts into a file.
+// TestHostile: a driver's hostile text, and hostile files.
 func TestHostile(t *testing.T) {
 	said := refused + "\x1b[31m password=hunter2 " + strings.Repeat("long ", 1000)
 	c := read(t, begins, attach, said, strings.Repeat("x", 10<<20), "I1120 99:99:99.999999 1 a.go:1] x", "\x00\xff\xfe")
@@ -229,7 +229,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a file holds, what is kept of it is bounded, sorted and text.
+// FuzzRead: whatever a file holds, the kept memory is bounded, sorted and valid text.
 func FuzzRead(f *testing.F) {
 	f.Add(strings.Join([]string{flagV2, begins, attach, attached, detach, detached, refused}, "\n"))
 	f.Add(`{"ts":1795168860000,"msg":"attacherDetacher.DetachVolume started","node":{"name":"n1"},"volumeName":"kubernetes.io/csi/d^v","v":2}`)

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// states are those that a pair may be in, after all that was logged.
+// states are the states in which a pair may be after all lines so far.
 type states uint8
 
 const (
@@ -23,13 +23,14 @@ const (
 	unknown = isAbsent | isUncertain | isAttached
 )
 
-// pairMemory is what is known of a pair.
+// pairMemory is the knowledge about a pair.
 type pairMemory struct {
 	states  states
 	since   time.Time
 	running snapshot.Operation
-	// runningSince is when it began, and ended when one of that kind was last seen to
-	// end that had not been seen to begin: the line about the begin can come after.
+	// runningSince is when the running operation began. ended is, by operation, when one was
+	// last seen to end that had not been seen to begin: the line about the begin can come
+	// after.
 	runningSince time.Time
 	ended        map[snapshot.Operation]time.Time
 	err          string
@@ -42,8 +43,8 @@ type backOff struct {
 	operation snapshot.Operation
 	until     time.Time
 	pending   bool
-	// shared reports whether the volume is known to be for many nodes, and doubtful that an
-	// operation elsewhere has taken the entry over if it is not.
+	// shared reports whether the volume is known to be for many nodes. doubtful reports
+	// whether, if it is not, an operation elsewhere may have taken the entry over.
 	shared, doubtful bool
 }
 
@@ -59,7 +60,7 @@ type memory struct {
 	pairs         map[reconcile.VolumeNode]*pairMemory
 	backOffs      map[corev1.UniqueVolumeName][]*backOff
 	unclear       map[corev1.UniqueVolumeName]bool
-	failUncertain states // the states after a detach that has failed, 0 where they stay
+	failUncertain states // the states after a failed detach; 0 where the states do not change
 }
 
 func newMemory(release string) *memory {
@@ -69,13 +70,13 @@ func newMemory(release string) *memory {
 	return m
 }
 
-// disorder is how far lines may be out of order: goroutines write them, and more than
-// one program merges them.
+// disorder is how far lines may be out of order: goroutines write them, and several programs
+// merge them.
 const disorder = 10 * time.Second
 
-// follows notes the time of a line and says whether anything is to be made of it. A
-// log whose time goes back is of more than one process, or was put together: what it
-// proved before then is not known to hold.
+// follows notes the time of a line and reports whether the line may be used. A log whose time
+// goes back is of more than one process, or was put together: what it proved before is then
+// no longer known to hold.
 func (m *memory) follows(at time.Time) bool {
 	if at.IsZero() {
 		return false
@@ -93,7 +94,7 @@ func (m *memory) follows(at time.Time) bool {
 	return len(m.pairs) <= MaxPairs
 }
 
-// shift corrects all times that klog wrote without their zone.
+// shift corrects all times that klog wrote without a zone.
 func (m *memory) shift(by time.Duration) {
 	for _, t := range []*time.Time{&m.begun, &m.first, &m.last} {
 		if !t.IsZero() {
@@ -113,7 +114,8 @@ func (m *memory) forgetAll() {
 	m.unclear = map[corev1.UniqueVolumeName]bool{}
 }
 
-// setBehaviour chooses what a failed detach leaves behind; without a release, either.
+// setBehaviour chooses the states after a failed detach; without a release, both are
+// possible.
 func (m *memory) setBehaviour(release string) {
 	m.release = release
 	switch {
@@ -162,14 +164,14 @@ func (m *memory) set(pair reconcile.VolumeNode, s states, at time.Time) {
 	}
 }
 
-// narrow leaves of the states those that the line allows. Where it allows none, an
-// earlier line was missed, and it knows better.
+// narrow keeps of the possible states those that the line allows. Where it allows none, an
+// earlier line was missed, and the line decides.
 func (m *memory) narrow(pair reconcile.VolumeNode, to states, at time.Time) {
 	m.set(pair, cmp.Or(m.of(pair).states&to, to), at)
 }
 
-// mention returns the pair that a line names, and what is known of it. If the line names
-// none, p is nil, and the names of volumes in it are noted.
+// mention returns the pair that a line names, and the knowledge about it. If the line names
+// none, p is nil, and the names of volumes in the line are noted.
 func (m *memory) mention(e *entry) (pair reconcile.VolumeNode, p *pairMemory) {
 	if pair, ok := e.pair(); ok {
 		return pair, m.of(pair)
@@ -196,8 +198,8 @@ func (m *memory) started(e *entry, operation snapshot.Operation) {
 	if p == nil {
 		return
 	}
-	// The operation runs before its begin is logged, and may be the first to say so.
-	// None is begun again within the shortest pause.
+	// The operation runs before its begin is logged, and its end may be logged first. No
+	// operation begins again within the shortest pause.
 	if ended := p.ended[operation]; !ended.IsZero() && e.at.Sub(ended) < reconcile.BackoffFirst {
 		delete(p.ended, operation)
 		return
@@ -220,7 +222,7 @@ func (m *memory) started(e *entry, operation snapshot.Operation) {
 	}
 }
 
-// end notes that an operation has ended.
+// end notes the end of an operation.
 func (p *pairMemory) end(operation snapshot.Operation, at time.Time) {
 	if p.running != operation {
 		if p.ended == nil {
@@ -269,9 +271,9 @@ func (m *memory) operationFailed(e *entry) {
 	m.backOff(&f)
 }
 
-// backOff notes when the operation may be tried again. What the controller calls it
-// in its list is the operation that was the first to fail in an unbroken row of
-// pauses: one of another kind that begins after a pause is over does not change it
+// backOff notes when the operation may be tried again. The entry in the controller's list
+// keeps the name of the operation that failed first in an unbroken row of pauses: an
+// operation of another kind that begins after a pause is over does not change it
 // (nestedPendingOperations.Run).
 func (m *memory) backOff(f *failure) {
 	list := m.backOffs[f.pair.Volume]
@@ -298,7 +300,7 @@ func (m *memory) backOff(f *failure) {
 	m.backOffs[f.pair.Volume] = list
 }
 
-// held notes which nodes the controller has a volume attached to
+// held notes the nodes to which, as the controller says, a volume is attached
 // (GetNodesForAttachedVolume).
 func (m *memory) held(e *entry) {
 	volume, nodes := e.holders()

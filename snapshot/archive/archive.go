@@ -1,6 +1,6 @@
-// Package archive tells an archive of files from a plain text, and reads either
-// within bounds. Nothing is written to disk, no link is followed, and an archive that
-// is not whole is an error.
+// Package archive distinguishes an archive of files from a plain text, and reads either
+// within bounds. It writes nothing to disk and follows no link, and an archive that is not
+// whole is an error.
 package archive
 
 import (
@@ -13,10 +13,10 @@ import (
 	"iter"
 )
 
-// Kind says what an entry of an archive is.
+// Kind is the kind of an archive's entry.
 type Kind int
 
-// What entries are.
+// The kinds of entries.
 const (
 	Regular Kind = iota
 	Directory
@@ -38,30 +38,30 @@ type File struct {
 // yielded: what follows it cannot be read.
 type Files iter.Seq2[File, error]
 
-// MaxHeld is the most that is held of a zip archive that comes from a pipe. Its table
-// of contents stands at its end, so that all of it has to be there first.
+// MaxHeld bounds how much of a zip archive from a pipe is held. Its table of contents stands
+// at its end, so that all of it must be there first.
 const MaxHeld = 256 << 20
 
-// MaxDictionary bounds the memory that unpacking xz takes. It is what xz -9 asks for.
+// MaxDictionary bounds the memory for unpacking xz. It is as much as xz -9 uses.
 const MaxDictionary = 64 << 20
 
-// Limits are what tests lower.
+// Limits are the bounds that a caller sets.
 type Limits struct {
 	// Unpacked bounds the bytes that are read, after unpacking.
 	Unpacked int64
-	// Files is the largest number of files that the caller accepts; only the table
-	// of contents of a zip archive is bounded by it here.
+	// Files is the largest number of files that the caller accepts; this package applies it
+	// only to the table of contents of a zip archive.
 	Files int
 }
 
-// foreign are the first bytes of what is not read, and what they belong to.
+// foreign are the first bytes of formats that are not read, with the formats' names.
 var foreign = []struct{ magic, name string }{
 	{"BZh", "bzip2"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"7z\xbc\xaf\x27\x1c", "7-Zip"}, {"Rar!\x1a\x07", "RAR"}, {"\x04\x22\x4d\x18", "lz4"},
 }
 
-// Open tells by the first bytes what the stream is, not by its name: standard input
-// has none. It returns the files of a tar or zip archive, or else the text; a tar
-// archive and a text may be packed with gzip or xz.
+// Open recognises the stream by its first bytes, not by its name: standard input has none. It
+// returns the files of a tar or zip archive, or else the text; a tar archive and a text may
+// be packed with gzip or xz.
 func Open(r io.Reader, limits Limits) (text io.Reader, files Files, err error) {
 	whole := seekable(r)
 	in := bufio.NewReader(r)
@@ -98,13 +98,13 @@ func Open(r io.Reader, limits Limits) (text io.Reader, files Files, err error) {
 	return in, nil, nil
 }
 
-// Bounded ends a reader after what is left of limit. Several readers may share what
-// is left.
+// Bounded ends a reader with an error after the rest of limit that left holds. Several
+// readers may share it.
 func Bounded(r io.Reader, left *int64, limit int64) io.Reader {
 	return &bounded{r: r, left: left, limit: limit}
 }
 
-// Unzipped is what gzip has packed, bounded as by Bounded.
+// Unzipped is the unpacked content of a gzip stream, bounded as by Bounded.
 func Unzipped(r io.Reader, left *int64, limit int64) (io.Reader, error) {
 	unzipped, err := gzip.NewReader(r)
 	if err != nil {
@@ -113,19 +113,19 @@ func Unzipped(r io.Reader, left *int64, limit int64) (io.Reader, error) {
 	return &bounded{r: unzipped, left: left, limit: limit, packed: true, explain: gzipError}, nil
 }
 
-// EndError says why no file that follows can be read: a bound was reached, or an archive
-// is cut off.
+// EndError says why no further file can be read: a bound was reached, or the archive is cut
+// off.
 type EndError string
 
 func (e EndError) Error() string { return string(e) }
 
-// bounded ends a file without an end, and a decompression bomb.
+// bounded protects against a file without an end, and against a decompression bomb.
 type bounded struct {
 	r       io.Reader
 	left    *int64
 	limit   int64
 	packed  bool
-	explain func(error) error // nil where the errors need no other words
+	explain func(error) error // nil where the errors need no explanation
 }
 
 func (b *bounded) Read(p []byte) (int, error) {
@@ -153,7 +153,7 @@ func gzipError(err error) error {
 	return fmt.Errorf("the gzip data is damaged (%w)", err)
 }
 
-// Size writes a limit as people do.
+// Size is a limit in units that people use.
 func Size(n int64) string {
 	switch {
 	case n >= 1<<30 && n%(1<<30) == 0:

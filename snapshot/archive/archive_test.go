@@ -108,8 +108,8 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// TestForms: the same files in every form are the same files, from a file and from a
-// pipe that gives one byte at a time.
+// TestForms: the same files in every form read the same, from a file and from a pipe that
+// gives one byte at a time.
 func TestForms(t *testing.T) {
 	files := []string{"a.yaml", "kind: Pod\n", "b/c.json", strings.Repeat("{}\n", 5000), "empty.yml", ""}
 	tarred := tarOf(t, files...)
@@ -168,7 +168,7 @@ func TestOtherTools(t *testing.T) {
 	}
 }
 
-// TestRefused: what is not read is refused in one line that says what to do.
+// TestRefused: a format that is not read is refused in one line that says what to do.
 func TestRefused(t *testing.T) {
 	file := func(name string) []byte {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
@@ -216,9 +216,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDamage cuts each form at every byte, and turns every bit over: each time there is an
-// error, or what was read is the same. Archives in which a bit is over may name their
-// files otherwise, or have another time; a text that is wrong is never given.
+// TestDamage cuts each form at every byte, and flips every bit: each time there is an error,
+// or the result is the same. An archive with a flipped bit may have another name or time for
+// a file; a wrong text is never returned.
 func TestDamage(t *testing.T) {
 	files := []string{"a.yaml", "kind: Pod\n", "b.yaml", strings.Repeat("kind: Node\nname: n\n", 20)}
 	tarred := tarOf(t, files...)
@@ -236,7 +236,7 @@ func TestDamage(t *testing.T) {
 			damaged[n/8] ^= 1 << (n % 8)
 			got, err := contents(bytes.NewReader(damaged), roomy)
 			if err != nil || n/8 < 6 {
-				continue // of other first bytes it is a text
+				continue // with other first bytes it is a text
 			}
 			for i := 1; i < len(files); i += 2 {
 				if len(got) != len(files) || got[i] != files[i] {
@@ -286,7 +286,7 @@ func TestContentsOfAZip(t *testing.T) {
 		b.Write(entry)
 	}
 	end := append([]byte(emptyZip), make([]byte, 18)...)
-	binary.LittleEndian.PutUint16(end[10:], 0) // 65,536 a multiple of times
+	binary.LittleEndian.PutUint16(end[10:], 0) // 65,536 times more entries than it says
 	binary.LittleEndian.PutUint32(end[12:], uint32(entries*len(entry)))
 	binary.LittleEndian.PutUint32(end[16:], 30)
 	b.Write(end)
@@ -318,8 +318,8 @@ func TestLargeZip(t *testing.T) {
 	}
 }
 
-// TestDictionary: no file makes xz reserve more than MaxDictionary, in whichever block
-// it asks for that.
+// TestDictionary: no file makes xz reserve more than MaxDictionary, whichever block asks for
+// it.
 func TestDictionary(t *testing.T) {
 	packed := xzOf(t, xz.WriterConfig{DictCap: 4096, BlockSize: 1000}, bytes.Repeat([]byte("kind: Pod\n"), 300))
 	const second = 2
@@ -334,7 +334,7 @@ func TestDictionary(t *testing.T) {
 	packed[at+2] = 40 // 4 GiB
 	header := at - 2
 	for packed[header] == 0 || !fits(packed[header:]) {
-		header-- // to the byte that holds the header's length
+		header-- // back to the byte that holds the header's length
 		if header < at-40 {
 			t.Fatal("no header")
 		}
@@ -351,8 +351,7 @@ func TestDictionary(t *testing.T) {
 	}
 }
 
-// fits gives the block's header the checksum of what it says now, where the bytes can be
-// one.
+// fits gives the block's changed header the right checksum, where the bytes can be a header.
 func fits(header []byte) bool {
 	length := (int(header[0]) + 1) * 4
 	if length > 64 || length > len(header) || header[1]&0x3f != 0 {
@@ -372,7 +371,7 @@ func fits(header []byte) bool {
 	return true
 }
 
-// TestReadErrors: an error of the disk is that, and no damage.
+// TestReadErrors: an error of the disk is reported as such, not as damage.
 func TestReadErrors(t *testing.T) {
 	lost := errors.New("input/output error")
 	packed := zipOf(t, zip.Store, "a.yaml", "kind: Pod\n")

@@ -8,7 +8,8 @@ import (
 	"io"
 )
 
-// isTar looks for the mark that every tar written since 1988 has.
+// isTar reports whether the stream has the mark of a tar archive, which every tar written
+// since 1988 has.
 func isTar(in *bufio.Reader) bool {
 	const offset = 257
 	mark := []byte("ustar")
@@ -51,8 +52,8 @@ func tarFiles(in io.Reader) Files {
 	}
 }
 
-// tailReader counts the zeros at the end of what was read. A tar archive ends
-// with two blocks of them; one that was cut off between two entries does not.
+// tailReader counts the zeros at the end of the bytes read so far. A tar archive ends with
+// two blocks of zeros; one that was cut off between two entries does not.
 type tailReader struct {
 	r     io.Reader
 	zeros int
@@ -68,8 +69,8 @@ func (r *tailReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end reads what follows the last entry. It must be zeros alone: a second archive
-// after the first would not be read.
+// end reads the bytes after the last entry. They must all be zeros: a second archive after
+// the first would not be read.
 func (r *tailReader) end() error {
 	const marker = 2 * 512
 	if r.zeros < marker {
@@ -90,7 +91,7 @@ func (r *tailReader) end() error {
 	}
 }
 
-// tarText gives the errors of an entry's text the words for people.
+// tarText explains the errors of an entry's text to people.
 type tarText struct{ r io.Reader }
 
 func (f tarText) Read(p []byte) (int, error) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// utf16Order is the order of the bytes in a text that begins so; ok is false for a text that
-// is not written in UTF-16, as older PowerShell does.
+// utf16Order is the byte order of a text with this beginning; ok is false where the text is
+// not UTF-16, as older PowerShell writes it.
 func utf16Order(head []byte) (order unicode.Endianness, ok bool) {
 	isASCII := func(high, low int) bool { // without a mark
 		return len(head) >= 4 && head[high] == 0 && head[high+2] == 0 && head[low] != 0 && head[low+2] != 0
@@ -23,13 +23,13 @@ func utf16Order(head []byte) (order unicode.Endianness, ok bool) {
 	return unicode.BigEndian, false
 }
 
-// IsUTF16 tells a text in UTF-16 by its beginning.
+// IsUTF16 reports whether a text with this beginning is UTF-16.
 func IsUTF16(head []byte) bool {
 	_, ok := utf16Order(head)
 	return ok
 }
 
-// FromUTF16 is such a text in UTF-8.
+// FromUTF16 converts a UTF-16 text to UTF-8.
 func FromUTF16(r io.Reader) io.Reader {
 	in := bufio.NewReader(r)
 	head, _ := in.Peek(4)

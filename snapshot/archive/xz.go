@@ -16,19 +16,19 @@ import (
 )
 
 // xzReader reads the .xz format, version 1.2.1 (https://tukaani.org/xz/xz-file-format.txt):
-// streams of blocks of LZMA2 data. The library unpacks those. The frame around them is
-// read here, because the library would reserve the memory that a file asks for, which may
+// streams of blocks of LZMA2 data. The library unpacks the blocks. This type reads the frame
+// around them, because the library would reserve as much memory as a file asks for, which may
 // be 4 GiB.
 type xzReader struct {
 	in    *countingReader
 	block io.Reader // nil between blocks
 	check hash.Hash // of the block's text
-	// newCheck and flags are the stream's; inStream is false between two streams.
+	// newCheck and flags belong to the stream; inStream is false between two streams.
 	newCheck func() hash.Hash
 	flags    [2]byte
 	inStream bool
-	// began is where the block's header began; wants is the length of its text as the
-	// header has it, or -1.
+	// began is the position of the block's header; wants is the length of the block's text by
+	// its header, or -1.
 	began, text, wants int64
 	records            hash.Hash // of the lengths of the blocks
 	blocks             uint64
@@ -97,7 +97,7 @@ func (x *xzReader) next() error {
 	return x.beginBlock(size)
 }
 
-// beginStream passes over the zeros that may stand between two streams.
+// beginStream skips the zeros that may stand between two streams.
 func (x *xzReader) beginStream() error {
 	const length = 12
 	for {
@@ -141,12 +141,12 @@ func (x *xzReader) chooseCheck() error {
 	return nil
 }
 
-// noCheck is the check of a stream that has none.
+// noCheck is the check of a stream without checks.
 type noCheck struct{ hash.Hash }
 
 func (noCheck) Sum(b []byte) []byte { return b }
 
-// reversed has the checksum in the order of bytes in which xz writes it.
+// reversed is the checksum in the byte order of xz.
 type reversed struct{ hash.Hash }
 
 func (r reversed) Sum(b []byte) []byte {
@@ -157,7 +157,7 @@ func (r reversed) Sum(b []byte) []byte {
 	return b
 }
 
-// beginBlock reads a block's header, whose first byte says how long it is.
+// beginBlock reads a block's header, whose first byte gives its length.
 func (x *xzReader) beginBlock(size byte) error {
 	header := make([]byte, (int(size)+1)*4)
 	header[0] = size
@@ -211,7 +211,7 @@ func (x *xzReader) beginBlock(size byte) error {
 	return nil
 }
 
-// endBlock holds a block against its check and against what its header says.
+// endBlock compares a block with its check and with its header.
 func (x *xzReader) endBlock() error {
 	padding := (4 - (x.in.n-x.began)%4) % 4
 	length := x.in.n - x.began
@@ -233,7 +233,7 @@ func (x *xzReader) record(packed, text uint64) error {
 	return binary.Write(x.records, binary.LittleEndian, []uint64{packed, text})
 }
 
-// endStream reads the index and the footer: they say that no block is missing.
+// endStream reads the index and the footer, which show that no block is missing.
 func (x *xzReader) endStream() error {
 	sum := crc32.NewIEEE()
 	sum.Write([]byte{0})
@@ -283,7 +283,8 @@ func (x *xzReader) endStream() error {
 	return nil
 }
 
-// countingReader counts what is taken, and adds it to a checksum where there is one.
+// countingReader counts the bytes that are taken, and adds them to a checksum where there is
+// one.
 type countingReader struct {
 	in  *bufio.Reader
 	n   int64
@@ -299,7 +300,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadByte is there for the library: without it, that would read ahead.
+// ReadByte keeps the library from reading ahead, which it would do without this method.
 func (c *countingReader) ReadByte() (byte, error) {
 	b, err := c.in.ReadByte()
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// What a zip archive begins with, and what one without files is.
+// The first bytes of a zip archive, and of one without files.
 const (
 	zipMagic = "PK\x03\x04"
 	emptyZip = "PK\x05\x06"
 )
 
-// perEntry is what an entry of a large archive takes in the table of contents: 46
-// bytes, and a path.
+// perEntry is the size of an entry in the table of contents of a large archive: 46 bytes, and
+// a path.
 const perEntry = 160
 
 var (
@@ -31,7 +31,7 @@ type section struct {
 	size int64
 }
 
-// seekable returns what follows in the stream as a section, nil for a pipe.
+// seekable returns the rest of the stream as a section; nil for a pipe.
 func seekable(r io.Reader) *section {
 	at, ok := r.(interface {
 		io.ReaderAt
@@ -75,7 +75,7 @@ func zipFiles(whole *section, limits Limits) (Files, error) {
 	case err != nil:
 		return nil, errZipCut
 	}
-	contents.left = whole.size + limits.Unpacked // the headers and the texts, each once
+	contents.left = whole.size + limits.Unpacked // the headers and the texts, each read once
 	if err := alone(whole, archive); err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func zipFiles(whole *section, limits Limits) (Files, error) {
 	return func(yield func(File, error) bool) {
 		for _, entry := range archive.File {
 			file := File{Name: entry.Name, Kind: Special}
-			if !strings.Contains(file.Name, "/") { // what older Windows writes
+			if !strings.Contains(file.Name, "/") { // older Windows writes backslashes
 				file.Name = strings.ReplaceAll(file.Name, `\`, "/")
 			}
 			switch {
@@ -110,9 +110,8 @@ func zipFiles(whole *section, limits Limits) (Files, error) {
 	}, nil
 }
 
-// alone makes sure that the table of contents ends where the archive says, and the
-// archive with the last byte: of two archives one after the other, only one would be
-// read.
+// alone makes sure that the table of contents ends where the archive says, and the archive
+// with the last byte: of two archives one after the other, only one would be read.
 func alone(whole *section, archive *zip.Reader) error {
 	const (
 		length, length64, locator = 22, 56, 20
@@ -135,7 +134,7 @@ func alone(whole *section, archive *zip.Reader) error {
 		if string(end64[:4]) == "PK\x06\x06" {
 			size, from = binary.LittleEndian.Uint64(end64[40:]), binary.LittleEndian.Uint64(end64[48:])
 		} else {
-			at += locator + length64 // as many entries as the short form can tell
+			at += locator + length64 // the short form cannot hold more entries
 		}
 	}
 	if size > uint64(at) || from != uint64(at)-size {
@@ -144,8 +143,8 @@ func alone(whole *section, archive *zip.Reader) error {
 	return nil
 }
 
-// metered counts what is read of a section: a table of contents can be much longer than
-// it says, and each of its entries takes memory.
+// metered counts the bytes that are read of a section: a table of contents can be much longer
+// than it says, and each of its entries takes memory.
 type metered struct {
 	*section
 	left int64
@@ -182,8 +181,7 @@ func (z *zipText) Read(p []byte) (int, error) {
 	return within.Read(p)
 }
 
-// close reads the rest of a text that somebody began to read: its checksum stands at
-// the end.
+// close reads the rest of a text that was read in part: its checksum stands at the end.
 func (z *zipText) close() error {
 	if z.open == nil {
 		return nil

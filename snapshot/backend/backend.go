@@ -1,6 +1,6 @@
-// Package backend reads what a storage system itself says about its volumes, from the
-// list that its own command line tool prints, or from its driver's own objects: which
-// volume is attached to which machine. It is a source beyond the API: what it lacks proves nothing.
+// Package backend reads a storage system's own list of its volumes, from the output of its
+// command line tool or from its driver's own objects: which volume is attached to which
+// machine. It is a source beyond the API: what it lacks proves nothing.
 package backend
 
 import (
@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// Format is whose list it is.
+// Format is the format of a list, which shows whose it is.
 type Format string
 
-// The lists that are read.
+// The formats that are read.
 const (
 	AWS       Format = "aws"       // aws ec2 describe-volumes
 	Azure     Format = "azure"     // az disk list
@@ -32,8 +32,8 @@ const (
 	Text      Format = "text"      // two columns: volume handle, and machine or node
 )
 
-// drivers are the CSI drivers whose volumes a list has. The volumes of CSI and Text may
-// be any driver's.
+// drivers are the CSI drivers whose volumes a list of the format has. Lists in CSI and Text
+// may have the volumes of any driver.
 var drivers = map[Format][]string{
 	AWS:       {"ebs.csi.aws.com", "ebs.csi.eks.amazonaws.com"},
 	Azure:     {"disk.csi.azure.com"},
@@ -47,28 +47,28 @@ var drivers = map[Format][]string{
 	Jiva:      {"jiva.csi.openebs.io"},
 }
 
-// AnyDriver reports whether the list does not name the driver of its volumes.
+// AnyDriver reports whether lists of the format do not name their volumes' driver.
 func (f Format) AnyDriver() bool { return f == CSI || f == Text }
 
-// Of reports whether the list can have the driver's volumes.
+// Of reports whether lists of the format can have the driver's volumes.
 func (f Format) Of(driver string) bool { return f.AnyDriver() || slices.Contains(drivers[f], driver) }
 
-// Drivers are those whose volumes the list has, the usual one first; none where it does not
-// name them.
+// Drivers are the drivers whose volumes lists of the format have, the usual one first; none
+// where such a list does not name its driver.
 func (f Format) Drivers() []string { return drivers[f] }
 
-// List is what one file says.
+// List is the content of one file.
 type List struct {
 	// File is the name under which it was given.
 	File   string `json:"file"`
 	Format Format `json:"format"`
-	// Taken is the latest moment at which the storage system can have said it: when
+	// Taken is the latest moment at which the storage system can have given the list: when
 	// the file was written.
 	Taken time.Time `json:"taken"`
 	// Scope are the regions, zones or projects of its volumes, sorted; none where the
 	// list does not name them.
 	Scope []string `json:"scope,omitempty"`
-	// Partial says that the list itself has further pages.
+	// Partial reports whether the list itself has further pages.
 	Partial bool `json:"partial,omitempty"`
 	// Volumes are sorted by ID. Each ID stands once.
 	Volumes []Volume `json:"volumes,omitempty"`
@@ -78,47 +78,48 @@ type List struct {
 type Volume struct {
 	// ID is the handle that the driver gives the volume, as Handle writes it.
 	ID string `json:"id"`
-	// State is the storage system's own word for it, "" where the list has none.
+	// State is the storage system's own word for its state; "" where the list has none.
 	State string `json:"state,omitempty"`
-	// Shared says that several machines may have it.
+	// Shared reports whether several machines may have it.
 	Shared bool `json:"shared,omitempty"`
-	// Silent says that the list does not tell to what it is attached.
+	// Silent reports whether the list does not show to what it is attached.
 	Silent bool `json:"silent,omitempty"`
-	// Only are the machines that alone can have the volume attached, sorted; none where
-	// the list does not tell. To which of them it is attached such a list does not tell:
-	// the volume is Silent.
+	// Only are the only machines to which the volume can be attached, sorted; none where the
+	// list does not show them. Such a list does not show to which of them it is attached: the
+	// volume is Silent.
 	Only []string `json:"only,omitempty"`
 	// Attachments are sorted by machine.
 	Attachments []Attachment `json:"attachments,omitempty"`
-	// MadeFor is for whom a provisioner made it, nil where the list does not say.
+	// MadeFor says for which object a provisioner made it; nil where the list does not show
+	// that.
 	MadeFor *MadeFor `json:"madeFor,omitempty"`
-	// Created is when it was made, nil where the list does not say.
+	// Created is when it was made; nil where the list does not show that.
 	Created *time.Time `json:"created,omitempty"`
-	// GiB is its size, 0 where the list does not say.
+	// GiB is its size; 0 where the list does not have it.
 	GiB int64 `json:"gib,omitempty"`
-	// Detached is when a volume that is attached to nothing was detached, nil where the
-	// list does not say. What was copied is no younger for it.
+	// Detached is when a volume that is attached to nothing was detached; nil where the list
+	// does not have it. Copying the list makes it no younger.
 	Detached *time.Time `json:"detached,omitempty"`
 }
 
-// Attachment is a machine that has the volume, or is about to have or lose it.
+// Attachment is a machine that has the volume, or is about to get or lose it.
 type Attachment struct {
 	// Machine is the storage system's name for it, as Machine writes it.
 	Machine string `json:"machine"`
-	// State is "" where the volume is attached, and else the storage system's word
-	// for what is under way.
+	// State is "" where the volume is attached, and else the storage system's word for the
+	// change under way.
 	State string `json:"state,omitempty"`
-	// Since is when it was attached, nil where the list does not say.
+	// Since is when it was attached; nil where the list does not have it.
 	Since *time.Time `json:"since,omitempty"`
 }
 
-// Settled reports whether the list tells to which machines the volume is attached, and that
-// it is not about to change.
+// Settled reports whether the list shows to which machines the volume is attached, and no
+// change is under way.
 func (v Volume) Settled() bool {
 	return !v.Silent && !slices.ContainsFunc(v.Attachments, func(a Attachment) bool { return a.State != "" })
 }
 
-// Find is the volume that the driver calls by the handle.
+// Find returns the volume with the driver's handle.
 func (l *List) Find(driver, handle string) (Volume, bool) {
 	if !l.Format.Of(driver) {
 		return Volume{}, false
@@ -130,8 +131,8 @@ func (l *List) Find(driver, handle string) (Volume, bool) {
 	return l.Volumes[i], true
 }
 
-// Handle is a volume handle in the spelling in which equal ones are the same: Azure's
-// and LINSTOR's are alike in whatever case.
+// Handle is the handle in a spelling that is the same for equal handles: Azure's and
+// LINSTOR's do not differ by case.
 func (f Format) Handle(handle string) string {
 	if f == Azure || f == LINSTOR {
 		return strings.ToLower(handle)
@@ -139,10 +140,10 @@ func (f Format) Handle(handle string) string {
 	return handle
 }
 
-// Machines are the names under which the list may have the machine of a node: by the
-// id that its driver gave it and by its provider's id, either may be "", and by its
-// name, which only Text uses. Without any, nothing in the list can be told to be that
-// machine, or not to be.
+// Machines are the names under which the list may have a node's machine: by the id from its
+// driver and the id of its provider, either of which may be "", and by its name, which only
+// Text uses. Without a name no machine in the list can be identified with the node's, or
+// excluded.
 func (f Format) Machines(node, driverID, providerID string) []string {
 	var names []string
 	add := func(name string) {
@@ -187,8 +188,8 @@ func (f Format) Machines(node, driverID, providerID string) []string {
 	return names
 }
 
-// Sort puts the volumes into the order in which they are searched. One that stands
-// twice with different words says nothing.
+// Sort puts the volumes into the order in which they are searched. A volume that occurs twice
+// with different content becomes silent.
 func (l *List) Sort() {
 	for i := range l.Volumes {
 		slices.SortFunc(l.Volumes[i].Attachments, func(a, b Attachment) int {
@@ -212,7 +213,7 @@ func (l *List) Sort() {
 	l.Scope = slices.Compact(l.Scope)
 }
 
-// Check says what is wrong with a list that a snapshot has kept.
+// Check returns an error for a list in a snapshot that Read would not have made.
 func (l *List) Check() error {
 	_, known := drivers[l.Format]
 	if !known && !l.Format.AnyDriver() {
@@ -232,12 +233,12 @@ func (l *List) Check() error {
 	return nil
 }
 
-// SameList reports whether the other is a further part of the list.
+// SameList reports whether the other is a further part of this list.
 func (l *List) SameList(o *List) bool {
 	return l.File == o.File && l.Format == o.Format && l.Taken.Equal(o.Taken) && l.Partial == o.Partial && slices.Equal(l.Scope, o.Scope)
 }
 
-// Same reports whether the two say the same of where a volume is attached.
+// Same reports whether both have the volume attached in the same way.
 func Same(a, b Volume) bool {
 	a.MadeFor, a.Created, a.GiB = nil, nil, 0
 	b.MadeFor, b.Created, b.GiB = nil, nil, 0

@@ -37,7 +37,7 @@ func readAWS(raw []byte) (Volume, string, error) {
 			if a.State == "detached" {
 				continue
 			}
-			if a.Instance == "" { // what AWS itself attaches has no machine of the user's
+			if a.Instance == "" { // AWS itself attaches such a volume, to no machine of the user's
 				v.Silent = true
 				continue
 			}
@@ -58,7 +58,7 @@ func readAzure(raw []byte) (Volume, string, error) {
 		Location  string   `json:"location"`
 		Since     string   `json:"lastOwnershipUpdateTime"`
 		Created   string   `json:"timeCreated"`
-		// The tool and the API write the size in different letters.
+		// The tool and the API spell the field of the size differently.
 		ToolSize number          `json:"diskSizeGb"`
 		Size     number          `json:"diskSizeGB"`
 		Tags     json.RawMessage `json:"tags"`
@@ -81,8 +81,8 @@ func readAzure(raw []byte) (Volume, string, error) {
 	if len(v.Attachments) == 0 {
 		v.Detached = moment(d.Since)
 	}
-	// A disk that is Reserved is attached to a machine that is deallocated. A state that
-	// contradicts the machines says that one of them is about to change.
+	// A Reserved disk is attached to a machine that is deallocated. Where the state
+	// contradicts the machines, one of them is about to change.
 	switch strings.ToLower(d.State) {
 	case "attached", "reserved":
 		v.Silent = len(v.Attachments) == 0
@@ -152,7 +152,8 @@ func readGoogle(raw []byte) (Volume, string, error) {
 		Access string   `json:"accessMode"`
 		Since  string   `json:"lastAttachTimestamp"`
 		Until  string   `json:"lastDetachTimestamp"`
-		// For whom it is stands as JSON in the description, and the cluster in the labels.
+		// The object for which it was made stands as JSON in the description, and the cluster
+		// in the labels.
 		About   string          `json:"description"`
 		Labels  json.RawMessage `json:"labels"`
 		Created string          `json:"creationTimestamp"`
@@ -188,7 +189,7 @@ func readGoogle(raw []byte) (Volume, string, error) {
 	return v, scope, nil
 }
 
-// googlePath is what follows the version in the address of a resource.
+// googlePath is the part of a resource's address after the version.
 func googlePath(link string) (string, bool) {
 	at := strings.Index(link, "projects/")
 	if at < 0 || at > 0 && link[at-1] != '/' {
@@ -215,8 +216,8 @@ func readOpenStack(raw []byte) (Volume, string, error) {
 		Since  string  `json:"attached_at"`
 	}
 	if bytes.HasPrefix(d.Attached, []byte(`"`)) {
-		// Releases of 2018 and earlier print the column as for people, with the
-		// server's name, from which the id cannot be told.
+		// Releases of 2018 and earlier print the column for people, with the server's name,
+		// which does not show the id.
 		var text string
 		if err := decode(d.Attached, &text); err != nil {
 			return Volume{}, "", err
@@ -269,7 +270,7 @@ func readHetzner(raw []byte) (Volume, string, error) {
 	case server == "":
 		v.Silent = true
 	case server == "null":
-	case server[0] == '{': // some releases print the server itself
+	case server[0] == '{': // some releases print the whole server
 		var s struct {
 			ID json.Number `json:"id"`
 		}
@@ -313,8 +314,8 @@ func readCSI(raw []byte) (Volume, string, error) {
 	return v, "", nil
 }
 
-// readText reads two columns: the handle of a volume, and the machine or node that has
-// it, or "-" where none has.
+// readText reads two columns: the handle of a volume, and the machine or node that has it, or
+// "-" where none has it.
 func (l *List) readText(text []byte) error {
 	l.Format = Text
 	places := map[string]int{}
@@ -336,7 +337,7 @@ func (l *List) readText(text []byte) error {
 		if err := v.check(); err != nil {
 			return fmt.Errorf("line %d: %w", n+1, err)
 		}
-		// A volume that several machines have stands on several lines.
+		// A volume that several machines have is on several lines.
 		if at, ok := places[v.ID]; ok && len(v.Attachments) > 0 && len(l.Volumes[at].Attachments) > 0 {
 			if len(l.Volumes[at].Attachments) == MaxAttachments {
 				return fmt.Errorf("line %d: attached to more than %d machines", n+1, MaxAttachments)
@@ -350,10 +351,10 @@ func (l *List) readText(text []byte) error {
 	return nil
 }
 
-// number is one that a tool writes with quotes or without them; 0 for anything else.
+// number is a number that tools write with or without quotes; 0 for anything else.
 type number int64
 
-// UnmarshalJSON takes whatever stands there: no list is refused for it.
+// UnmarshalJSON accepts any text, so that no list is refused for it.
 func (n *number) UnmarshalJSON(text []byte) error {
 	read, err := strconv.ParseInt(strings.Trim(string(text), `"`), 10, 32)
 	if err == nil {
@@ -362,7 +363,7 @@ func (n *number) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// other is the state, "" where it is the usual one.
+// other is the state, or "" where it is the usual one.
 func other(state, usual string) string {
 	if state == usual {
 		return ""
@@ -373,7 +374,7 @@ func other(state, usual string) string {
 	return state
 }
 
-// moment is the time that a list gives; nil where it gives none that can be read.
+// moment is a time in a list; nil where it cannot be read.
 func moment(text string) *time.Time {
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.999999"} { // OpenStack's are in UTC without saying so
 		if t, err := time.Parse(layout, text); err == nil {

@@ -8,19 +8,19 @@ import (
 	"strings"
 )
 
-// Kind is a kind of a driver's own objects that a cluster is asked for.
+// Kind is one kind of a driver's own objects that are read from a cluster.
 type Kind struct {
 	// Driver is the CSI driver whose objects they are.
 	Driver string
 	Format Format
-	// Group and Version are their API's. Without a version it is the one that the
-	// cluster prefers.
+	// Group and Version are those of their API. Where Version is "" the cluster's preferred
+	// one is used.
 	Group, Version string
 	Resource, Kind string
 }
 
-// Kinds are those that a cluster is asked for, by driver. Trident's volumes, which may
-// hold passwords, are not among them: its publications tell enough where all are known.
+// Kinds are the kinds that are read from a cluster, by driver. Trident's volumes, which may
+// hold passwords, are not among them: its publications are enough where all are known.
 var Kinds = []Kind{
 	{"driver.longhorn.io", Longhorn, "longhorn.io", "v1beta2", "volumes", "Volume"},
 	{"driver.longhorn.io", Longhorn, "longhorn.io", "v1beta2", "volumeattachments", "VolumeAttachment"},
@@ -30,13 +30,13 @@ var Kinds = []Kind{
 	{"jiva.csi.openebs.io", Jiva, "openebs.io", "v1", "jivavolumes", "JivaVolume"},
 }
 
-// IsGiven reports whether somebody has asked the storage system for a list of the format: no
-// driver's object and no log is of it.
+// IsGiven reports whether lists of the format come from somebody who asked the storage
+// system, and not from a driver's objects or a log.
 func (f Format) IsGiven() bool {
 	return f == Text || slices.ContainsFunc(readers, func(r reader) bool { return r.format == f })
 }
 
-// ByDriver yields the kinds of one driver after the other.
+// ByDriver yields, for one driver after the other, its kinds.
 func ByDriver(yield func([]Kind) bool) {
 	for kinds := Kinds; len(kinds) > 0; {
 		n := slices.IndexFunc(kinds, func(k Kind) bool { return k.Driver != kinds[0].Driver })
@@ -50,7 +50,7 @@ func ByDriver(yield func([]Kind) bool) {
 	}
 }
 
-// Preferred is the version that an API server's answer about a group prefers.
+// Preferred is the preferred version in an API server's answer about a group.
 func Preferred(text []byte) (string, error) {
 	var answer struct {
 		Preferred struct {
@@ -65,16 +65,17 @@ func Preferred(text []byte) (string, error) {
 	return answer.Preferred.Version, nil
 }
 
-// IsDrivers reports whether the type is one of a driver's own objects that tell where a volume
-// is attached.
+// IsDrivers reports whether the type is one of a driver's own objects that show where a
+// volume is attached.
 func IsDrivers(apiVersion, kind string) bool {
 	group, _, _ := strings.Cut(apiVersion, "/")
 	return group == "trident.netapp.io" && kind == "TridentVolume" ||
 		slices.ContainsFunc(Kinds, func(k Kind) bool { return k.Group == group && k.Kind == kind })
 }
 
-// AddPage takes over a page of an API server's list of the kind, and says where the next
-// page begins. An answer of anything else is an error: what it lacks would count.
+// AddPage adds a page of an API server's list of the kind. next is the token of the next
+// page. An answer of any other type is an error, because a missing object would count as
+// absent.
 func (o *Objects) AddPage(k Kind, text []byte) (objects int, next string, err error) {
 	var page struct {
 		Metadata struct {
@@ -103,8 +104,8 @@ func (o *Objects) AddPage(k Kind, text []byte) (objects int, next string, err er
 	return len(page.Items), page.Metadata.Continue, nil
 }
 
-// Complete adds the handles, of the list's driver, that a complete list of Trident's
-// publications lacks: those volumes are published to nothing.
+// Complete adds those handles of the list's driver that a complete list of Trident's
+// publications lacks: their volumes are published nowhere.
 func (l *List) Complete(handles []string) {
 	if l.Format != Trident {
 		return

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Objects are drivers' own objects. One volume can stand in several of them, so the
-// volumes are made when all have been read.
+// Objects are drivers' own objects. Several of them can describe one volume, so the volumes
+// are made when all have been read.
 type Objects struct {
 	longhorn longhornObjects
 	trident  tridentObjects
@@ -19,15 +19,16 @@ type Objects struct {
 	cstor    cstorObjects
 	jiva     jivaObjects
 	count    int
-	// bad says that one that was taken could not be read: they count as a whole or not at
-	// all. late says that one came too late to count.
+	// bad reports whether an object could not be read: a driver's objects count as a whole or
+	// not at all. late reports whether an object came too late to count.
 	bad, late bool
-	// bundled says that they were gathered beside the other objects: nobody knows which first.
+	// bundled reports whether they were gathered beside the other objects, in an unknown
+	// order.
 	bundled bool
 }
 
-// objectHead is what tells what an object is. Of a driver's objects nothing is kept but
-// what the readers name: some hold passwords.
+// objectHead identifies an object. Only the fields that the readers name are kept of a
+// driver's objects: some hold passwords.
 type objectHead struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -40,13 +41,13 @@ type objectHead struct {
 	} `json:"metadata"`
 }
 
-// key names the object among those of its kind.
+// key identifies the object among those of its kind.
 func (h objectHead) key() objectKey { return objectKey{h.Metadata.Namespace, h.Metadata.Name} }
 
 type objectKey struct{ namespace, name string }
 
-// readObjects reads the items of a list of objects, after its "[". Objects
-// that are no driver's are passed over.
+// readObjects reads the items of a list of objects, after its "[". It skips objects that are
+// no driver's.
 func (l *List) readObjects(s stream, _ string) error {
 	var all Objects
 	for n := 1; s.More(); n++ {
@@ -75,7 +76,7 @@ func (l *List) readObjects(s stream, _ string) error {
 	return nil
 }
 
-// volumes are what the objects tell, for each driver that has any.
+// volumes are the volumes that the objects describe, for each driver that has any.
 func (o *Objects) volumes() map[Format][]Volume {
 	all := map[Format][]Volume{
 		Longhorn: o.longhorn.list(), Trident: o.trident.list(), LINSTOR: o.linstor.list(), CStor: o.cstor.list(), Jiva: o.jiva.list(),
@@ -84,19 +85,20 @@ func (o *Objects) volumes() map[Format][]Volume {
 	return all
 }
 
-// Take is Add of an object that nobody asked for, in a text. It counts only where it is
-// early, before all that it is held against: a list is read in the order of its text. It
-// says whether the object may yet count.
+// Take is Add for an object that was not asked for, in a text. The object counts only where
+// early is true: before all objects with which it is compared, because a list is read in the
+// order of its text. Take reports whether the object may still count.
 func (o *Objects) Take(raw []byte, early bool) bool {
 	o.late = o.late || !early
 	o.bad = o.bad || early && o.Add(raw) != nil
 	return early && !o.bad
 }
 
-// Merge takes over from another text that it had late objects.
+// Merge notes that another text had late objects.
 func (o *Objects) Merge(other *Objects) { o.late = o.late || other.late }
 
-// Taken are the lists of what was taken. What was left out is a note, unless Take said so.
+// Taken are the lists made from the objects of Take; none where one of them could not be
+// read. note is called with the reason where objects are left out.
 func (o *Objects) Taken(at time.Time, note func(string)) []*List {
 	lists, err := o.Lists(at)
 	if err != nil {
@@ -116,11 +118,11 @@ func (o *Objects) Taken(at time.Time, note func(string)) []*List {
 	return lists
 }
 
-// Bundled says that the objects were gathered beside those that they are held against,
-// nobody knows in which order. Then only that counts which has been so since before.
+// Bundled notes that the objects were gathered beside those with which they are compared, in
+// an unknown order. Then only an attachment counts that has lasted since before.
 func (o *Objects) Bundled() { o.bundled = true }
 
-// sinceBefore makes a volume silent unless the list tells that it has been attached where it
+// sinceBefore makes a volume silent unless the list shows that it has been attached where it
 // is since before the time.
 func (l *List) sinceBefore(began time.Time) {
 	for i := range l.Volumes {
@@ -131,7 +133,7 @@ func (l *List) sinceBefore(began time.Time) {
 	}
 }
 
-// Add takes over the object if it is one that is read.
+// Add adds the object if it is of a kind that is read.
 func (o *Objects) Add(raw []byte) error {
 	if o.count++; o.count > MaxVolumes {
 		return fmt.Errorf("more than %d objects", MaxVolumes)
@@ -163,8 +165,8 @@ func (o *Objects) Add(raw []byte) error {
 	return nil
 }
 
-// Lists are what the objects tell, as lists that were taken at that time, in the order of
-// their formats. Several drivers may have objects in one cluster.
+// Lists are the lists made from the objects, taken at that time, in the order of their
+// formats. Several drivers may have objects in one cluster.
 func (o *Objects) Lists(taken time.Time) ([]*List, error) {
 	var lists []*List
 	all := o.volumes()
@@ -181,7 +183,7 @@ func (o *Objects) Lists(taken time.Time) ([]*List, error) {
 	return lists, nil
 }
 
-// hasMore reports whether the metadata of a list of objects name a next page.
+// hasMore reports whether the metadata of a list name a next page.
 func hasMore(raw []byte) bool {
 	var metadata struct {
 		Continue string `json:"continue"`
@@ -189,8 +191,8 @@ func hasMore(raw []byte) bool {
 	return decode(raw, &metadata) == nil && metadata.Continue != ""
 }
 
-// longhornObjects are Longhorn's objects. The attachments tell who asked for what the
-// volumes' states show: Longhorn attaches volumes for its own work, too.
+// longhornObjects are Longhorn's objects. The attachments show who asked for the state of a
+// volume: Longhorn attaches volumes for its own work, too.
 type longhornObjects struct {
 	volumes     []longhornVolume
 	attachments map[objectKey]longhornAttachment
@@ -198,7 +200,7 @@ type longhornObjects struct {
 
 type longhornVolume struct {
 	objectHead
-	known bool // its version is one whose fields are known
+	known bool // whether the fields of its version are known
 	Spec  struct {
 		Node       string `json:"nodeID"`
 		Access     string `json:"accessMode"`
@@ -263,7 +265,7 @@ func (o *longhornObjects) addAttachment(head objectHead, known bool, raw []byte)
 	}
 	key := objectKey{head.Metadata.Namespace, a.Spec.Volume}
 	if _, twice := o.attachments[key]; twice {
-		a = longhornAttachment{} // which of the two counts nobody can tell
+		a = longhornAttachment{} // nobody can tell which of the two counts
 	}
 	o.attachments[key] = a
 	return nil
@@ -277,16 +279,16 @@ func (o *longhornObjects) list() []Volume {
 	return volumes
 }
 
-// volume says where the volume is attached. Longhorn's controller calls it attached or
-// detached when the state has followed the node that the specification asks for; all
-// else is on its way to there. Of a ReadWriteMany volume that is shared over NFS the
-// state tells where its server runs, and not which nodes have mounted it.
+// volume is the volume with its attachments. Longhorn's controller sets the state attached or
+// detached once the volume has followed the node in its specification; every other state is a
+// step on the way. For a ReadWriteMany volume that is shared over NFS the state shows where
+// its server runs, and not which nodes have mounted it.
 func (v longhornVolume) volume(a longhornAttachment) Volume {
 	k := v.Status.Kubernetes
 	out := Volume{ID: v.Metadata.Name, State: v.Status.State, Shared: v.Spec.Access == "rwx", Created: moment(v.Metadata.Created),
 		MadeFor: madeFor(map[string]string{"pv-name": k.Volume, "pvc-name": k.Claim, "pvc-namespace": k.Namespace})}
 	if !slices.Contains([]string{"rwo", "rwop", "rwx"}, v.Spec.Access) || out.Shared && !v.Spec.Migratable {
-		out.Silent = true // also where the version is not known: nothing of it is read
+		out.Silent = true // also where the version is unknown, because then no field is read
 		return out
 	}
 	// A volume that is faulted and detached attaches nowhere until it is salvaged.
@@ -300,7 +302,7 @@ func (v longhornVolume) volume(a longhornAttachment) Volume {
 		out.Silent = true
 	case state == "detached" && machine == "":
 	case state == "attached" && machine != "" && v.Spec.Node == v.Status.Node:
-		if v.Status.Robustness == "unknown" { // Longhorn has lost sight of the node
+		if v.Status.Robustness == "unknown" { // Longhorn no longer sees the node
 			out.Attachments = []Attachment{{Machine: machine, State: "unknown"}}
 			break
 		}
@@ -314,10 +316,10 @@ func (v longhornVolume) volume(a longhornAttachment) Volume {
 	return out
 }
 
-// reason is "" where the volume is attached because the CSI driver or a person asked for
-// it. Longhorn also attaches a volume for a backup or a clone, and lets go of it by itself
-// when a pod wants it: that is "temporary". It is "unknown" without the attachment's object.
-// since is when Longhorn saw it attached for the CSI driver.
+// reason is "" where the volume is attached because the CSI driver or a person asked for it.
+// Longhorn also attaches a volume for a backup or a clone, and releases it by itself when a
+// pod wants it: that is "temporary". Without the attachment's object it is "unknown". since
+// is when Longhorn saw it attached for the CSI driver.
 func (a longhornAttachment) reason(node string) (reason string, since *time.Time) {
 	reason = "unknown"
 	for id, ticket := range a.Spec.Tickets {
@@ -338,15 +340,15 @@ func (a longhornAttachment) reason(node string) (reason string, since *time.Time
 	return reason, nil
 }
 
-// published are the nodes that each volume has by a driver's own records: one object for
-// each volume and node.
+// published are the nodes of each volume by a driver's own records: one object for each
+// volume and node.
 type published struct {
 	nodes map[string][]Attachment
-	// gap says that a record is of a version that is not known.
+	// gap reports whether a record has an unknown version.
 	gap bool
 }
 
-// add takes over a record, which is deleted once the node has the volume no more.
+// add adds a record. The driver deletes a record once the node no longer has the volume.
 func (p *published) add(head objectHead, volume, node string) {
 	if p.nodes == nil {
 		p.nodes = map[string][]Attachment{}
@@ -360,9 +362,9 @@ func (p *published) add(head objectHead, volume, node string) {
 	}
 }
 
-// tridentObjects are Trident's objects: its volumes, and a publication for each node to
-// which it has published one. Trident writes a publication before it publishes the volume,
-// and removes it after it has taken it back.
+// tridentObjects are Trident's objects: its volumes, and a publication for each node to which
+// a volume is published. Trident writes a publication before it publishes the volume, and
+// removes it after it has unpublished it.
 type tridentObjects struct {
 	volumes []Volume
 	published
@@ -405,8 +407,9 @@ func (o *tridentObjects) addPublication(head objectHead, known bool, raw []byte)
 	return nil
 }
 
-// list are the volumes with their publications. One without any is attached to nothing
-// only where the list has publications of others: they may not have been asked for.
+// list are the volumes with their publications. A volume without any counts as attached to
+// nothing only where the list has publications of others: otherwise they may not have been
+// asked for.
 func (o *tridentObjects) list() []Volume {
 	nodes := maps.Clone(o.nodes)
 	var volumes []Volume

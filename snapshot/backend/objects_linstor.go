@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// linstorObjects are the rows of LINSTOR's table of resources, where it keeps its
-// database in objects: on which nodes it has placed a volume, with a copy of the data or
-// as a client of one. Its driver gives a node the volume by placing it there, so that it
-// is attached to no other node. To which of them it is attached the table does not tell: a
-// node with a copy keeps its row, and LINSTOR places clients for its own ends, too.
+// linstorObjects are the rows of LINSTOR's table of resources, where it keeps its database in
+// objects: the nodes on which it has placed a volume, with a copy of the data or as a client
+// of one. Its driver gives a node the volume by placing it there, so that it is attached to
+// no other node. The table does not show to which of them it is attached: a node with a copy
+// keeps its row, and LINSTOR also places clients for its own purposes.
 type linstorObjects struct {
 	placed map[string][]string
-	// gap says that a row is of a version that is not known.
+	// gap reports whether a row has an unknown version.
 	gap bool
 }
 
-// linstorVersions are the versions of the table in which the fields that are read are
+// linstorVersions are the versions of the table whose fields, as far as they are read, are
 // the same.
 var linstorVersions = []string{"v1-19-1", "v1-25-1", "v1-27-1", "v1-31-1", "v1-33-1"}
 

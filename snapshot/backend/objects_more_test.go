@@ -30,7 +30,7 @@ var (
 	jivaText    = kubectlList(jivaVolume("pvc-1", "n1"), jivaVolume("pvc-2", ""))
 )
 
-// TestPlacements: LINSTOR's table tells on which nodes alone a volume can be, whoever
+// TestPlacements: LINSTOR's table shows the only nodes on which a volume can be, whoever
 // placed it there, and never that it is attached to one.
 func TestPlacements(t *testing.T) {
 	only := func(machines ...string) Volume { return Volume{ID: "pvc-1", Silent: true, Only: machines} }
@@ -67,8 +67,8 @@ func TestPlacements(t *testing.T) {
 	}
 }
 
-// TestStaged: OpenEBS's records say on which node a volume is staged. Where its data are
-// no record that is read says.
+// TestStaged: OpenEBS's records show on which node a volume is staged. No record that is read
+// shows where its data are.
 func TestStaged(t *testing.T) {
 	on := func(a ...Attachment) Volume { return Volume{ID: "v", Attachments: a} }
 	n1 := Attachment{Machine: "n1"}
@@ -100,13 +100,14 @@ func TestStaged(t *testing.T) {
 	}
 }
 
-// localVolume is a volume of OpenEBS's local engines, whose owner is where its data are.
+// localVolume is a volume of OpenEBS's local engines; its owner is the node that has its
+// data.
 func localVolume(kind, group string) string {
 	return fmt.Sprintf(`{"apiVersion": "%s.openebs.io/v1alpha1", "kind": %q, "metadata": {"name": "v", "namespace": "openebs"}, "spec": {"ownerNodeID": "n1", "capacity": "1"}}`, group, kind)
 }
 
-// TestOnlyData: objects that tell no more than where data are, or which nodes a driver
-// has, are no list.
+// TestOnlyData: objects that only show where data are, or which nodes a driver has, make no
+// list.
 func TestOnlyData(t *testing.T) {
 	for name, item := range map[string]string{
 		"LVM":                localVolume("LVMVolume", "local"),

@@ -1,11 +1,11 @@
 package backend
 
-// OpenEBS's cStor and Jiva need no attach: what is attached to a node is what is staged
-// there. Both drivers refuse to stage a volume that their record has on another node that
-// is ready.
+// OpenEBS's cStor and Jiva need no attach: a volume counts as attached to the node where it
+// is staged. Both drivers refuse to stage a volume that by their record is on another node
+// that is ready.
 
-// cstorObjects are cStor's own attachments. One is made before the volume is staged on a
-// node, and removed after it is unstaged.
+// cstorObjects are cStor's own attachments. cStor makes one before it stages the volume on a
+// node, and removes it after unstaging.
 type cstorObjects struct{ published }
 
 func (o *cstorObjects) add(head objectHead, known bool, raw []byte) error {
@@ -36,7 +36,7 @@ func (o *cstorObjects) list() []Volume {
 	return volumes
 }
 
-// jivaObjects are Jiva's volumes: a label names the node on which one is staged, and is
+// jivaObjects are Jiva's volumes: a label names the node on which a volume is staged, and is
 // empty where none has it.
 type jivaObjects struct{ volumes []Volume }
 

@@ -49,8 +49,8 @@ var (
 )
 
 // TestLonghorn: a volume is attached where its status has followed its specification and
-// Longhorn's own VolumeAttachment says that the driver asked for it. All else is not
-// certain.
+// Longhorn's own VolumeAttachment shows that the driver asked for it. Every other state is
+// uncertain.
 func TestLonghorn(t *testing.T) {
 	on := func(state string) Volume {
 		return Volume{State: "attached", Attachments: []Attachment{{Machine: "n1", State: state}}}
@@ -99,8 +99,8 @@ func TestLonghorn(t *testing.T) {
 	}
 }
 
-// TestTrident: a volume is attached to the nodes of its publications, and to none only
-// where the list has publications. Nothing of the objects but this is kept.
+// TestTrident: a volume is attached to the nodes of its publications, and to none only where
+// the list has publications. Nothing else of the objects is kept.
 func TestTrident(t *testing.T) {
 	online := Volume{State: "online"}
 	silent := Volume{State: "online", Silent: true}
@@ -156,8 +156,8 @@ func TestObjectErrors(t *testing.T) {
 	}
 }
 
-// TestObjectsOnlyAddCertainty: what one kind of a driver's objects makes certain, the
-// others do not change. They may make certain what was not.
+// TestObjectsOnlyAddCertainty: more kinds of a driver's objects do not change what one kind
+// makes certain. They may make more certain.
 func TestObjectsOnlyAddCertainty(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	pick := func(words ...string) string { return words[r.IntN(len(words))] }
@@ -175,7 +175,7 @@ func TestObjectsOnlyAddCertainty(t *testing.T) {
 				if r.IntN(3) > 0 {
 					attachments = append(attachments, lhAttachment(name, pick("csi-attacher", "backup-controller"), pick("n1", "n2"), r.IntN(3) > 0, r.IntN(2)))
 				}
-			case jiva: // a volume's own record is all there is of it
+			case jiva: // a volume's own record is its only one
 				volumes = append(volumes, jivaVolume(name, pick("", "n1", "n2")))
 			default:
 				volumes = append(volumes, tridentVolume(name))

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// MadeFor is what a provisioner wrote on a volume when it made it.
+// MadeFor has the marks that a provisioner put on a volume when it made it.
 type MadeFor struct {
-	// PersistentVolume is the object's name, "" where the volume does not tell.
+	// PersistentVolume is the object's name; "" where the volume does not have it.
 	PersistentVolume string `json:"persistentVolume,omitempty"`
-	// Claim is namespace/name, "" where the volume does not tell.
+	// Claim is namespace/name; "" where the volume does not have it.
 	Claim string `json:"claim,omitempty"`
-	// Cluster is the mark of the cluster, "" where the volume bears none.
+	// Cluster is the mark of the cluster; "" where the volume has none.
 	Cluster string `json:"cluster,omitempty"`
 }
 
-// These are the keys under which provisioners say for whom they made a volume. EBS,
-// Google's and Azure's drivers keep those of the plugins that were in the tree; Cinder's
-// uses the keys of external-provisioner, and Hetzner's has its own.
+// These are the keys under which provisioners record for which object they made a volume. The
+// drivers of EBS, Google and Azure keep the keys of the former in-tree plugins; Cinder's uses
+// those of external-provisioner, and Hetzner's has its own.
 var (
 	volumeKeys    = []string{"kubernetes.io/created-for/pv/name", "kubernetes.io-created-for-pv-name", "csi.storage.k8s.io/pv/name", "pv-name", "CSIVolumeName"}
 	claimKeys     = []string{"kubernetes.io/created-for/pvc/name", "kubernetes.io-created-for-pvc-name", "csi.storage.k8s.io/pvc/name", "pvc-name"}
@@ -28,14 +28,14 @@ var (
 )
 
 const (
-	// clusterPrefix begins the key of a tag whose rest is the cluster.
+	// clusterPrefix is the start of the key of a tag; the rest of the key is the cluster.
 	clusterPrefix = "kubernetes.io/cluster/"
-	// cinderCluster stands on each volume that Cinder's driver makes, with cinderDefault where
-	// nobody has named the cluster: then it tells no cluster from another.
+	// cinderCluster is on each volume that Cinder's driver makes. Its value is cinderDefault
+	// where nobody has named the cluster: then it does not identify the cluster.
 	cinderCluster, cinderDefault = "cinder.csi.openstack.org/cluster", "kubernetes"
 )
 
-// madeFor reads the marks; nil where none says that the volume is a PersistentVolume's.
+// madeFor reads the marks; nil where none says that the volume belongs to a PersistentVolume.
 func madeFor(marks map[string]string) *MadeFor {
 	first := func(keys []string) string {
 		for _, key := range keys {
@@ -63,8 +63,8 @@ func madeFor(marks map[string]string) *MadeFor {
 	return &m
 }
 
-// marks are the labels or tags that a tool prints as an object, or as a list of keys and
-// values; none of any other form.
+// marks are the labels or tags, which a tool prints as an object or as a list of keys and
+// values; none for any other form.
 func marks(raw json.RawMessage) map[string]string {
 	texts := map[string]string{}
 	var pairs []struct{ Key, Value string }
@@ -85,16 +85,17 @@ func marks(raw json.RawMessage) map[string]string {
 	return texts
 }
 
-// Inventory reports whether the list has all volumes of its storage that it was asked for,
-// also those that are attached to nothing. Others tell of some: two columns are a person's,
-// and Trident's publications or LINSTOR's rows are of what is placed somewhere.
+// Inventory reports whether a list of the format has all volumes of the storage that was
+// listed, also those that are attached to nothing. The other formats have only some: two
+// columns are written by a person, and Trident's publications and LINSTOR's rows are only
+// about volumes that are placed somewhere.
 func (f Format) Inventory() bool {
 	return slices.Contains([]Format{AWS, Azure, Google, OpenStack, Hetzner, CSI, Longhorn}, f)
 }
 
-// Place is where a volume of the handle must be for the list to have it: Azure's
-// subscription and resource group, Google's project and zone. For AWS it is the zone, which
-// no handle tells; the others have one place.
+// Place is where a volume of the handle must be for the list to have it: Azure's subscription
+// and resource group, Google's project and zone, or AWS's zone, which no handle shows; the
+// other formats have one place.
 func (l *List) Place(handle string, zones []string) string {
 	switch l.Format {
 	case Azure:
@@ -113,7 +114,7 @@ func (l *List) Place(handle string, zones []string) string {
 	}
 }
 
-// Covers reports whether the list has a volume in the place.
+// Covers reports whether the list has volumes of the place.
 func (l *List) Covers(place string) bool {
 	switch l.Format {
 	case Azure, Google:
@@ -125,8 +126,8 @@ func (l *List) Covers(place string) bool {
 	}
 }
 
-// Before reports whether the volume was made at least so long before the list was taken,
-// and true where the list does not tell.
+// Before reports whether the volume was made at least d before the list was taken; it is true
+// where the list has no time.
 func (v Volume) Before(taken time.Time, d time.Duration) bool {
 	return v.Created == nil || taken.Sub(*v.Created) >= d
 }

@@ -17,16 +17,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
-// A list comes from a stranger's ticket as often as from the own storage system, so
-// what it can make a reader hold is bounded.
+// A list comes from a stranger's ticket as often as from one's own storage system, so the
+// memory that it can cost is bounded.
 const (
-	// MaxSize bounds the text of one list, after unpacking: some 50,000 volumes as
-	// the most talkative tool writes them.
+	// MaxSize bounds the text of one list, after unpacking: some 50,000 volumes in the most
+	// verbose tool's output.
 	MaxSize = 64 << 20
 	// MaxVolumes bounds the volumes of one list.
 	MaxVolumes = 200_000
-	// MaxAttachments bounds the machines of one volume: no storage system attaches one to
-	// so many.
+	// MaxAttachments bounds the machines of one volume: no storage system attaches one to so
+	// many.
 	MaxAttachments = 1000
 	// maxVolume bounds the text of one volume.
 	maxVolume = 256 << 10
@@ -34,8 +34,8 @@ const (
 	maxName = 2048
 )
 
-// Read reads a list, also one that is packed with gzip or xz, and finds out by its
-// text whose it is. The name is for messages. Every error is one line that says where.
+// Read reads a list, also one that is packed with gzip or xz, and recognises its format by
+// the text. The name is for messages. Every error is one line that says where.
 func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 	l := &List{File: name, Taken: taken.UTC()}
 	text, files, err := archive.Open(r, archive.Limits{Unpacked: MaxSize, Files: 1})
@@ -70,7 +70,8 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A field without volumes says whose list it is; another text may be anything.
+	// A known field without volumes shows the format; any other text without volumes is
+	// refused.
 	if len(l.Volumes) == 0 && !slices.ContainsFunc(readers, func(r reader) bool { return r.format == l.Format }) {
 		return nil, errors.New("no volume in it")
 	}
@@ -78,7 +79,8 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 	return l, nil
 }
 
-// FormatOf is whose list the JSON is, or of whose list it is a volume; "" where it is neither.
+// FormatOf is the format of a list in JSON, or of a list that would have this volume; ""
+// where it is neither.
 func FormatOf(text []byte) Format {
 	for _, text := range [][]byte{text, slices.Concat([]byte("["), text, []byte("]"))} {
 		if l := new(List); l.readJSON(text) == nil && l.Format != "" {
@@ -88,16 +90,17 @@ func FormatOf(text []byte) Format {
 	return ""
 }
 
-// reader is how the lists of one format are read.
+// reader describes how lists of one format are read.
 type reader struct {
 	format Format
-	// list is the field that has the volumes; "" where the list is the whole text.
+	// list is the field with the volumes; "" where the list is the whole text.
 	list string
-	// more is the field that says where the next page begins.
+	// more is the field with the beginning of the next page.
 	more string
-	// marks are fields of a volume that together no other format has.
+	// marks are fields of a volume that no other format has together.
 	marks []string
-	// volume reads one; scope is where it is, "" where that is not said.
+	// volume reads one volume; scope is its region, zone or project; "" where the list does
+	// not name it.
 	volume func(raw []byte) (v Volume, scope string, err error)
 }
 
@@ -115,7 +118,7 @@ var readers = []reader{
 	{Hetzner, "volumes", "", []string{"id", "linux_device"}, readHetzner},
 }
 
-// errUnknown is the error about JSON that is no list that is read.
+// errUnknown is the error about JSON that is not a list of a known format.
 var errUnknown = errors.New("not a list of volumes that is read: those are the JSON of aws ec2 describe-volumes, az disk list, gcloud compute disks list, " +
 	"openstack volume list --long, hcloud volume list and CSI's ListVolumes, of kubectl get with the objects of Longhorn, Trident, LINSTOR, cStor or Jiva, and two columns of text")
 
@@ -141,7 +144,7 @@ func (s stream) next() (json.Token, error) {
 	return token, nil
 }
 
-// syntax says that the text ends too early in words for people.
+// syntax explains an early end of the text to people.
 func syntax(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return errors.New("the text ends in the middle of the list")
@@ -173,7 +176,7 @@ func (l *List) readJSON(text []byte) error {
 	return nil
 }
 
-// readFields reads an object that has the list in one of its fields.
+// readFields reads an object with the list in one of its fields.
 func (l *List) readFields(s stream) error {
 	seen := map[string]bool{}
 	for s.More() {
@@ -223,7 +226,7 @@ func (l *List) readFields(s stream) error {
 	return err
 }
 
-// formatOf is the one format that calls its list so; "" where several do.
+// formatOf is the only format that has its list in this field; "" where several have.
 func formatOf(list string) (of Format) {
 	for _, r := range readers {
 		if r.list != list {
@@ -247,7 +250,7 @@ func hasNextPage(meta []byte) bool {
 	return json.Unmarshal(meta, &m) == nil && m.Pagination.Next != nil
 }
 
-// readItems reads the volumes of the field. Its "[" has been read.
+// readItems reads the volumes in the field, after its "[".
 func (l *List) readItems(s stream, field string) error {
 	var read *reader
 	for n := 1; s.More(); n++ {
@@ -286,7 +289,7 @@ func (l *List) readItems(s stream, field string) error {
 	return err
 }
 
-// readerOf returns the reader of a list whose first volume is raw, or nil.
+// readerOf returns the reader for a list whose first volume is raw, or nil.
 func readerOf(field string, raw []byte) *reader {
 	var fields map[string]json.RawMessage
 	if json.Unmarshal(raw, &fields) != nil {
@@ -301,8 +304,8 @@ func readerOf(field string, raw []byte) *reader {
 	return nil
 }
 
-// unsaid makes volumes silent where no attachment at all is told: a driver that cannot
-// list them leaves the field out, and so does a list without any attachment.
+// unsaid makes all volumes silent where the list has no attachment at all: a driver that
+// cannot list attachments leaves the field out, and so does a list without any.
 func (l *List) unsaid() {
 	if l.Format != CSI || slices.ContainsFunc(l.Volumes, func(v Volume) bool { return len(v.Attachments) > 0 }) {
 		return
@@ -312,8 +315,8 @@ func (l *List) unsaid() {
 	}
 }
 
-// decode reads one volume. A field that stands twice is an error: nobody can tell
-// which counts.
+// decode reads one volume. A field that occurs twice is an error: nobody can tell which
+// counts.
 func decode(raw []byte, into any) error {
 	strict, err := kjson.UnmarshalStrict(raw, into, kjson.DisallowDuplicateFields)
 	if err != nil {
@@ -348,13 +351,13 @@ func (v Volume) check() error {
 	return nil
 }
 
-// IsName reports whether the text can be what a storage system calls something.
+// IsName reports whether the text can be a name at a storage system.
 func IsName(s string) bool {
 	return s != "" && len(s) <= maxName && utf8.ValidString(s) &&
 		!strings.ContainsFunc(s, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 }
 
-// short is text of a file in a message.
+// short is a file's text, shortened for a message.
 func short(s string) string {
 	const most = 100
 	s = strings.ToValidUTF8(s, "?")

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// The outputs of the tools as they print them, shortened by fields that nothing reads.
+// The outputs of the tools, shortened by fields that nothing reads.
 const (
 	awsText = `{
     "Volumes": [
@@ -173,7 +173,7 @@ func at(text string) *time.Time {
 	return &t
 }
 
-// TestFormats: each tool's own output says what is attached to what.
+// TestFormats: each tool's own output shows which volume is attached to which machine.
 func TestFormats(t *testing.T) {
 	const azure, path = "/subscriptions/db4e2fdb-6d80-4e6e-b7cd-736098270664/resourcegroups/", "/providers/microsoft.compute/"
 	for _, row := range []struct {
@@ -232,9 +232,9 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// TestMadeFor: each tool's list says for whom a provisioner made a disk, in the words of its
-// driver, and of which cluster; what anybody else made, it does not. A field of another form
-// refuses no list.
+// TestMadeFor: each tool's list shows for which object a provisioner made a disk, by its
+// driver's keys, and for which cluster; for any other disk it shows neither. A field of
+// another form makes no list fail.
 func TestMadeFor(t *testing.T) {
 	const pv, claim, namespace = `kubernetes.io/created-for/pv/name`, `kubernetes.io/created-for/pvc/name`, `kubernetes.io/created-for/pvc/namespace`
 	of := func(cluster string) *MadeFor { return &MadeFor{"pvc-1", "shop/data", cluster} }
@@ -276,8 +276,8 @@ func TestMadeFor(t *testing.T) {
 	}
 }
 
-// TestUnsettled: what is about to change, or is not told, is not held for attached or
-// detached.
+// TestUnsettled: a volume that is about to change, or whose attachments are not shown, counts
+// neither as attached nor as detached.
 func TestUnsettled(t *testing.T) {
 	aws := func(fields string) string { return `{"Volumes": [{"VolumeId": "vol-1", ` + fields + `}]}` }
 	azure := func(fields string) string { return `[{"id": "/subscriptions/s/disks/d", ` + fields + `}]` }
@@ -383,8 +383,8 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// TestMachines: what a storage system calls a node's machine comes from the ids of its
-// driver and its provider; a node's own name counts in two columns of text alone.
+// TestMachines: the storage system's names for a node's machine come from the ids of its
+// driver and its provider; the node's own name counts only in two columns of text.
 func TestMachines(t *testing.T) {
 	for _, row := range []struct {
 		format                  Format
@@ -412,8 +412,8 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the text, a reader ends with a list in order and within bounds, or
-// with an error of one line, and reads the same twice.
+// FuzzRead: for any text, Read returns a list that is sorted and within bounds, or an error
+// of one line, and the same result twice.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{awsText, azureText, googleText, openStackText, hetznerText, csiText, longhornText, tridentText, linstorText, cstorText, jivaText, twoColumns} {
 		f.Add(text)
@@ -421,7 +421,7 @@ func FuzzRead(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) { fuzzed(t, text) })
 }
 
-// fuzzVolume fuzzes the reader of one format, with what it reads in its place.
+// fuzzVolume fuzzes the reader of one format, with the text in the place of the volumes.
 func fuzzVolume(f *testing.F, seed, before, after string) {
 	f.Helper()
 	volume := strings.TrimSuffix(strings.TrimPrefix(seed, before), after)
@@ -483,8 +483,8 @@ func fuzzed(t *testing.T, text string) {
 
 var endOfObject = regexp.MustCompile(`([^{\s])\s*}`)
 
-// TestSecretsAreNotKept: of a field that may hold a secret nothing is kept, wherever it stands,
-// and the list tells the same without it.
+// TestSecretsAreNotKept: no field that may hold a secret is kept, wherever it stands, and the
+// list is otherwise the same.
 func TestSecretsAreNotKept(t *testing.T) {
 	for name, text := range map[string]string{
 		"aws": awsText, "azure": azureText, "google": googleText, "openstack": openStackText, "hetzner": hetznerText, "csi": csiText,
@@ -504,8 +504,8 @@ func TestSecretsAreNotKept(t *testing.T) {
 	}
 }
 
-// TestWrappedLists: a tool's list is the same in YAML, as its API answers, in UTF-16, and
-// where it is empty.
+// TestWrappedLists: a tool's list reads the same in YAML, in the form of its API, and in
+// UTF-16; an empty one is accepted too.
 func TestWrappedLists(t *testing.T) {
 	aws := Volume{ID: "vol-1", State: "in-use", Attachments: []Attachment{{Machine: "i-1"}}}
 	cinder := Volume{ID: "v1", State: "in-use", Attachments: []Attachment{{Machine: "s1"}}}

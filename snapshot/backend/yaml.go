@@ -9,13 +9,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// maxYAML bounds a list in YAML: a parser makes a hundred times as much of it.
+// maxYAML bounds a list in YAML: a parser needs a hundred times as much memory.
 const maxYAML = 16 << 20
 
-// yamlBegins is how a tool's YAML begins: with a field, an item or the mark of a document.
+// yamlBegins matches the first line of a tool's YAML: a field, an item or the mark of a
+// document.
 var yamlBegins = regexp.MustCompile(`^(---\s*|-|- \S.*|[A-Za-z_]\w*:(\s.*)?)$`)
 
-// isYAML tells YAML from columns.
+// isYAML reports whether the text is YAML, and not columns.
 func isYAML(text []byte) bool {
 	for line := range bytes.Lines(text) {
 		line = bytes.TrimRight(line, " \t\r\n")
@@ -26,7 +27,7 @@ func isYAML(text []byte) bool {
 	return false
 }
 
-// fromYAML is the JSON of a list in YAML. gcloud prints a document for each disk.
+// fromYAML converts a list in YAML to JSON. gcloud prints a document for each disk.
 func fromYAML(text []byte) ([]byte, error) {
 	if len(text) > maxYAML {
 		return nil, errors.New("YAML of more than " + archive.Size(maxYAML) + ": write the list in JSON")

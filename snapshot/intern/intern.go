@@ -1,5 +1,5 @@
-// Package intern lets objects share what they say alike, as in a large cluster most of
-// what they say is.
+// Package intern lets objects share equal values, because in a large cluster most values are
+// repeated.
 package intern
 
 import (
@@ -15,9 +15,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Interner deduplicates equal strings, maps and lists across objects, such as the
-// labels of a ReplicaSet's pods, or a capacity that thousands of volumes have. A map
-// of one entry takes half a kilobyte, and nothing ever writes to a snapshot.
+// Interner deduplicates equal strings, maps and lists across objects, such as the labels of a
+// ReplicaSet's pods, or a capacity that thousands of volumes have. A map of one entry takes
+// half a kilobyte. Sharing is safe because nothing writes to a snapshot.
 type Interner struct {
 	texts       map[string]string
 	maps        table[map[string]string]
@@ -37,9 +37,9 @@ type Interner struct {
 	words       []string
 }
 
-// table holds values by a hash of what they say, which takes less memory than that does.
-// By chance two of them have one hash in one of 10^27 clusters, and nobody can find two
-// that have: the seeds are new in each process.
+// table holds values by a hash of their content, which takes less memory than the content.
+// Two values collide by chance in one of 10^27 clusters, and nobody can construct such
+// values: the seeds are new in each process.
 type table[T any] map[[2]uint64]T
 
 var seeds = [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -48,8 +48,8 @@ func hashOf(key []byte) [2]uint64 {
 	return [...]uint64{maphash.Bytes(seeds[0], key), maphash.Bytes(seeds[1], key)}
 }
 
-// mostShared bounds each table: for unique values the keys would cost more than
-// interning saves. Objects with equal values are read close together.
+// mostShared bounds each table: for unique values the keys would cost more than interning
+// saves. Objects with equal values are read close together.
 const mostShared = 1 << 14
 
 // New returns an empty Interner.
@@ -77,13 +77,13 @@ func shared[T any](seen table[T], key []byte, value T) T {
 	return value
 }
 
-// encoded is anything with generated code for protobuf.
+// encoded is a message with generated protobuf code.
 type encoded interface {
 	Size() int
 	MarshalToSizedBuffer([]byte) (int, error)
 }
 
-// sharedList shares a list of messages by what it says.
+// sharedList shares a list of messages by its content.
 func sharedList[T any, P interface {
 	*T
 	encoded
@@ -98,8 +98,8 @@ func sharedList[T any, P interface {
 	return shared(seen, s.key, exact(list))
 }
 
-// appendMessage ends each message with its length, so that no two lists of them
-// read alike.
+// appendMessage ends each message with its length, so that different lists have different
+// keys.
 func appendMessage(key []byte, m encoded) []byte {
 	size := m.Size()
 	key = slices.Grow(key, size+4)
@@ -111,7 +111,7 @@ func appendMessage(key []byte, m encoded) []byte {
 	return append(key, byte(size), byte(size>>8), byte(size>>16), byte(size>>24))
 }
 
-// Text shares one text.
+// Text shares one string.
 func (s *Interner) Text(t *string) {
 	first, ok := s.texts[*t]
 	if !ok {
@@ -124,7 +124,7 @@ func (s *Interner) Text(t *string) {
 	*t = first
 }
 
-// words shares texts of any type that are mostly one of a few words.
+// words shares strings of any type that mostly have one of a few values.
 func words[T ~string](s *Interner, words ...*T) {
 	for _, word := range words {
 		text := string(*word)
@@ -144,7 +144,7 @@ func (s *Interner) stringMap(m *map[string]string) {
 	for _, k := range s.words {
 		s.key = append(append(append(append(s.key, k...), 0), (*m)[k]...), 0)
 	}
-	if _, ok := s.maps[hashOf(s.key)]; !ok { // what others have of it is no reason to have it once more
+	if _, ok := s.maps[hashOf(s.key)]; !ok { // a map that another object has already is not copied again
 		own := make(map[string]string, len(s.words))
 		for _, k := range s.words {
 			v := (*m)[k]
@@ -177,7 +177,7 @@ func (s *Interner) stringList(l *[]string) {
 	}
 }
 
-// word shares a pointer to one of a few texts.
+// word shares a pointer to a string that has one of a few values.
 func word[T ~string](s *Interner, seen table[*T], pointer **T) {
 	if *pointer != nil {
 		s.key = append(s.key[:0], **pointer...)
@@ -197,7 +197,7 @@ func (s *Interner) accessModes(modes *[]corev1.PersistentVolumeAccessMode) {
 }
 
 func (s *Interner) meta(m *metav1.ObjectMeta) {
-	// What no other object has takes less memory as one text.
+	// Values that no other object has take less memory in one string.
 	own := m.Name + string(m.UID) + m.ResourceVersion
 	uid, version := len(m.Name), len(m.Name)+len(m.UID)
 	m.Name, m.UID, m.ResourceVersion = own[:uid], types.UID(own[uid:version]), own[version:]
@@ -212,8 +212,7 @@ func (s *Interner) meta(m *metav1.ObjectMeta) {
 	m.OwnerReferences = sharedList(s, s.owners, m.OwnerReferences)
 }
 
-// Share replaces the object's strings, maps and lists by equal ones of objects before
-// it.
+// Share replaces the object's strings, maps and lists by equal ones of earlier objects.
 func (s *Interner) Share(object any) {
 	switch o := object.(type) {
 	case *corev1.Pod:
@@ -258,7 +257,7 @@ func (s *Interner) Share(object any) {
 		}
 	case *coordinationv1.Lease:
 		s.meta(&o.ObjectMeta)
-		if holder := o.Spec.HolderIdentity; holder != nil && *holder == o.Name { // as that of a node's lease is
+		if holder := o.Spec.HolderIdentity; holder != nil && *holder == o.Name { // as in the lease of a node
 			o.Spec.HolderIdentity = &o.Name
 		}
 	case *corev1.Node:
@@ -271,7 +270,7 @@ func (s *Interner) Share(object any) {
 			words(s, &c.Type)
 			words(s, &c.Status)
 		}
-		// Nearly each volume that is attached is in use.
+		// Nearly every attached volume is in use.
 		for i, v := range o.Status.VolumesAttached {
 			if at := slices.Index(o.Status.VolumesInUse, v.Name); at >= 0 {
 				o.Status.VolumesAttached[i].Name = o.Status.VolumesInUse[at]
@@ -323,7 +322,7 @@ func (s *Interner) pod(pod *corev1.Pod) {
 	}
 }
 
-// exact gives back the room that a growing list has taken.
+// exact frees the spare capacity that a growing list has.
 func exact[T any](list []T) []T {
 	if len(list) == cap(list) {
 		return list

@@ -1,5 +1,5 @@
-// Package trim takes from an API object what is not read, shown or written to a file: what
-// says nothing about volumes, and what may hold a secret.
+// Package trim removes from an API object the fields that are not read, shown or written to a
+// file: those that say nothing about volumes, and those that may hold a secret.
 package trim
 
 import (
@@ -16,11 +16,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// KeptAnnotations are the keys that say something about volumes: those that the
-// controllers' and the kubelet's storage code read. All others go, among them
-// kubectl's last-applied-configuration, which holds everything that is dropped
-// here once more, and volume.beta.kubernetes.io/mount-options, in which CIFS
-// takes its password.
+// KeptAnnotations are the keys that say something about volumes: those that the controllers'
+// and the kubelet's storage code read. All others are removed, among them kubectl's
+// last-applied-configuration, which repeats everything that is removed here, and
+// volume.beta.kubernetes.io/mount-options, in which CIFS takes its password.
 var KeptAnnotations = []string{
 	"csi.alpha.kubernetes.io/node-id",
 	"csi.volume.kubernetes.io/nodeid",
@@ -46,14 +45,14 @@ var KeptAnnotations = []string{
 	"volume-doctor/last-repair",               // what a repair leaves
 }
 
-// keptParameters of a StorageClass name secrets and the file system; others
-// may hold a password (glusterfs has one).
+// keptParameters is the prefix of the parameters of a StorageClass that are kept: they name
+// secrets and the file system. Others may hold a password (glusterfs has one).
 const keptParameters = "csi.storage.k8s.io/"
 
-// Object drops from an object what nothing here reads, and with it every place
-// that is known to hold secrets. It is done to what is collected, read and
-// written alike, so that a snapshot gives the same answer as its cluster.
-// The object must not be shared: it is changed in place.
+// Object removes from an object the fields that nothing here reads, and with them every place
+// that is known to hold secrets. Objects are trimmed alike when they are collected, read and
+// written, so that a snapshot gives the same answer as its cluster. The object must not be
+// shared: it is changed in place.
 func Object(object metav1.Object) {
 	object.SetAnnotations(trimAnnotations(object.GetAnnotations()))
 	object.SetManagedFields(trimManagedFields(object))
@@ -81,7 +80,7 @@ func Object(object metav1.Object) {
 		o.MountOptions = nil
 		maps.DeleteFunc(o.Parameters, func(key, _ string) bool { return !strings.HasPrefix(key, keptParameters) })
 		if len(o.Parameters) == 0 {
-			o.Parameters = nil // as it comes back from a file
+			o.Parameters = nil // as it is when read back from a file
 		}
 	case *corev1.Event:
 		if !KeepsEvent(o) {
@@ -91,9 +90,8 @@ func Object(object metav1.Object) {
 	redactMessages(object)
 }
 
-// keptReasons are the reasons of the events about volumes, and about why a pod or a
-// claim does not come to its volume. The others may repeat a container's
-// commands, or what they printed.
+// keptReasons are the reasons of the events about volumes, and about why a pod or a claim
+// does not get its volume. Other events may repeat a container's commands, or its output.
 var keptReasons = []string{
 	// attach/detach controller and kubelet
 	"FailedAttachVolume", "SuccessfulAttachVolume", "FailedMount", "FailedMapVolume", "FailedUnMount", "FailedUnmapDevice",
@@ -101,17 +99,17 @@ var keptReasons = []string{
 	"VolumeAttachmentLimitExceeded", "VolumeResizeFailed", "FileSystemResizeFailed",
 	// scheduler and node lifecycle
 	"FailedScheduling", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
-	// what keeps a pod after its volumes, or its volumes after it
+	// what holds a pod up that has its volumes, or keeps it from ending and letting them go
 	"FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedKillPod",
 	// volume binding and provisioning
 	"FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "ProvisioningFailed",
 	"ClaimLost", "ClaimMisbound", "VolumeMismatch", "VolumeFailedDelete", "VolumeFailedRecycle", "VolumeDelete",
 }
 
-// KeepsEvent reports whether the event is one that a check or a trace can use.
+// KeepsEvent reports whether a check or a trace can use the event.
 func KeepsEvent(e *corev1.Event) bool { return slices.Contains(keptReasons, e.Reason) }
 
-// KeepsAnnotation reports whether Object leaves an annotation with the key.
+// KeepsAnnotation reports whether Object keeps annotations with the key.
 func KeepsAnnotation(key string) bool { return slices.Contains(KeptAnnotations, key) }
 
 func trimAnnotations(annotations map[string]string) map[string]string {
@@ -122,15 +120,15 @@ func trimAnnotations(annotations map[string]string) map[string]string {
 	return annotations
 }
 
-// ownsHeartbeat reports whether the fields are those of whoever last wrote the heartbeat of
-// a node's Ready condition.
+// ownsHeartbeat reports whether these fields include the heartbeat of a node's Ready
+// condition, so that their manager wrote it last.
 func ownsHeartbeat(conditions json.RawMessage) bool {
 	var owned map[string]map[string]json.RawMessage
 	return conditions != nil && json.Unmarshal(conditions, &owned) == nil && owned[`k:{"type":"Ready"}`]["f:lastHeartbeatTime"] != nil
 }
 
-// trimManagedFields keeps who wrote a node's two lists of volumes and its heartbeat, and when:
-// that tells a third party's hand from the controller's.
+// trimManagedFields keeps who wrote a node's two lists of volumes and its heartbeat, and
+// when: that distinguishes a third party's write from the controller's.
 func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 	if _, ok := object.(*corev1.Node); !ok {
 		return nil
@@ -170,15 +168,16 @@ func trimManagedFields(object metav1.Object) []metav1.ManagedFieldsEntry {
 	return kept
 }
 
-// keptAttributes are the attributes of a volume that say with which program its driver mounts
-// it, with the values that drivers document. A driver may have anything in the others.
+// keptAttributes are the attributes of a volume that show with which program its driver
+// mounts it, with the values that drivers document. A driver may put anything into the
+// others.
 var keptAttributes = map[string][]string{
 	"mounter":          {"rbd", "rbd-nbd", "kernel", "fuse"},
 	"tryOtherMounters": {"true", "false"},
 	"protocol":         {"nfs", "nfsv3", "nfs3", "fuse", "fuse2", "smb"},
 }
 
-// KeepsAttribute reports whether Object may leave an attribute of a volume with the key.
+// KeepsAttribute reports whether Object may keep a volume's attribute with the key.
 func KeepsAttribute(key string) bool { return keptAttributes[key] != nil }
 
 func trimAttributes(attributes map[string]string) map[string]string {
@@ -245,8 +244,8 @@ func trimPodVolume(source *corev1.VolumeSource) {
 	}
 }
 
-// trimContainer names what is kept, not what is dropped: the next release's
-// new field may well hold a command.
+// trimContainer lists the fields that are kept, not those that are removed: a new field of
+// the next release may well hold a command.
 func trimContainer(c corev1.Container) corev1.Container {
 	kept := corev1.Container{
 		Name:          c.Name,
@@ -259,7 +258,7 @@ func trimContainer(c corev1.Container) corev1.Container {
 		kept.VolumeMounts[i].BindMountOptions = nil
 	}
 	if s := c.SecurityContext; s != nil && (s.SELinuxOptions != nil || s.Privileged != nil) {
-		// They decide how a volume is labelled, and so who may share it.
+		// These fields decide how a volume is labelled, and so who may share it.
 		kept.SecurityContext = &corev1.SecurityContext{SELinuxOptions: s.SELinuxOptions, Privileged: s.Privileged}
 	}
 	return kept
@@ -286,11 +285,11 @@ func trimPodStatus(status *corev1.PodStatus) {
 	status.Resources, status.NodeAllocatableResourceClaimStatuses = nil, nil
 }
 
-// trimState drops the texts that hold a command or its output. What a container
-// runtime says about a container that it could not make or start (reasons such as
-// CreateContainerError) repeats the command; why it was not asked to does not, and of the
-// rest the path of a volume is kept, with the kernel's error. Of what a container ended
-// with, a kubelet's refusal of a driver's registration is kept.
+// trimState removes texts that hold a command or its output. A container runtime's message
+// about a container that it could not make or start (reasons such as CreateContainerError)
+// repeats the command; the reason why it was not asked to does not. Of a message that is
+// removed, the path of a volume is kept, with the kernel's error, and of a container's last
+// output a kubelet's refusal of a driver's registration.
 func trimState(state *corev1.ContainerState) {
 	if t := state.Terminated; t != nil && NotStarted(t) {
 		t.Message = aboutMount(t.Message)
@@ -303,24 +302,24 @@ func trimState(state *corev1.ContainerState) {
 }
 
 // NotStarted reports whether the container runtime made the container and could not start it:
-// the message is then the runtime's, and not what the program wrote. Its mounts are made as
-// it starts.
+// the message is then the runtime's, and not the program's output. A container's mounts are
+// made as it starts.
 func NotStarted(t *corev1.ContainerStateTerminated) bool {
 	return t.Reason == "StartError" || t.Reason == "ContainerCannotRun"
 }
 
-// refusal is the kubelet's answer to a driver's registration, as its registrar logs it
+// refusal matches the kubelet's answer to a driver's registration, as its registrar logs it
 // (GenerateRegisterPluginFunc, pluginmanager/operationexecutor).
 var refusal = regexp.MustCompile(`RegisterPlugin error -- [^\n]{1,1000}`)
 
-// volumePath is a path of a pod's volume in the kubelet's directory.
+// volumePath matches the path of a pod's volume in the kubelet's directory.
 var volumePath = regexp.MustCompile(`/[\w./-]*/pods/[\w-]+/(volumes/[\w.~-]+/[\w.-]+|volume-subpaths/[\w.-]+)[\w./-]*`)
 
-// mountErrors are the kernel's errors for a mount that does not work.
+// mountErrors are the kernel's errors for a broken mount.
 var mountErrors = []string{"transport endpoint is not connected", "socket not connected", "stale file handle", "stale nfs file handle", "input/output error",
 	"no such device", "host is down", "permission denied", "read-only file system", "no such file or directory", "not a directory", "connection timed out", "access is denied"}
 
-// aboutMount is the part of a message that names the path of a volume, and the kernel's
+// aboutMount is the part of a message that names the path of a volume, with the kernel's
 // error at the message's end; "" where it names none.
 func aboutMount(message string) string {
 	message = strings.NewReplacer(`\\`, "/", `\`, "/").Replace(message) // of a Windows node
@@ -328,7 +327,7 @@ func aboutMount(message string) string {
 	if path == "" {
 		return ""
 	}
-	end := strings.TrimSuffix(strings.ToLower(strings.TrimRight(message, ". ")), ": unknown") // which containerd appends
+	end := strings.TrimSuffix(strings.ToLower(strings.TrimRight(message, ". ")), ": unknown") // the suffix is containerd's
 	for _, e := range mountErrors {
 		if strings.HasSuffix(end, ": "+e) {
 			return path + ": " + e
@@ -337,7 +336,7 @@ func aboutMount(message string) string {
 	return path
 }
 
-// redactMessages takes secrets out of what programs say in the object.
+// redactMessages removes secrets from the programs' messages in the object.
 func redactMessages(object metav1.Object) {
 	redact := func(messages ...*string) {
 		for _, m := range messages {

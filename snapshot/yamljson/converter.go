@@ -1,21 +1,21 @@
-// Package yamljson turns YAML into JSON: quickly what programs write of API objects, and
-// with a parser all else.
+// Package yamljson turns YAML into JSON: fast for the YAML that programs write of API
+// objects, and with a parser for any other.
 package yamljson
 
 import "bytes"
 
-// Converter turns one text after the other into JSON where it is a usual one; all else it
-// leaves to Parse. It is for one goroutine at a time.
+// Converter turns one text after the other into JSON where its YAML is of the usual form, and
+// leaves all other texts to Parse. It is for one goroutine at a time.
 type Converter struct {
-	// WithoutFieldsV1 leaves empty what the objects' managedFields list, which is often half
-	// of a file.
+	// WithoutFieldsV1 empties the field sets in the objects' managedFields, which are often
+	// half of a file.
 	WithoutFieldsV1 bool
 
 	in  []byte
-	pos int // of the line, or of what of it is not read yet
-	col int // the indentation of what stands at pos; of a line not begun -1
+	pos int // of the line, or of its unread part
+	col int // the indentation at pos; -1 before a line has begun
 	out []byte
-	// keys are where in out those of the objects stand that have begun.
+	// keys are the places in out of the keys of all objects that have begun.
 	keys  []span
 	depth int
 }
@@ -27,8 +27,8 @@ const (
 	mostKeys  = 256 // of one object: each is compared with the others
 )
 
-// Item is JSON of a sequence of one, which is an item of a list. The result is valid until
-// the next call, and false where the text is not a usual one.
+// Item is the JSON of a sequence of one item, as it stands in a list. The result is valid
+// until the next call, and false where the text is not of the usual form.
 func (c *Converter) Item(text []byte) ([]byte, bool) {
 	if !c.begin(text) || !c.isDash() {
 		return nil, false
@@ -38,7 +38,7 @@ func (c *Converter) Item(text []byte) ([]byte, bool) {
 	return c.whole()
 }
 
-// Document is JSON of a text that is an object.
+// Document is the JSON of a text that is an object.
 func (c *Converter) Document(text []byte) ([]byte, bool) {
 	if !c.begin(text) || c.col != 0 {
 		return nil, false
@@ -46,7 +46,7 @@ func (c *Converter) Document(text []byte) ([]byte, bool) {
 	return c.whole()
 }
 
-// whole is JSON of an object that goes to the end of the text.
+// whole is the JSON of an object that extends to the end of the text.
 func (c *Converter) whole() ([]byte, bool) {
 	t, ok := c.token()
 	if !ok || !c.mapping(c.col, t) || c.pos != len(c.in) {
@@ -63,7 +63,7 @@ func (c *Converter) begin(text []byte) bool {
 	return c.indent() && c.pos < len(c.in)
 }
 
-// indent passes over the indentation of a line. It is false for one that says nothing.
+// indent skips the indentation of a line. It is false for an empty line or a comment.
 func (c *Converter) indent() bool {
 	start := c.pos
 	for c.pos < len(c.in) && c.in[c.pos] == ' ' {
@@ -87,8 +87,8 @@ func (c *Converter) isDash() bool {
 	return c.in[c.pos] == '-' && c.in[c.pos+1] == ' '
 }
 
-// mapping reads the fields that are indented so far. The first begins with t. It ends before
-// the next line.
+// mapping reads the fields with this indentation, the first of which begins with t. It stops
+// before the next line.
 func (c *Converter) mapping(indent int, t token) bool {
 	if c.depth++; c.depth > mostDepth {
 		return false
@@ -147,7 +147,7 @@ func (c *Converter) unique(first int, key span) bool {
 	return true
 }
 
-// fieldValue reads what stands after a field's colon, to the beginning of the next line.
+// fieldValue reads the value after a field's colon, up to the beginning of the next line.
 func (c *Converter) fieldValue(indent int) bool {
 	if c.in[c.pos] == ' ' {
 		c.pos++
@@ -169,7 +169,7 @@ func (c *Converter) fieldValue(indent int) bool {
 	return true
 }
 
-// sequence reads the items that are indented so far.
+// sequence reads the items with this indentation.
 func (c *Converter) sequence(indent int) bool {
 	if c.depth++; c.depth > mostDepth {
 		return false
@@ -207,7 +207,7 @@ func (c *Converter) sequence(indent int) bool {
 	return true
 }
 
-// nextLine ends a line that was read.
+// nextLine ends a line of which read bytes were left.
 func (c *Converter) nextLine(read int) bool {
 	c.pos += read + 1
 	return c.indent()

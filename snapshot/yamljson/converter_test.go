@@ -9,7 +9,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// usual are texts that are read here, and unusual those that are left to the parser.
+// usual are texts that the converter reads, and unusual are texts that it leaves to the
+// parser.
 var (
 	usual = []string{
 		"a: b\n", "a: 1\nb: -7\nc: true\nd: null\ne: \"1\"\nf: ''\n", "a:\n  b: c\n  d:\n  - e\n  - f: g\n    h: i\nj: k\n", "a:\n- b\n- c: d\n  e:\n  - f\n",
@@ -25,7 +26,7 @@ var (
 	}
 )
 
-// FuzzSame: what is read here is what a parser of all YAML reads.
+// FuzzSame: the converter's result is the same as the parser's.
 func FuzzSame(f *testing.F) {
 	for _, text := range append(usual, unusual...) {
 		f.Add(text)
@@ -59,8 +60,8 @@ func same(t *testing.T, text string, got []byte) {
 	}
 }
 
-// TestWithoutFieldsV1: what an object's managers have written is checked and left out, and
-// what only has the name of it stays.
+// TestWithoutFieldsV1: the managers' field sets are checked and left out; another field of
+// the same name stays.
 func TestWithoutFieldsV1(t *testing.T) {
 	c := Converter{WithoutFieldsV1: true}
 	for text, want := range map[string]string{

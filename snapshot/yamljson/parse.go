@@ -14,11 +14,11 @@ import (
 	"go.yaml.in/yaml/v2"
 )
 
-// Parse parses strictly: a key given twice is an error. It uses the parser
-// below sigs.k8s.io/yaml, because that would write out what aliases repeat
-// before anybody could say how much that may be.
+// Parse parses strictly: a key given twice is an error. It uses the parser below
+// sigs.k8s.io/yaml, because that package would write out all that aliases repeat before its
+// size could be bounded.
 func Parse(text []byte) (value any, err error) {
-	// No panic of it is known; but it is not ours, and the text is a stranger's.
+	// No panic of the parser is known; but it is not ours, and the text is a stranger's.
 	defer func() {
 		if p := recover(); p != nil {
 			value, err = nil, fmt.Errorf("yaml: %v", p)
@@ -29,7 +29,7 @@ func Parse(text []byte) (value any, err error) {
 	if err := decoder.Decode(&value); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
-	// A directive ends a document, too, and unmarshalling stops there in silence.
+	// A directive also ends a document, and unmarshalling stops there silently.
 	var rest any
 	if err := decoder.Decode(&rest); err == nil {
 		return nil, errors.New("yaml: a second document without a line of --- before it")
@@ -39,11 +39,11 @@ func Parse(text []byte) (value any, err error) {
 	return value, nil
 }
 
-// ErrTooLarge is told with the place and the limit by whoever knows them.
+// ErrTooLarge is wrapped by callers that know the place and the limit.
 var ErrTooLarge = errors.New("too large")
 
-// JSON writes what the parser made of a document as JSON of at most limit
-// bytes: ten aliases of ten aliases are short in YAML alone.
+// JSON writes a parsed document as JSON of at most limit bytes: ten aliases of ten aliases
+// are short only in YAML.
 func JSON(value any, limit int64) ([]byte, error) {
 	w := &jsonWriter{limit: limit}
 	w.strings = json.NewEncoder(&w.out)
@@ -96,7 +96,7 @@ func (w *jsonWriter) string(s string) error {
 	if err := w.strings.Encode(s); err != nil {
 		return err
 	}
-	w.out.Truncate(w.out.Len() - 1) // the encoder's line end
+	w.out.Truncate(w.out.Len() - 1) // without the encoder's line end
 	return nil
 }
 
@@ -114,8 +114,7 @@ func (w *jsonWriter) list(values []any) error {
 	return nil
 }
 
-// object writes the fields sorted, so that the same one of several errors is told
-// every time.
+// object writes the fields sorted, so that of several errors always the same one is returned.
 func (w *jsonWriter) object(values map[any]any) error {
 	type field struct {
 		name  string

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// scalar reads a value that begins with t, of what is indented by indent.
+// scalar reads a value that begins with t and is indented by indent.
 func (c *Converter) scalar(indent int, t token) bool {
 	line := t.text
 	if len(line) == 0 || t.key {
@@ -31,7 +31,7 @@ func (c *Converter) scalar(indent int, t token) bool {
 	if c.pos == len(c.in) || c.col <= indent {
 		return c.value(t)
 	}
-	// A text that goes on, on lines that are indented further: each end of a line is a space.
+	// A text that continues on lines that are indented further: each line end is a space.
 	c.out = append(c.out, '"')
 	c.escape(t)
 	for c.pos < len(c.in) && c.col > indent {
@@ -49,7 +49,7 @@ func (c *Converter) scalar(indent int, t token) bool {
 	return true
 }
 
-// value writes a value without quotes as what it means.
+// value writes an unquoted value with its meaning in JSON.
 func (c *Converter) value(t token) bool {
 	switch line := t.text; {
 	case isText(line):
@@ -62,7 +62,7 @@ func (c *Converter) value(t token) bool {
 	return true
 }
 
-// text writes a text of JSON.
+// text writes a JSON string.
 func (c *Converter) text(t token) {
 	c.out = append(c.out, '"')
 	c.escape(t)
@@ -82,8 +82,8 @@ func (c *Converter) escape(t token) {
 	}
 }
 
-// singleQuoted reads a text in which two quotes are one, and which may go on, on lines
-// that are indented further.
+// singleQuoted reads a text in which two quotes stand for one, and which may continue on
+// lines that are indented further.
 func (c *Converter) singleQuoted(indent int) bool {
 	c.out = append(c.out, '"')
 	c.pos++
@@ -138,8 +138,7 @@ func (c *Converter) singleQuoted(indent int) bool {
 	}
 }
 
-// doubleQuoted reads a text that ends on its line, with the escapes that mean the same in
-// JSON.
+// doubleQuoted reads a text that ends on its line and whose escapes mean the same in JSON.
 func (c *Converter) doubleQuoted(line []byte) bool {
 	if !isUsual(line) {
 		return false
@@ -161,7 +160,7 @@ func (c *Converter) doubleQuoted(line []byte) bool {
 	return false
 }
 
-// literal reads the lines below as they are.
+// literal reads the lines below unchanged.
 func (c *Converter) literal(line []byte, indent int) bool {
 	if string(line) != "|" && string(line) != "|-" {
 		return false
@@ -197,7 +196,7 @@ func (c *Converter) literal(line []byte, indent int) bool {
 	return c.pos == len(c.in) || c.col <= indent
 }
 
-// isInteger is true of the usual way to write one.
+// isInteger reports whether the line is an integer in the usual form.
 func isInteger(line []byte) bool {
 	digits := bytes.TrimPrefix(line, []byte("-"))
 	if len(digits) == 0 || len(digits) > 15 || digits[0] == '0' && len(line) > 1 {
@@ -211,7 +210,7 @@ func isInteger(line []byte) bool {
 	return true
 }
 
-// words are those that are no texts, or not everywhere.
+// words are those that some YAML parser does not read as text.
 var words = func() map[string]bool {
 	all := map[string]bool{}
 	for _, w := range strings.Fields("y n yes no on off true false null ~ << = . .nan .inf") {
@@ -220,7 +219,7 @@ var words = func() map[string]bool {
 	return all
 }()
 
-// isText reports whether the value without quotes is a text for every parser, for sure.
+// isText reports whether every parser certainly reads the unquoted value as text.
 func isText(line []byte) bool {
 	switch b := line[0]; {
 	case b >= '0' && b <= '9', b == '+', b == '-':
@@ -233,7 +232,7 @@ func isText(line []byte) bool {
 	return true
 }
 
-// isNoNumber reports whether a byte of the line can stand in no number.
+// isNoNumber reports whether the line has a byte that no number can have.
 func isNoNumber(line []byte) bool {
 	dots, dashes := 0, 0
 	for _, b := range line {
@@ -253,7 +252,7 @@ func isNoNumber(line []byte) bool {
 	if line[0] < '1' || line[0] > '9' {
 		return false
 	}
-	for _, b := range line { // without a zero before it, no letter but an exponent's
+	for _, b := range line { // without a zero before it, no letter but an exponent's can stand in a number
 		if strings.IndexByte("0123456789_.eE+-", b) < 0 {
 			return true
 		}

@@ -4,19 +4,19 @@ import (
 	"bytes"
 )
 
-// token is what stands at the beginning of a line, or after a key: a key, or the line to its
+// token is the beginning of a line, or of the text after a key: a key, or the line to its
 // end.
 type token struct {
 	text []byte // without the quotes of a key
-	next int    // where in the input the colon of a key stands, or the end of the line
+	next int    // the place in the input of a key's colon, or of the line's end
 	key  bool
-	// quoted is true of a key in quotes, which is a text whatever is in it.
+	// quoted reports whether it is a key in quotes, which is a text whatever it contains.
 	quoted bool
-	// escapes reports whether something in it is written differently in JSON.
+	// escapes reports whether JSON must escape something in it.
 	escapes bool
 }
 
-// token reads one. It is false where no program writes such a text.
+// token reads a token. It is false for text that no program writes.
 func (c *Converter) token() (token, bool) {
 	switch c.in[c.pos] {
 	case '"', '\'':
@@ -32,8 +32,8 @@ func (c *Converter) token() (token, bool) {
 	return c.plain()
 }
 
-// odd are the bytes that are left to the parser: they are no printed ASCII. A line's end
-// is among them.
+// odd are the bytes that are left to the parser: all but printable ASCII. A line's end is
+// among them.
 var odd = func() (odd [256]bool) {
 	for b := range odd {
 		odd[b] = b < ' ' || b >= 0x7f
@@ -41,7 +41,7 @@ var odd = func() (odd [256]bool) {
 	return odd
 }()
 
-// special are the bytes that may mean something where no quotes are, or are odd.
+// special are the bytes that may have a meaning outside quotes, or are odd.
 var special = func() [256]bool {
 	special := odd
 	for _, b := range ":#\"\\" {
@@ -50,7 +50,7 @@ var special = func() [256]bool {
 	return special
 }()
 
-// isUsual reports whether no byte is odd.
+// isUsual reports whether the text has no odd byte.
 func isUsual(text []byte) bool {
 	for _, b := range text {
 		if odd[b] {
@@ -60,7 +60,7 @@ func isUsual(text []byte) bool {
 	return true
 }
 
-// marks are the bytes that begin something else than a text without quotes.
+// marks are the bytes with which an unquoted text cannot begin.
 var marks = func() (marks [256]bool) {
 	for _, b := range "&*!|>%@`{}[],?:\"' " {
 		marks[b] = true

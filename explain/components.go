@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Who says what people paste.
+// The components that write the messages that people paste.
 const (
 	kubelet     = "the kubelet of the pod's node"
 	controller  = "the attach/detach controller"
@@ -25,10 +25,10 @@ const (
 	caller      = "whoever called the CSI driver: its attacher, a kubelet or its provisioner"
 )
 
-// sentence is what a component of Kubernetes itself says. Where acts is "" the words do not
-// tell the cause, and so not who has to act.
+// sentence is a message of a component of Kubernetes itself. Where acts is "" the words do
+// not show the cause, and so not who has to act.
 type sentence struct {
-	// words all stand in the text, in lower case.
+	// words must all be in the text, in lower case.
 	words []string
 	by    string
 	means string
@@ -38,7 +38,7 @@ type sentence struct {
 
 const notInWords = "; the cause is not in these words"
 
-// sentences are those that are known, the most special first.
+// sentences are the known messages, the most specific first.
 var sentences = []sentence{
 	{[]string{"multi-attach error for volume"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
 		[]string{"VD203", "VD202", "VD102", "VD104"}},
@@ -97,7 +97,7 @@ var sentences = []sentence{
 	{[]string{"context deadline exceeded"}, anybody, "something did not come about in time" + notInWords, "", []string{"VD409", "VD610"}},
 }
 
-// spoken is the sentence in the text; nil where no component is known to say it.
+// spoken is the sentence in the text; nil where it is no component's known message.
 func spoken(text string) *sentence {
 	text = strings.ToLower(text)
 	i := slices.IndexFunc(sentences, func(s sentence) bool {
@@ -118,8 +118,8 @@ func spoken(text string) *sentence {
 	return &s
 }
 
-// ownOfKubelet is what the kubelet's own words in the text mean: none that the driver
-// tables know, or that are a driver's answer.
+// ownOfKubelet is the meaning of the kubelet's own words in the text; nil where the driver
+// tables know the words, or where they are a driver's answer.
 func ownOfKubelet(text string) *sentence {
 	if e, ok := driverwords.Read("", text); ok && e.Layer.Sure() || kubeletwords.DriverAnswered(text) {
 		return nil
@@ -144,7 +144,8 @@ func ownOfKubelet(text string) *sentence {
 	return nil
 }
 
-// frames are the beginnings of messages, with who writes them and the page on what fails.
+// frames are the beginnings of messages, with the component that writes them and the page
+// about the failing step.
 var frames = []struct {
 	words *regexp.Regexp
 	by    string
@@ -159,7 +160,8 @@ var frames = []struct {
 	{regexp.MustCompile(`VolumeFailedDelete`), provisioner, "VD515"},
 }
 
-// stage is the page on what fails in such a message; "" where it does not begin as one.
+// stage is the page about the failing step of such a message; "" where the text does not
+// begin like one.
 func stage(text string) string {
 	for _, f := range frames {
 		if f.words.MatchString(text) {
@@ -169,7 +171,7 @@ func stage(text string) string {
 	return ""
 }
 
-// frame is who writes a message that begins so.
+// frame is the component that writes a message with this beginning.
 func frame(text string) string {
 	for _, f := range frames {
 		if f.words.MatchString(text) {
@@ -179,7 +181,8 @@ func frame(text string) string {
 	return anybody
 }
 
-// saidBy is who says the words of a driver or a tool, and who passes them on.
+// saidBy names the speaker of a driver's or tool's words, and the component that passes them
+// on.
 func saidBy(text string, drivers []string) string {
 	says := driver
 	if len(drivers) > 0 {

@@ -1,5 +1,5 @@
-// Package explain has the pages of failure modes, of repairs and of advice that does
-// harm, and finds those nearest to words that somebody has pasted.
+// Package explain has the pages about failure modes, repairs and harmful advice, and finds
+// the pages that are nearest to pasted words.
 package explain
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// Page tells of one failure mode, one kind of repair or one piece of advice.
+// Page is about one failure mode, one kind of repair or one piece of advice.
 type Page struct {
 	Code     string // "" where it is not a check
 	Name     string
@@ -22,7 +22,7 @@ type Page struct {
 	Section  string
 }
 
-// Pages are all of them, in the order of Contents.
+// Pages are all pages, in the order of Contents.
 func Pages() []Page {
 	var list []Page
 	for _, c := range diagnose.Checks() {
@@ -66,7 +66,7 @@ func (p Page) list(w io.Writer) error {
 	return err
 }
 
-// Named is the page with the code or the name, in any case.
+// Named is the page with this code or name, in any case.
 func Named(words string) (Page, bool) {
 	for _, p := range Pages() {
 		if strings.EqualFold(p.Name, words) || strings.EqualFold(p.Code, words) {
@@ -76,8 +76,8 @@ func Named(words string) (Page, bool) {
 	return Page{}, false
 }
 
-// Words says what the words mean where they are known, and lists the pages that are
-// nearest to them. It is an error that none has any of them.
+// Words prints what the words mean where they are known, and lists the pages that are nearest
+// to them. It fails where no page has any of them.
 func Words(w io.Writer, words string) error {
 	known := sayMeaning(w, words)
 	if err := search(w, words, hintsOf(words)); err != nil && !known {

@@ -8,8 +8,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// TestPagesNameTheirRepairs: a page names each kind of repair that is offered for its
-// check, and none says that --apply has no repair where there is one.
+// TestPagesNameTheirRepairs: a page names each kind of repair that is offered for its check,
+// and no page claims that --apply has no repair where there is one.
 func TestPagesNameTheirRepairs(t *testing.T) {
 	texts := map[string]string{}
 	for _, p := range Pages() {

@@ -14,15 +14,15 @@ import (
 // mostPages is how many pages a search shows.
 const mostPages = 5
 
-// hit is a page that has words of a text, and how much they say for it.
+// hit is a page that has words of a text, with its score.
 type hit struct {
 	Page
 	score float64
 }
 
-// search shows the pages that are nearest to the text, which may be a line of an
-// event, and of each the line that has most of its words. hints are how much is to be
-// added for a page, by its code.
+// search prints the pages that are nearest to the text, which may be a line of an event, each
+// with its line that has most of the words. hints are additions to the score of a page, by
+// its code.
 func search(w io.Writer, text string, hints map[string]float64) error {
 	hits := library().find(text, hints)
 	if len(hits) == 0 {
@@ -39,22 +39,22 @@ func search(w io.Writer, text string, hints map[string]float64) error {
 	return nil
 }
 
-// index ranks pages by BM25 (Robertson and Zaragoza, 2009): a word says the more for a
-// page, the fewer pages have it. Two words that stand side by side count as one more.
+// index ranks pages by BM25 (Robertson and Zaragoza, 2009): the fewer pages have a word, the
+// more it counts for a page. Two neighbouring words count as one more word.
 type index struct {
 	pages []Page
-	// terms are how often each term stands in each page, weighted by where it stands;
-	// length is how many there are.
+	// terms has the frequency of each term in each page, weighted by its place; length is the
+	// number of a page's terms.
 	terms  []map[string]float64
 	length []float64
 	mean   float64
-	// having is how many pages have the term.
+	// having is the number of pages with the term.
 	having map[string]int
 }
 
 var library = sync.OnceValue(func() *index { return newIndex(Pages()) })
 
-// What a term counts for by where it stands; in other places it counts for one.
+// The weights of a term by its place; in other places the weight is one.
 const (
 	inTitle   = 3
 	inSymptom = 3
@@ -111,12 +111,12 @@ func (x *index) find(text string, hints map[string]float64) []hit {
 	return hits
 }
 
-// identifier is what names one object and not a failure.
+// identifier matches a text that names one object and not a failure.
 var identifier = regexp.MustCompile(`(?i)\b(?:pvc|csi|vol|snap|i|pod)-[0-9a-f-]{8,}\b|\b[0-9a-f]{8}-[0-9a-f-]{20,}\b|\b\d{5,}\b`)
 
 var wordOf = regexp.MustCompile(`[\pL\pN]+`)
 
-// termsOf are the words of the text, and its pairs of neighbours within a clause.
+// termsOf are the words of the text, and the pairs of neighbouring words within a clause.
 func termsOf(text string) []string {
 	var terms []string
 	for clause := range strings.FieldsFuncSeq(identifier.ReplaceAllString(strings.ToLower(text), "\n\n"), func(r rune) bool { return strings.ContainsRune(".:;,\"`()[]", r) }) {

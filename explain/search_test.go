@@ -12,8 +12,8 @@ import (
 var speakers = map[string]string{"kubelet": kubelet, "controller": controller, "binder": binder, "scheduler": scheduler, "attacher": attacher, "provisioner": provisioner,
 	"resizer": resizer, "apiserver": apiServer, "driver": driver, "anybody": anybody, "caller": caller, "manager": "kube-controller-manager"}
 
-// TestPastedLinesFindTheirPages: what people paste finds its page first or second, and the
-// card above says who says it and who acts, and of words that do not tell that nobody.
+// TestPastedLinesFindTheirPages: a pasted line finds its page first or second. The card above
+// names the speaker and who acts or, where the words do not show that, nobody.
 func TestPastedLinesFindTheirPages(t *testing.T) {
 	data, err := os.ReadFile("../testdata/pasted.txt")
 	if err != nil {
@@ -30,7 +30,7 @@ func TestPastedLinesFindTheirPages(t *testing.T) {
 		codes, speaker, acts := facts[0], facts[1], facts[2]
 		var card strings.Builder
 		sayMeaning(&card, text)
-		first, _, _ := strings.Cut(card.String(), "\n\n\"") // of several the first is read
+		first, _, _ := strings.Cut(card.String(), "\n\n\"") // of several the first is checked
 		switch {
 		case speaker == "-":
 			if card.String() != "" {

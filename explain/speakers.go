@@ -9,10 +9,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// driversPage is the name of the page that lists the speakers.
+// driversPage is the name of the page that lists the drivers and tools.
 const driversPage = "drivers"
 
-// Said is the page of what the driver or the tool of that name says, or of all their names
+// Said is the page with the messages of the driver or tool, or the list of all their names
 // for "drivers".
 func Said(name string) (string, bool) {
 	drivers, tools := driverwords.Speakers()

@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// sayMeaning says what a message of a component, of a driver or of one of their tools means,
-// and who says it. It reports whether anything is known about its words.
+// sayMeaning prints the meaning of a message of a component, a driver or one of their tools,
+// and its speaker. It reports whether the words are known.
 func sayMeaning(w io.Writer, message string) bool {
 	said := spoken(message)
 	if said != nil {
@@ -20,12 +20,12 @@ func sayMeaning(w io.Writer, message string) bool {
 	}
 	entries := whatItMeans(message)
 	if said != nil || slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
-		// A component's sentence has no plain reading, and a wrapper says no more than it.
+		// Beside a component's sentence, plain words and wrappers add nothing.
 		entries = slices.DeleteFunc(entries, func(e driverwords.Entry) bool {
 			return e.Wrapper || said != nil && (e.Layer == driverwords.PlainWords || len(e.Drivers) == 0 && said.has(e.Words))
 		})
 	}
-	entries = slices.DeleteFunc(entries, func(e driverwords.Entry) bool { // it says the same and less
+	entries = slices.DeleteFunc(entries, func(e driverwords.Entry) bool { // it adds nothing
 		return slices.ContainsFunc(entries, func(other driverwords.Entry) bool {
 			return len(other.Words) > len(e.Words) && strings.Contains(other.Words, e.Words)
 		})
@@ -70,7 +70,7 @@ func sayMeaning(w io.Writer, message string) bool {
 	return false
 }
 
-// card is what is told of the sentence.
+// card prints the meaning of the sentence.
 func (s *sentence) card(w io.Writer) {
 	fmt.Fprintf(w, "%q\n\n", strings.Join(s.words, " ... "))
 	fmt.Fprintf(w, "  Said by   %s\n", s.by)
@@ -90,13 +90,13 @@ func (s *sentence) has(words string) bool {
 	return slices.ContainsFunc(s.words, func(w string) bool { return strings.Contains(words, w) || strings.Contains(w, words) })
 }
 
-// diagnoseIt says what finds the cause.
+// diagnoseIt prints the command that finds the cause.
 func diagnoseIt(w io.Writer) {
 	fmt.Fprintf(w, "  Now       %s\n\n", "kubectl volume-doctor diagnose pod/NAME -n NAMESPACE")
 }
 
-// whatItMeans are the entries for the words of the message, and else what its numbers or
-// its plain words say.
+// whatItMeans are the entries for the words of the message, or else the meaning of its
+// numbers or its plain words.
 func whatItMeans(message string) []driverwords.Entry {
 	entries := driverwords.FindAll(message)
 	if slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
@@ -108,16 +108,16 @@ func whatItMeans(message string) []driverwords.Entry {
 	return entries
 }
 
-// What a known message adds to the score of the pages about it: more than any text
-// scores where its driver is known to say so, and about as much as three rare words
-// where any program may.
+// The additions of a known message to the score of the pages about it: more than any text
+// scores where its driver is known to write it, and about as much as three rare words where
+// any program may.
 const (
 	saidByDriver    = 1e6
 	saidByComponent = 2e6
 	saidByAny       = 15
 )
 
-// hintsOf are the pages about the known words of the message, by code.
+// hintsOf has an addition for each page about the known words of the message, by code.
 func hintsOf(message string) map[string]float64 {
 	hints := map[string]float64{}
 	if s := spoken(message); s != nil {
@@ -140,8 +140,8 @@ func hintsOf(message string) map[string]float64 {
 	return hints
 }
 
-// pagesOfMeanings are the checks that look for one meaning of their own. All
-// others belong to attach-refused and mount-refused.
+// pagesOfMeanings are the checks that look for only one meaning. All other meanings belong to
+// attach-refused and mount-refused.
 var pagesOfMeanings = map[driverwords.Meaning]string{
 	driverwords.AttachedElsewhere: "VD404",
 	driverwords.AttachLimit:       "VD608",
@@ -162,8 +162,8 @@ var pagesOfMeanings = map[driverwords.Meaning]string{
 	driverwords.ZoneMismatch:      "VD506",
 }
 
-// pagesAbout are the codes of the checks that report the meaning, as far as the
-// message shows whether it comes from an attach, a detach or a mount.
+// pagesAbout are the codes of the checks that report the meaning, as far as the message shows
+// whether it comes from an attach, a detach or a mount.
 func pagesAbout(meaning driverwords.Meaning, message string) []string {
 	var codes []string
 	if code := stage(message); meaning != driverwords.NotRegistered && (code == "VD104" || code == "VD512" || code == "VD515") {

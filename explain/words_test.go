@@ -16,9 +16,9 @@ import (
 
 var placeholder = regexp.MustCompile(`\{(?:\.\.\.)?\}`)
 
-// TestExplainKnowsAllWords: an event line with the words of any entry is
-// explained as Find explains it for the entry's driver. Words that only wrap a cause, and those
-// of Kubernetes itself, get no driver's verdict; each word has a speaker.
+// TestExplainKnowsAllWords: an event line with the words of any entry is explained as Find
+// explains it for the entry's driver. Words that only wrap a cause, and those of Kubernetes
+// itself, get no driver's verdict; each word has a speaker.
 func TestExplainKnowsAllWords(t *testing.T) {
 	for _, e := range driverwords.Entries() {
 		line := `Warning  FailedMount  kubelet  MountVolume.SetUp failed for volume "pv-1" : ` + placeholder.ReplaceAllString(e.Words, "x1")
@@ -29,7 +29,7 @@ func TestExplainKnowsAllWords(t *testing.T) {
 			t.Errorf("%q is not explained", line)
 		}
 		if want.Wrapper && slices.ContainsFunc(whatItMeans(line), func(e driverwords.Entry) bool { return !e.Wrapper }) {
-			continue // what it wraps is known
+			continue // the wrapped words are known
 		}
 		parts := []string{"Said by   ", about.Says, string(want.Actor), step.Plain(want.Helps), "explain VD411"}
 		if s := spoken(line); s != nil {
@@ -73,8 +73,8 @@ func TestExplainWordsNamesPages(t *testing.T) {
 	}
 }
 
-// TestSaid: each entry stands on its driver's page, with its meaning and source; each number
-// on its tool's; and every name leads to a page.
+// TestSaid: each entry is on its driver's page, with its meaning and source; each number is
+// on its tool's page; and every name leads to a page.
 func TestSaid(t *testing.T) {
 	all, _ := Said(driversPage)
 	for _, e := range driverwords.Entries() {

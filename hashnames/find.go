@@ -14,17 +14,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// common are names that everybody has.
+// common are names that every cluster has.
 var common = map[string]bool{"default": true, "localhost": true}
 
 type set = map[string]bool
 
-// names are those that the objects of a snapshot have or refer to.
+// names are the names that the objects of a snapshot have or refer to.
 type names struct {
 	nodes, namespaces, workloads, pods, hosts, drivers set
-	// others are the names of users, and of what stands before the API server.
+	// others are the names of users, and of the components in front of the API server.
 	others set
-	// uids are those that do not look like one.
+	// uids are the UIDs that do not have the form of one.
 	uids []string
 }
 
@@ -100,8 +100,8 @@ func (f *names) pod(o *corev1.Pod) {
 	}
 }
 
-// workloadOf is what the pod is made of, as a Deployment and not its ReplicaSet, and the
-// rest of its owner's name; "" where nothing makes it.
+// workloadOf is the workload that makes the pod, a Deployment rather than its ReplicaSet, and
+// the rest of its owner's name; "" where nothing makes it.
 func workloadOf(p *corev1.Pod) (name, rest string) {
 	owner := metav1.GetControllerOfNoCopy(p)
 	if owner == nil || owner.Kind == "Node" {
@@ -114,14 +114,15 @@ func workloadOf(p *corev1.Pod) (name, rest string) {
 	return owner.Name, ""
 }
 
-// workload notes what pods are made of; Kubernetes' own are nobody's secret.
+// workload notes the name of a pod's workload; those of Kubernetes itself are nobody's
+// secret.
 func (f *names) workload(namespace, name string) {
 	if !strings.HasPrefix(namespace, "kube-") {
 		f.workloads[name] = true
 	}
 }
 
-// event notes what is no more, too.
+// event notes also the names of objects that no longer exist.
 func (f *names) event(o *corev1.Event) {
 	f.namespaces[o.Namespace], f.namespaces[o.InvolvedObject.Namespace] = true, true
 	f.nodes[o.Source.Host] = true
@@ -135,15 +136,15 @@ func (f *names) event(o *corev1.Event) {
 	}
 }
 
-// asked notes the hosts and the names of no object in the texts of all objects, whoever says
-// them.
+// asked notes, in the texts of all objects, the hosts that somebody called and the names that
+// are no object's.
 func (f *names) asked(s *snapshot.Snapshot) {
 	lists := reflect.ValueOf(s.Objects)
 	for i := range lists.NumField() {
 		for _, object := range lists.Field(i).Seq2() {
 			text, err := json.Marshal(object.Interface())
 			if err != nil {
-				continue // it is not written either
+				continue // it is not written to the file either
 			}
 			said := unescaped.Replace(string(text))
 			for _, found := range hosts.FindAllStringSubmatch(said, -1) {
@@ -160,7 +161,7 @@ func (f *names) asked(s *snapshot.Snapshot) {
 
 var unescaped = strings.NewReplacer(`\n`, " ", `\"`, `"`)
 
-// hosts are those that a text says somebody has asked.
+// hosts matches a host that was called, as a text says.
 var hosts = regexp.MustCompile(`(?:[a-z][a-z0-9+]*://|\blookup )([a-z0-9-]+(?:\.[a-z0-9-]+)+)\b`)
 
 func (f *names) volume(o *corev1.PersistentVolumeSpec) {

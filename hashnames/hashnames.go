@@ -1,6 +1,6 @@
-// Package hashnames replaces the names in a snapshot that say whose it is: those of nodes,
+// Package hashnames replaces the names in a snapshot that show whose it is: those of nodes,
 // namespaces, pods and their workloads, hosts and addresses. The same name becomes the same
-// hash wherever it stands, so that what is diagnosed of the snapshot stays the same.
+// hash everywhere, so that the diagnosis of the snapshot stays the same.
 package hashnames
 
 import (
@@ -20,27 +20,28 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Names is what each name of a snapshot is replaced by.
+// Names has the replacement of each name of a snapshot.
 type Names struct {
 	key []byte
-	// new has what replaces a name wherever it stands, with nothing of a word around it;
-	// what stays as it is, such as a driver's name that contains the name of a namespace, is
-	// replaced by itself.
+	// new has the replacement of a name wherever the name is a whole word; a text that stays
+	// unchanged, such as a driver's name that contains the name of a namespace, is replaced
+	// by itself.
 	new map[string]string
-	// words are names that are one word, as any text may have it: they are replaced where a
-	// field holds nothing else, and in a text where it says that they are names.
+	// words are names of one ordinary word, which any text may contain: they are replaced
+	// where a field holds nothing else, and in a text that calls them a name.
 	words map[string]string
-	// inside are the pods and claims, as NAMESPACE/NAME: in a text both are names.
+	// inside are the pods and claims, as NAMESPACE/NAME: in a text of this form both parts
+	// are names.
 	inside map[string]bool
-	taken  map[string]string // by what replaces it
+	taken  map[string]string // the name, by its replacement
 	counts Counts
 }
 
 // Counts are how many names of each kind were replaced.
 type Counts struct{ Nodes, Namespaces, Workloads, Pods, Hosts, Addresses int }
 
-// Of finds the names in the snapshot. The hashes depend on the key, so that nobody who
-// guesses a name can see whether it is the one.
+// Of finds the names in the snapshot. The hashes depend on the key, so that nobody can check
+// a guessed name.
 func Of(s *snapshot.Snapshot, key string) *Names {
 	n := &Names{key: []byte(key), new: map[string]string{}, words: map[string]string{}, inside: map[string]bool{}, taken: map[string]string{}}
 	found := find(s)
@@ -71,7 +72,7 @@ func Of(s *snapshot.Snapshot, key string) *Names {
 			}
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(found.pods)) { // what is no more
+	for _, name := range slices.Sorted(maps.Keys(found.pods)) { // pods that no longer exist
 		if n.add(name, "pod") {
 			n.counts.Pods++
 		}
@@ -89,8 +90,8 @@ func Of(s *snapshot.Snapshot, key string) *Names {
 	return n
 }
 
-// addAttachments gives the VolumeAttachments whose names the controller has computed, of the
-// volume, the driver and the node, the names that it would compute now.
+// addAttachments renames the VolumeAttachments whose names the controller computes from the
+// volume, the driver and the node to the names that it would compute now.
 func (n *Names) addAttachments(s *snapshot.Snapshot) {
 	handles := map[string]set{} // by driver
 	keep := func(driver, handle string) {
@@ -149,7 +150,8 @@ func (n *Names) addAttachments(s *snapshot.Snapshot) {
 	}
 }
 
-// add gives the name a hash, unless it has one or is nobody's. It reports whether it did.
+// add gives the name a hash, unless it has one or is common to all clusters. It reports
+// whether it did.
 func (n *Names) add(name, prefix string) bool {
 	if name == "" || n.knows(name) || common[name] || strings.HasPrefix(name, "kube-") {
 		return false
@@ -170,7 +172,7 @@ func (n *Names) add(name, prefix string) bool {
 	return true
 }
 
-// addPod keeps in a pod's name what is not its workload's: the ordinal, or what was drawn.
+// addPod replaces in a pod's name only the workload's name: the ordinal or random part stays.
 func (n *Names) addPod(p *corev1.Pod) {
 	if strings.HasPrefix(p.Namespace, "kube-") {
 		return // of Kubernetes itself; a static pod has its node's name in its own
@@ -204,7 +206,7 @@ func (n *Names) set(name, to string) {
 	}
 }
 
-// hash is one that no other name has.
+// hash is a hash that no other name has.
 func (n *Names) hash(prefix, name string) string {
 	for more := ""; ; more += "'" {
 		mac := hmac.New(sha256.New, n.key)
@@ -217,11 +219,11 @@ func (n *Names) hash(prefix, name string) string {
 	}
 }
 
-// address is an address of a range that nobody has: 240.0.0.0/4 or 2001:db8::/32.
+// address is an address from a range that nobody uses: 240.0.0.0/4 or 2001:db8::/32.
 func (n *Names) address(of string) string {
 	addr, err := netip.ParseAddr(of)
 	if err != nil || addr.IsLoopback() || addr.IsUnspecified() || addr.IsMulticast() ||
-		addr.Is4() && addr.IsLinkLocalUnicast() { // that of a cloud's metadata service, for example
+		addr.Is4() && addr.IsLinkLocalUnicast() { // for example a cloud's metadata service
 		return of
 	}
 	for more := ""; ; more += "'" {
@@ -252,21 +254,24 @@ func isName(b byte) bool { return isWord(b) || b == '-' || b == '.' }
 
 var (
 	uid = regexp.MustCompile(`^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}`)
-	// dashed is a host that a cloud names by its address, also of a machine that is no more.
+	// dashed matches a host that a cloud names by its address, also for a machine that no
+	// longer exists.
 	dashed = regexp.MustCompile(`^ip(?:-[0-9]{1,3}){4}(?:\.[a-z0-9-]+)*`)
-	// iqn is the name of an iSCSI target or initiator. It contains its owner's domain, reversed.
+	// iqn matches the name of an iSCSI target or initiator. It contains its owner's domain,
+	// reversed.
 	iqn = regexp.MustCompile(`^(iqn\.[0-9]{4}-[0-9]{2}\.)([a-z0-9-]+(?:\.[a-z0-9-]+)*)`)
-	// address is what may be one; netip knows.
+	// address matches what may be an address; netip decides.
 	address = regexp.MustCompile(`^(?:[0-9]{1,3}(?:\.[0-9]{1,3}){3}|[0-9a-fA-F]{0,4}:[0-9a-fA-F:]+[0-9a-fA-F:.]*)`)
-	// said is a word that a text calls a name: node alpha, pod "web".
+	// said matches a word that a text calls a name: node alpha, pod "web".
 	said = regexp.MustCompile(`(?i)\b((?:nodes?|pods?|pod\(s\)|namespaces?|claims?|persistentvolumeclaims?|hosts?|machines?|deployments?|statefulsets?|replicasets?|daemonsets?|jobs?) ["']?)([a-z]+)\b`)
-	// who is the name of a user, or of what an administrator has put before the API server.
+	// who matches the name of a user, or of a component that an administrator has put in
+	// front of the API server.
 	who = regexp.MustCompile(`(?i)((?:\busers?|webhook|AdmissionPolicy|with binding) ["'])([^"'\s]+)(["'])`)
-	// account is a service account as a user: its namespace and its name.
+	// account matches a service account as a user: its namespace and its name.
 	account = regexp.MustCompile(`\b(system:serviceaccounts?:)([a-z0-9-]+)(:?)((?:[a-z0-9.-]*[a-z0-9])?)`)
-	// mail is an address of a person's.
+	// mail matches a person's mail address.
 	mail = regexp.MustCompile(`^[A-Za-z0-9][\w.+-]*@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}`)
-	// pair is a namespace and what is in it.
+	// pair matches a namespace and a name in it.
 	pair = regexp.MustCompile(`\b([a-z0-9][a-z0-9-]*)/([a-z0-9][a-z0-9.-]*[a-z0-9]|[a-z0-9])`)
 )
 
@@ -278,7 +283,7 @@ func (n *Names) In(text string) string {
 	return n.inText(text)
 }
 
-// inText is In of what holds no name of these alone, whatever it looks like.
+// inText is In for a text that is not just one name.
 func (n *Names) inText(text string) string {
 	if len(n.words) > 0 {
 		text = pair.ReplaceAllStringFunc(text, func(both string) string {
@@ -321,7 +326,7 @@ func (n *Names) inText(text string) string {
 	return b.String()
 }
 
-// other is a hash in place of a name that no object has, unless all clusters have it.
+// other is a hash for a name that no object has, unless all clusters have the name.
 func (n *Names) other(name, prefix string) string {
 	if n.knows(name) || ofAll(name) {
 		return n.whole(name)
@@ -329,12 +334,12 @@ func (n *Names) other(name, prefix string) string {
 	return n.hash(prefix, name)
 }
 
-// ofAll reports whether each cluster has what is called so.
+// ofAll reports whether every cluster has something of this name.
 func ofAll(name string) bool {
 	return name == "" || common[name] || strings.HasPrefix(name, "system:") || strings.HasPrefix(name, "kube-") || strings.HasPrefix(name, "kubernetes-")
 }
 
-// whole replaces a name that a place holds alone; one of a pair is written as the hash is,
+// whole replaces a name that stands alone; a name from a pair keeps the form of the hash,
 // which no later step takes for a name.
 func (n *Names) whole(name string) string {
 	if to, ok := n.words[name]; ok {
@@ -343,8 +348,8 @@ func (n *Names) whole(name string) string {
 	return name
 }
 
-// next is the longest name that the text begins with, and what replaces it; else the
-// text's first characters up to the end of a word, and the same.
+// next is the longest name at the beginning of the text, with its replacement; where there is
+// none, it is the text's first characters up to the end of a word, unchanged.
 func (n *Names) next(text string) (old, to string) {
 	if found := uid.FindString(text); found != "" {
 		return found, found
@@ -388,5 +393,5 @@ func (n *Names) next(text string) (old, to string) {
 	return text[:word], text[:word]
 }
 
-// Counts are how many names were replaced until now.
+// Counts are the numbers of names that were replaced so far.
 func (n *Names) Counts() Counts { return n.counts }

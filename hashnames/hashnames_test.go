@@ -22,7 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// hashed is the snapshot with its names replaced, as its file gives it back.
+// hashed is the snapshot with its names replaced, as it is read back from its file.
 func hashed(t *testing.T, s *snapshot.Snapshot, key string) (*snapshot.Snapshot, *hashnames.Names, string) {
 	t.Helper()
 	names := hashnames.Of(s, key)
@@ -44,7 +44,7 @@ func hashed(t *testing.T, s *snapshot.Snapshot, key string) (*snapshot.Snapshot,
 
 var computed = regexp.MustCompile(`csi-[0-9a-f]{64}`)
 
-// said is what a report says, without the order that names give it.
+// said are the texts of a report, without the order that names give them.
 func said(r *finding.Report, names func(string) string) []string {
 	var all []string
 	for _, f := range r.Findings {
@@ -62,15 +62,14 @@ func said(r *finding.Report, names func(string) string) []string {
 	for _, w := range r.Waiting {
 		all = append(all, fmt.Sprint("waits ", names(w.Pod), names(w.Node), w.Verdict, w.Volume, w.Stage, names(w.Actor), w.Since, w.DueAt))
 	}
-	for i := range all { // one that is not there has no name that could be replaced
+	for i := range all { // a missing node has no name that could be replaced
 		all[i] = computed.ReplaceAllString(all[i], "csi-*")
 	}
 	slices.Sort(all)
 	return all
 }
 
-// TestSameFindings: whatever the corpus has, hashed names change nothing that is said but
-// the names.
+// TestSameFindings: over the corpus, hashed names change nothing in a report but the names.
 func TestSameFindings(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -92,11 +91,11 @@ func TestSameFindings(t *testing.T) {
 	}
 }
 
-// made is a hash in place of a name.
+// made matches a hash in place of a name.
 var made = regexp.MustCompile(`\b(?:node|ns|app|pod|host)-[0-9a-f]{10}\b`)
 
-// TestNoNameStays: no name that could be mistaken for nothing else is left in the file. A
-// second look with another key finds each hash of the first, wherever it stands.
+// TestNoNameStays: no name that is recognisable as one is left in the file. Another pass with
+// another key finds each hash of the first, wherever it stands.
 func TestNoNameStays(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -133,9 +132,9 @@ func TestNoNameStays(t *testing.T) {
 	}
 }
 
-// alike leaves out what depends on the order of names, which is another one now: which of
-// several that are alike stands for all of them. In what the report itself says, also a
-// workload's name that is one word is a name.
+// alike removes what depends on the order of names, which changes: which one of several alike
+// stands for all. In the report's own texts a workload's name is replaced even if it is one
+// word.
 func alike(said []string, s *snapshot.Snapshot, names *hashnames.Names) []string {
 	said = slices.Clone(said)
 	for i, text := range said {
@@ -167,7 +166,7 @@ func differing(got, want []string) string {
 	return cmp.Or(b.String(), "the same in other numbers")
 }
 
-// TestIn: names in the places in which programs write them.
+// TestIn: names are replaced in the places in which programs write them.
 func TestIn(t *testing.T) {
 	s := snapshot.New(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), snapshot.Source{}, snapshot.Objects{
 		Nodes: []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "alpha"}}, {ObjectMeta: metav1.ObjectMeta{Name: "ip-10-0-1-17.ec2.internal"}}},
@@ -208,8 +207,8 @@ func TestIn(t *testing.T) {
 	}
 }
 
-// TestNobodyStays: who has asked, and what an administrator has put before the API server, are
-// names in whatever text.
+// TestNobodyStays: the names of users, and of the components that an administrator has put in
+// front of the API server, are replaced in every text.
 func TestNobodyStays(t *testing.T) {
 	s := snapshot.New(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), snapshot.Source{}, snapshot.Objects{
 		CSIDrivers: []*storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: "csi.example.com"}}},
@@ -240,8 +239,8 @@ func TestNobodyStays(t *testing.T) {
 	}
 }
 
-// TestNoDomainStays: a host that anybody says he has asked, the domain in an iSCSI name and a
-// pod's own host name are names, wherever they stand.
+// TestNoDomainStays: a host that a text says was called, the domain in an iSCSI name and a
+// pod's own host name are replaced wherever they stand.
 func TestNoDomainStays(t *testing.T) {
 	said := &storagev1.VolumeError{Message: "POST https://api.acme-bank.io/v1: login to iqn.2001-04.io.acme-bank.san:disk2 failed,\nlookup san.acme-bank.io: no such host"}
 	s := snapshot.New(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC), snapshot.Source{}, snapshot.Objects{

@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// Snapshot is a copy of the snapshot in which the names are replaced.
+// Snapshot is a copy of the snapshot with its names replaced.
 func (n *Names) Snapshot(s *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 	var objects snapshot.Objects
 	from, to := reflect.ValueOf(s.Objects), reflect.ValueOf(&objects).Elem()
@@ -48,7 +48,7 @@ func (n *Names) Snapshot(s *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 	return hashed, nil
 }
 
-// copy makes a copy of what is no object, as a file has it.
+// copy copies, through JSON, a value that is not an API object.
 func (n *Names) copy(from, to any) error {
 	text, err := json.Marshal(from)
 	if err != nil {
@@ -61,7 +61,7 @@ func (n *Names) copy(from, to any) error {
 	return nil
 }
 
-// kept are the fields that hold no name of these, whatever they look like.
+// kept are the fields that never hold one of these names.
 var kept = map[string]bool{"APIVersion": true, "Kind": true, "UID": true, "ResourceVersion": true, "Reason": true, "ImageID": true}
 
 // ofPod are the parts of a pod that have names of their own.
@@ -111,7 +111,7 @@ func (n *Names) change(v reflect.Value, to func(string) string) {
 	}
 }
 
-// image replaces the registry, unless it is one that all the world uses.
+// image replaces the registry, unless it is a public one.
 func (n *Names) image(name string) string {
 	registry, rest, ok := strings.Cut(name, "/")
 	if !ok || !strings.ContainsAny(registry, ".:") || public[registry] {

@@ -21,8 +21,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
-// api is an API server as far as the command can see: it lists the objects of a
-// case of the corpus and patches nodes. Its leases are renewed as long as it runs.
+// api is an API server for the command: it lists the objects of a case of the corpus and
+// patches nodes. Its leases are renewed as long as it runs.
 type api struct {
 	*httptest.Server
 	t testing.TB
@@ -38,10 +38,10 @@ type api struct {
 	// running is since when its clock runs; zero where it stands still.
 	running  time.Time
 	renewals int
-	// looking is called with each list that is asked for, and writing with each
-	// patch that is to be stored, before it is.
+	// looking is called before each list is answered, and writing before each patch is
+	// stored.
 	looking, writing func()
-	// any has the API server take every write, and not only patches of nodes.
+	// any makes the API server accept every write, and not only patches of nodes.
 	any bool
 }
 
@@ -54,7 +54,7 @@ var listPaths = map[string]string{
 	"Lease": "/apis/coordination.k8s.io/v1/leases", "Deployment": "/apis/apps/v1/deployments",
 }
 
-// newAPI serves a case of the corpus. Its path is that of a kubeconfig.
+// newAPI serves a case of the corpus, and returns the path of a kubeconfig for it.
 func newAPI(t testing.TB, name string) (a *api, kubeconfig string) {
 	t.Helper()
 	c, err := testcases.Load(name)
@@ -150,18 +150,18 @@ func (a *api) list(w http.ResponseWriter, path string) {
 		if err != nil {
 			a.t.Error(err)
 		}
-		_, _ = w.Write(text) // whoever asked may have ended meanwhile
+		_, _ = w.Write(text) // the client may have ended meanwhile
 		return
 	}
-	if a.any { // an API that this server does not have
+	if a.any { // this server does not have the API
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
 	a.t.Errorf("nobody lists %s", path)
 }
 
-// renew renews the leases of whoever is alive: of those that were renewed of late, and of
-// the kubelets of the Nodes that are Ready.
+// renew renews the leases of the living: those that were renewed recently, and those of the
+// kubelets of Ready Nodes.
 func (a *api) renew(leases []*unstructured.Unstructured) []*unstructured.Unstructured {
 	a.renewals++
 	at := a.clock().Add(-time.Second + time.Duration(a.renewals)*time.Microsecond).Format("2006-01-02T15:04:05.000000Z07:00")
@@ -241,7 +241,7 @@ func (a *api) patch(w http.ResponseWriter, r *http.Request, name string) {
 	w.WriteHeader(http.StatusNotFound)
 }
 
-// write answers any write as if it were made, and counts those that are no dry run.
+// write answers any write as if it were made, and counts those that are not dry runs.
 func (a *api) write(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {

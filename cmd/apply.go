@@ -30,30 +30,30 @@ type applyFlags struct {
 	maxRepairs int
 	settle     time.Duration
 	wait       bool
-	// thirdLook says that it may look again when a suspected cause is certain: nobody has said
-	// with --for how long to look.
+	// thirdLook reports whether the run may look again when a suspected cause becomes
+	// certain: --for does not fix how long to look.
 	thirdLook bool
-	// whole says that each repair is watched for all of settle, also once the pods run.
+	// whole reports whether each repair is watched for all of settle, also once the pods run.
 	whole    bool
 	journal  string
 	allow    []string
 	fenced   []string
 	detached []string
-	// save and approved are files of repairs: to be reviewed, and reviewed.
+	// save is the file of repairs to be reviewed, and approved the reviewed one.
 	save     string
 	approved string
-	// asker is who asks, where it is not --apply.
+	// asker is the name of the command that asks for confirmation, where it is not --apply.
 	asker string
 }
 
-// applyOnly are the flags that mean nothing without --apply.
+// applyOnly are the flags that have no effect without --apply.
 var applyOnly = []string{"yes", "dry-run", "max-repairs", "settle", "wait", "journal", "allow", "fenced", "detached", "save-repairs", "approved"}
 
-// formerNames are flags under the names that they had first. Scripts use them.
+// formerNames has the former names of flags, which scripts still use.
 var formerNames = map[string]string{"save-plan": "save-repairs", "plan": "approved"}
 
-// defaultSettle is two of the controller's verify syncs: what it would undo it
-// has undone by then.
+// defaultSettle is two of the controller's verify syncs: by then it has undone whatever it
+// would undo.
 const defaultSettle = 2 * reconcile.VerifySyncPeriod
 
 func (a *applyFlags) add(f *pflag.FlagSet) {
@@ -156,8 +156,8 @@ func (a *applyFlags) mayAsk(in io.Reader) error {
 	return fmt.Errorf("%s asks before it writes, and there is no terminal to answer on: give --yes, or --dry-run=server to see", cmp.Or(a.asker, "--apply"))
 }
 
-// named catches a --fenced or a --detached with a slip of the pen in it: a node of that
-// name must be in the cluster or in what is left of it, and so must the VolumeAttachment.
+// named fails on a --fenced or --detached with a misspelt name: the cluster, or what a gone
+// node has left in it, must have a node of that name, and the VolumeAttachment must exist.
 func (a *applyFlags) named(v *repair.View) error {
 	for _, name := range a.detached {
 		if v.Snapshot.VolumeAttachment(name) == nil {
@@ -172,7 +172,7 @@ func (a *applyFlags) named(v *repair.View) error {
 	return nil
 }
 
-// reviewed are the repairs of the reviewed file.
+// reviewed are the repairs of the reviewed file that are still proposed.
 func (a *applyFlags) reviewed(v *repair.View, proposed []repair.Repair) ([]repair.Repair, error) {
 	file, err := os.Open(a.approved)
 	if err != nil {
@@ -186,8 +186,8 @@ func (a *applyFlags) reviewed(v *repair.View, proposed []repair.Repair) ([]repai
 	return approved.Choose(v, proposed)
 }
 
-// confirmed asks, and where a node was said to be fenced it asks for its name:
-// a y is typed too quickly for what nobody can take back.
+// confirmed asks for confirmation. Where a node was said to be fenced it asks for the node's
+// name, because a y is typed too quickly for a write that nobody can take back.
 func (a *applyFlags) confirmed(streams genericiooptions.IOStreams, repairs []repair.Repair) bool {
 	if a.yes || !a.writes() {
 		return true
@@ -225,7 +225,7 @@ Type the name of the node if you have seen it there: `, output.Safe(r.Finding.Pe
 	return agreed(streams, in, "Make", len(repairs), "repair")
 }
 
-// agreed asks whether to do something with so many things; only a plain yes is a yes.
+// agreed asks for a yes to do something with n things; only a plain yes counts.
 func agreed(streams genericiooptions.IOStreams, in *bufio.Reader, do string, n int, thing string) bool {
 	what := "this " + thing
 	if n > 1 {

@@ -21,7 +21,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestAsking: only a plain yes is a yes.
+// TestAsking: only a plain yes counts.
 func TestAsking(t *testing.T) {
 	for answer, want := range map[string]bool{
 		"y\n": true, "yes\n": true, " YES \n": true, "y": true,
@@ -45,8 +45,8 @@ func TestAsking(t *testing.T) {
 	}
 }
 
-// TestFencingIsAskedByName: who says that a node is off types its name, for a y
-// is typed too quickly.
+// TestFencingIsAskedByName: the user who says that a node is off must type its name, because
+// a y is typed too quickly.
 func TestFencingIsAskedByName(t *testing.T) {
 	fenced := repair.Repair{Guards: []repair.Guard{{Name: "fenced"}}}
 	fenced.Finding.Node, fenced.Finding.PersistentVolume = "n1", "pv1"
@@ -58,7 +58,7 @@ func TestFencingIsAskedByName(t *testing.T) {
 			t.Errorf("answers %q: %t, want %t\n%s", answers, got, want, errOut.String())
 		}
 	}
-	// A repair that does not rest on it asks no more than any other.
+	// A repair that does not rest on fencing needs only a yes.
 	streams := genericiooptions.IOStreams{In: strings.NewReader("y\n"), Out: io.Discard, ErrOut: io.Discard}
 	a := applyFlags{enabled: true, dryRun: "none", fenced: []string{"n1"}}
 	if !a.confirmed(streams, make([]repair.Repair, 1)) {
@@ -66,7 +66,7 @@ func TestFencingIsAskedByName(t *testing.T) {
 	}
 }
 
-// TestNobodyToAsk: without a terminal --apply says so before it reads anything.
+// TestNobodyToAsk: without a terminal --apply fails before it reads anything.
 func TestNobodyToAsk(t *testing.T) {
 	for _, tc := range []struct {
 		flags applyFlags
@@ -110,8 +110,8 @@ func TestApplyFlags(t *testing.T) {
 	}
 }
 
-// TestJournalFile: a journal is made for its owner alone, and nothing but a
-// journal is ever written to.
+// TestJournalFile: only the owner can read a journal, and nothing but a journal is ever
+// written to.
 func TestJournalFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")
 	f, entries, err := openJournal(t.Context(), name, os.O_CREATE)
@@ -140,8 +140,8 @@ func TestJournalFile(t *testing.T) {
 	}
 }
 
-// TestEnding: what becomes of a repair is said in the words of the report, without
-// the name of a guard.
+// TestEnding: the result of a repair is printed in the words of the report, without the name
+// of a guard.
 func TestEnding(t *testing.T) {
 	for want, r := range map[string]apply.Result{
 		"Repaired": {Outcome: apply.Repaired},
@@ -157,8 +157,8 @@ func TestEnding(t *testing.T) {
 	}
 }
 
-// TestPodsThatRanShowNothing: of the pods that wait, a repair is held against those alone
-// that do not run yet.
+// TestPodsThatRanShowNothing: of the waiting pods only those that do not run yet show whether
+// a repair worked.
 func TestPodsThatRanShowNothing(t *testing.T) {
 	pod := func(name string, phase corev1.PodPhase) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: name}, Status: corev1.PodStatus{Phase: phase}}

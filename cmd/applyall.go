@@ -7,9 +7,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// sayApplyAll gives each cause the command line that makes its repair and the same
-// repairs of what follows from it, where they all are about one node: one line for
-// the whole node, in place of one for each of its pods. The flags are those that say which cluster.
+// sayApplyAll gives each cause the command line that makes its repair together with the equal
+// repairs of the findings that follow from it, where all are about one node: one line for the
+// node, in place of one for each of its pods. flags name the cluster.
 func sayApplyAll(r *finding.Report, flags []string) {
 	roots := map[string]*finding.Repair{}
 	for i := range r.Findings {
@@ -27,7 +27,8 @@ func sayApplyAll(r *finding.Report, flags []string) {
 	}
 }
 
-// sameRepair reports whether one command line for their node makes the repairs of both.
+// sameRepair reports whether one command line for their node makes the repairs of both
+// findings.
 func sameRepair(a, b finding.Finding) bool {
 	return a.Node != "" && a.Node == b.Node && a.Code == b.Code && a.Context == b.Context &&
 		a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&

@@ -22,7 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// applying is diagnose --apply: it makes the proposed repairs and reports what is left.
+// applying is diagnose --apply: it makes the proposed repairs and reports what remains.
 type applying struct {
 	*examination
 	flags *applyFlags
@@ -105,7 +105,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 	return m.finish(streams, r, code)
 }
 
-// waited are the pods that the repairs were made for.
+// waited are the pods for which the repairs were made.
 func waited(repairs []repair.Repair) []string {
 	var pods []string
 	for _, r := range repairs {
@@ -115,11 +115,11 @@ func waited(repairs []repair.Repair) []string {
 	return slices.Compact(pods)
 }
 
-// soonCertain is how far off a suspected cause may become certain for --apply to wait for
-// that. A judgement: a person stays for so long.
+// soonCertain is the longest time until a suspected cause becomes certain for which --apply
+// waits. A judgement: a person stays that long.
 const soonCertain = 2 * time.Minute
 
-// lookAgain looks a third time where a cause that can be repaired is suspected and soon
+// lookAgain looks a third time where a repairable cause is suspected and will soon be
 // certain.
 func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *repair.View, repairs []repair.Repair) (*repair.View, []repair.Repair, error) {
 	var at time.Time
@@ -145,8 +145,8 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 	return m.look(l.now, l.first)
 }
 
-// describe shows what would be written, and how to do it by hand; a JSON patch with -o wide
-// alone. The finding stands above it once.
+// describe prints the write, and how to make it by hand; a JSON patch only with -o wide. The
+// finding is printed above it only once.
 func (m *applying) describe(w io.Writer, p repair.Repair) {
 	undo := "can be undone"
 	if p.Undo == nil {
@@ -159,7 +159,7 @@ func (m *applying) describe(w io.Writer, p repair.Repair) {
 	}
 }
 
-// brief is a finding in a line.
+// brief is the finding in one line.
 func brief(f finding.Finding) string {
 	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Text()))
 }
@@ -203,8 +203,8 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 	return results, err
 }
 
-// notRunning are the waiting pods that do not run yet. That a pod runs shows nothing of a
-// repair where it ran before.
+// notRunning are the waiting pods that do not run yet. Only such a pod can show that a repair
+// worked: one that ran before proves nothing by running.
 func notRunning(s *snapshot.Snapshot, waiting []finding.Waiting) (pods []string) {
 	for _, w := range waiting {
 		namespace, name, _ := strings.Cut(w.Pod, "/")
@@ -215,11 +215,11 @@ func notRunning(s *snapshot.Snapshot, waiting []finding.Waiting) (pods []string)
 	return pods
 }
 
-// canUndo reports whether undo can take back something of what the journal lists.
+// canUndo reports whether undo can take back any of the journal's writes.
 func canUndo(journal string) bool {
 	file, err := os.Open(journal)
 	if err != nil {
-		return true // undo says why
+		return true // undo itself will say why not
 	}
 	defer file.Close()
 	entries, _, err := apply.ReadJournal(file)

@@ -10,22 +10,22 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// carried are the flags that a command line for another run takes over: those that
-// say which cluster, as whom, and how its controller is set. A token or a password
-// is never written down.
+// carried are the flags that a command line for another run repeats: those that name the
+// cluster, the user, and the settings of its controller. A token or a password is never
+// written down.
 var carried = []string{
 	"kubeconfig", "cluster", "user", "as", "as-uid", "as-group", "as-user-extra", "server", "tls-server-name", "insecure-skip-tls-verify",
 	"certificate-authority", "client-certificate", "client-key", "request-timeout",
 	"kubernetes-version", "disable-force-detach-on-timeout", "max-wait-for-unmount", "flex-attachable",
 }
 
-// takenOver are those of the carried flags that are set, for a command line of the
-// same cluster. It changes the set: only one goroutine may ask.
+// takenOver are the carried flags that are set, for a command line for the same cluster. It
+// changes the set: only one goroutine may call it.
 func takenOver(flags *pflag.FlagSet) []string {
 	return setFlags(flags, func(name string) bool { return slices.Contains(carried, name) })
 }
 
-// setFlags are the flags that are set and wanted, each as --NAME=VALUE.
+// setFlags are the flags that are set and for which wanted is true, each as --NAME=VALUE.
 func setFlags(flags *pflag.FlagSet, wanted func(name string) bool) []string {
 	var taken []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -44,8 +44,8 @@ func setFlags(flags *pflag.FlagSet, wanted func(name string) bool) []string {
 	return taken
 }
 
-// sayApply gives every repair of the report that can be made the command line that
-// makes it, with the flags taken over.
+// sayApply gives every repair of the report that can be made its command line, with the flags
+// in taken.
 func sayApply(r *finding.Report, taken []string) {
 	for i := range r.Findings {
 		f := &r.Findings[i]
@@ -61,8 +61,8 @@ func sayApply(r *finding.Report, taken []string) {
 	}
 }
 
-// commandLine calls the tool for the same cluster; last are the words behind the flags
-// that name it.
+// commandLine is a command line of the tool for the same cluster; the words in last come
+// after the flags that name the cluster.
 func commandLine(context string, taken, words []string, last ...string) string {
 	words = append([]string{"volume-doctor"}, words...)
 	if context != "" {
@@ -71,8 +71,8 @@ func commandLine(context string, taken, words []string, last ...string) string {
 	return safetext.Kubectl(append(append(words, taken...), last...)...)
 }
 
-// pointedAt is the narrowest target that has the finding, as diagnose takes it. A
-// finding about none of them is found by its check.
+// pointedAt is the narrowest target for diagnose that has the finding. A finding about no
+// target is found by its check.
 func pointedAt(f finding.Finding) []string {
 	for _, r := range snapshot.Resources() {
 		if len(r.Names) == 0 || r.Object != f.Subject.Kind {

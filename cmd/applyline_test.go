@@ -17,8 +17,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestApplyLines: over the corpus a repair has a command line exactly where nothing
-// but the user's word keeps it from being made, and then the line leads to it.
+// TestApplyLines: over the corpus a repair has a command line exactly where at most the
+// user's consent is missing, and then the line makes the repair.
 func TestApplyLines(t *testing.T) {
 	long.Test(t)
 	made, needy, refused, all := 0, 0, 0, 0
@@ -59,8 +59,8 @@ func TestApplyLines(t *testing.T) {
 	}
 }
 
-// makesAll: the line for a whole node leads to the repairs of the cause and of what
-// follows from it, to as many as it allows, and to no other.
+// makesAll checks that the line for a whole node makes the repairs of the cause and of its
+// consequences, as many as it allows, and no other.
 func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, s *snapshot.Snapshot) {
 	t.Helper()
 	want := []string{}
@@ -83,7 +83,7 @@ func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, s
 	}
 }
 
-// followLine is what the line repairs: that of its target and of its check.
+// followLine are the repairs that the line makes: those of its target and of its check.
 func followLine(t *testing.T, s *snapshot.Snapshot, consent repair.Consent, fields []string) []repair.Repair {
 	t.Helper()
 	namespace, check := "", ""
@@ -123,7 +123,8 @@ func consentOf(t *testing.T, words []string) repair.Consent {
 	return a.consent()
 }
 
-// TestApplyLineTakesOver what the run was told of the cluster, and no secret.
+// TestApplyLineTakesOver: the command line repeats the flags that name the cluster, and no
+// secret.
 func TestApplyLineTakesOver(t *testing.T) {
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
 	flags.String("kubeconfig", "", "")

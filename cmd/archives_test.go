@@ -13,8 +13,8 @@ import (
 	"github.com/ulikunitz/xz"
 )
 
-// TestArchives: the same snapshot gives the same report, packed or not, from a file and
-// from a pipe.
+// TestArchives: the same snapshot gives the same report, packed or not, from a file and from
+// a pipe.
 func TestArchives(t *testing.T) {
 	text, err := os.ReadFile("../testdata/snapshots/lost-node.yaml")
 	if err != nil {

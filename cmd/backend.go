@@ -22,15 +22,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// addBackend adds the flag to a command that holds the storage system's own list
-// against the objects.
+// addBackend adds the flag to a command that compares the storage system's own list with the
+// objects.
 func (g *globalFlags) addBackend(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&g.backends, "backend", nil, "The storage system's own list of volumes, in the JSON or YAML of its tool (aws, az, gcloud, openstack, hcloud, CSI) or two columns; FILE@TIME where it is older or younger than its file; - for standard input; repeatable")
 	_ = cmd.MarkFlagFilename("backend")
 }
 
-// readBackends reads the lists. That comes before the objects: a list proves nothing
-// about an object that is younger.
+// readBackends reads the lists. It must run before the objects are read: a list proves
+// nothing about an object that is younger.
 func (g *globalFlags) readBackends(stdin io.Reader) error {
 	g.driverObjects = true
 	for _, name := range g.backends {
@@ -56,13 +56,13 @@ func (g *globalFlags) readList(name string, stdin io.Reader) error {
 		return fmt.Errorf("--backend %s: %w", safetext.Quote(name), err)
 	}
 	if file == "-" && at.IsZero() {
-		l.Taken = time.Now().UTC() // the tool may have written for long
+		l.Taken = time.Now().UTC() // the tool may have been writing for long
 	}
 	g.lists = append(g.lists, l)
 	return nil
 }
 
-// cutTime takes the time at which the list was made from the end of its name, as in
+// cutTime splits the time at which the list was made off the end of its name, as in
 // volumes.json@2026-11-20T10:00:00Z: the file may have been copied since.
 func cutTime(name string) (file string, at time.Time) {
 	if i := strings.LastIndexByte(name, '@'); i > 0 {
@@ -73,7 +73,7 @@ func cutTime(name string) (file string, at time.Time) {
 	return name, time.Time{}
 }
 
-// openInput opens a file, or standard input for -, and says when it was last written.
+// openInput opens a file, or standard input for -, and returns when it was last written.
 func openInput(name string, stdin io.Reader) (io.ReadCloser, time.Time, error) {
 	if name == "-" {
 		return io.NopCloser(stdin), time.Now(), nil
@@ -93,8 +93,9 @@ func openInput(name string, stdin io.Reader) (io.ReadCloser, time.Time, error) {
 	return f, info.ModTime(), nil
 }
 
-// addLists gives the snapshot the lists. A file's time is by this machine's clock, and the
-// time of a cluster's objects by the API server's: there only the file's age counts.
+// addLists adds the lists to the snapshot. A file's time comes from this machine's clock, and
+// the time of a cluster's objects from the API server's: between them only the file's age
+// counts.
 func (g *globalFlags) addLists(s *snapshot.Snapshot) {
 	for _, l := range g.lists {
 		dated := *l
@@ -105,9 +106,9 @@ func (g *globalFlags) addLists(s *snapshot.Snapshot) {
 	}
 }
 
-// sayBackends prints for each list of what time and what part of the storage system it is,
-// and how much of the cluster it knows. It returns the lists with no other volumes than
-// the cluster's and those that no PersistentVolume names any more.
+// sayBackends prints for each list its time, its part of the storage system, and how much of
+// the cluster it covers. It returns the lists with only the cluster's volumes and those that
+// no PersistentVolume names any more.
 func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions.IOStreams) []*backend.List {
 	if len(s.Backends) == 0 {
 		return nil
@@ -155,7 +156,7 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 	return own
 }
 
-// backendFlags are the flags for a command line that looks at the same lists.
+// backendFlags are the flags with which a command line uses the same lists.
 func (g *globalFlags) backendFlags() []string {
 	var words []string
 	for _, name := range g.backends {
@@ -167,7 +168,7 @@ func (g *globalFlags) backendFlags() []string {
 	return words
 }
 
-// standardInput says that two flags would read standard input.
+// standardInput returns an error where two flags would read standard input.
 func (g *globalFlags) standardInput() error {
 	from := slices.DeleteFunc(slices.Concat([]string{g.file, g.controller}, g.backends), func(name string) bool { file, _ := cutTime(name); return file != "-" })
 	switch {

@@ -8,9 +8,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// leaveOut are the findings that were asked not to be reported: those that
-// somebody lives with, and those of an earlier report. They are not repaired
-// either.
+// leaveOut are the findings that the user wants left out of the report: those that somebody
+// accepts, and those of an earlier report. They are not repaired either.
 type leaveOut struct {
 	ignore   string
 	baseline string
@@ -18,13 +17,13 @@ type leaveOut struct {
 	ignoreFile string
 	finding.LeaveOut
 
-	// hidden is how many findings errOut was told the file hides, if said.
+	// hidden is the number of hidden findings that was last printed to errOut, if said.
 	errOut io.Writer
 	said   bool
 	hidden int
 }
 
-// read reads the files. input is what -f names.
+// read reads the files. input is the value of -f.
 func (l *leaveOut) read(input string, stdin io.Reader, errOut io.Writer) (err error) {
 	l.errOut = errOut
 	if l.ignoreFile, l.Suppressions, err = readIgnore(l.ignore, input, errOut); err != nil {
@@ -42,7 +41,7 @@ func (l *leaveOut) read(input string, stdin io.Reader, errOut io.Writer) (err er
 	return nil
 }
 
-// fits reports why the baseline is not one for the clusters of the sources.
+// fits returns an error where the baseline is not one of the sources' clusters.
 func (l *leaveOut) fits(several bool, sources ...snapshot.Source) error {
 	if l.Baseline == nil {
 		return nil

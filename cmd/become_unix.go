@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// become replaces this process by the program, which so has its streams, its signals and
-// its exit code. It returns only with an error.
+// become replaces this process by the program, which keeps its streams, its signals and its
+// exit code. It returns only with an error.
 func become(program string, args []string) error {
 	return syscall.Exec(program, append([]string{program}, args...), os.Environ())
 }

@@ -2,5 +2,5 @@ package cmd
 
 import "errors"
 
-// become cannot replace a process on this system.
+// become fails: this system cannot replace a process.
 func become(string, []string) error { return errors.ErrUnsupported }

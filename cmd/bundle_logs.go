@@ -20,10 +20,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// controllerBundle is what --controller takes for the logs that lie in the bundle of -f.
+// controllerBundle is the value of --controller for the logs in the bundle of -f.
 const controllerBundle = "bundle"
 
-// eachLog gives each log in the bundle of -f to read.
+// eachLog calls read with each log in the bundle of -f.
 func (g *globalFlags) eachLog(read func(snapshot.Log, io.Reader) error) error {
 	info, err := os.Stat(g.file)
 	if err != nil {
@@ -45,9 +45,9 @@ func (g *globalFlags) eachLog(read func(snapshot.Log, io.Reader) error) error {
 	return snapshot.Logs(f, read)
 }
 
-// bundledController is what the log of the kube-controller-manager that leads proves. A
-// bundle has one of each replica. By the lease one of them leads; where leases could not be
-// read, the last of those that say so.
+// bundledController is what the log of the leading kube-controller-manager proves. A bundle
+// has a log of each replica. The lease shows which one leads; where leases could not be read,
+// it is the last of those whose log says that it leads.
 func (g *globalFlags) bundledController(s *snapshot.Snapshot, streams genericiooptions.IOStreams) (*snapshot.Controller, error) {
 	var best *snapshot.Controller
 	from, logs := "", 0
@@ -78,8 +78,7 @@ func (g *globalFlags) bundledController(s *snapshot.Snapshot, streams genericioo
 	return best, nil
 }
 
-// leads compares how much shows that the one log is of the controller that leads, and not the
-// other.
+// leads compares two logs by how much shows that the log is the leader's.
 func leads(s *snapshot.Snapshot, a, b *snapshot.Controller) int {
 	rank := func(c *snapshot.Controller) int {
 		with := *s
@@ -98,9 +97,9 @@ func leads(s *snapshot.Snapshot, a, b *snapshot.Controller) int {
 	return cmp.Or(rank(a)-rank(b), a.Last.Compare(b.Last))
 }
 
-// bundledKubelet is what the log of the node's kubelet says, that lies in the bundle of -f;
-// nil where there is none. Pods and metrics of a kubelet are in no bundle. A log of several
-// nodes is of this one where a line names it.
+// bundledKubelet has the failures from the log of the node's kubelet in the bundle of -f; nil
+// where there is none. No bundle has a kubelet's pods and metrics. A log of several nodes
+// counts where its lines name this one.
 func (g *globalFlags) bundledKubelet(s *snapshot.Snapshot, node types.NodeName) (heard *trace.KubeletView, err error) {
 	if g.file == "-" {
 		return nil, nil

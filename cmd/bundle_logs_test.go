@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestBundledLogs: --controller bundle finds the log of the replica that leads among those in a
-// must-gather, and --kubelet the log of the pod's node. Where there is none, the line says so.
+// TestBundledLogs: --controller bundle finds the leader's log among those in a must-gather,
+// and --kubelet the log of the pod's node. Where there is none, one line says so.
 func TestBundledLogs(t *testing.T) {
 	dir := t.TempDir()
 	must(t, os.CopyFS(dir, os.DirFS("../testdata/snapshots/bundles/must-gather")))

@@ -18,8 +18,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 )
 
-// action is what the metadata of a composite GitHub Action may have, as far as
-// ours uses it; anything else in the file is refused.
+// action is the metadata of a composite GitHub Action, as far as ours uses them; any other
+// field in the file is refused.
 type action struct {
 	Name, Description, Author string
 	Inputs                    map[string]struct {
@@ -71,8 +71,8 @@ func theAction(t *testing.T) action {
 
 var expression = regexp.MustCompile(`(inputs|steps)\.([a-z-]+)(?:\.outputs\.([a-z-]+))?`)
 
-// TestActionIsWhole: what its steps refer to is there, each input is used, and
-// none stands in a script, where its text would be run.
+// TestActionIsWhole: everything that its steps refer to exists, each input is used, and none
+// is inserted into a script, where its text would be run.
 func TestActionIsWhole(t *testing.T) {
 	a := theAction(t)
 	if a.Name == "" || a.Description == "" || a.Runs.Using != "composite" {
@@ -174,7 +174,7 @@ func TestActionRuns(t *testing.T) {
 	}
 }
 
-// TestGitLabRuns does the same with the job's script.
+// TestGitLabRuns is the same test for the script of GitLab's job.
 func TestGitLabRuns(t *testing.T) {
 	jobs := readStrict[map[string]gitlabJob](t, "../ci/gitlab.yml")
 	job, ok := jobs["volume-doctor"]
@@ -199,9 +199,9 @@ func TestGitLabRuns(t *testing.T) {
 	}
 }
 
-// TestPipelinesBuild: in a bare folder, with nothing but Go, git and make, what docs/ci.md
-// and the job of GitLab say builds the plug-in from a repository, and the exit code is that
-// of what it finds.
+// TestPipelinesBuild: in a bare folder, with only Go, git and make, the instructions of
+// docs/ci.md and of GitLab's job build the plug-in from a repository, and the exit code is
+// that of its findings.
 func TestPipelinesBuild(t *testing.T) {
 	blocks := regexp.MustCompile("(?s)## Any other pipeline\n.*?```sh\n(.*?)```").FindStringSubmatch(read(t, "../docs/ci.md"))
 	if blocks == nil {
@@ -247,7 +247,7 @@ func TestPipelinesBuild(t *testing.T) {
 	}
 }
 
-// TestPageOfCI: the commands of docs/ci.md are ones that the command takes.
+// TestPageOfCI: the command accepts the command lines of docs/ci.md.
 func TestPageOfCI(t *testing.T) {
 	commands := regexp.MustCompile(`(?m)^kubectl volume-doctor (.*)$`).FindAllStringSubmatch(read(t, "../docs/ci.md"), -1)
 	if len(commands) < 5 {
@@ -268,7 +268,7 @@ func shell(t *testing.T, dir, script string, env ...string) (string, int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bin := t.TempDir() // by this name, this binary is the command: see TestMain
+	bin := t.TempDir() // under this name, this binary is the command: see TestMain
 	if err := os.Symlink(self, filepath.Join(bin, "kubectl-volume_doctor")); err != nil {
 		t.Fatal(err)
 	}

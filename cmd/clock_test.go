@@ -18,7 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// dates are how far the Date of the API server is off.
+// dates are the tested errors of the API server's Date.
 func dates() (off []time.Duration) {
 	for minutes := -30; minutes <= 60; minutes += 5 {
 		off = append(off, time.Duration(minutes)*time.Minute)
@@ -32,10 +32,10 @@ func dates() (off []time.Duration) {
 	return off
 }
 
-// TestWrongDate has the command repair every case of the corpus by an API server whose Date
-// is off, with every kind of repair allowed, while kubelets and controllers renew their
-// leases. Off by more than two minutes nothing is written. Where the objects at that Date
-// offer no repair there is nothing to run. docs/evidence/chaos.md has the counts.
+// TestWrongDate repairs every case of the corpus through an API server whose Date is wrong,
+// with every kind of repair allowed, while kubelets and controllers renew their leases. With
+// an error of more than two minutes nothing is written. Where the objects at that Date offer
+// no repair there is nothing to run. docs/evidence/chaos.md has the counts.
 func TestWrongDate(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

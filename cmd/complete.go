@@ -17,11 +17,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// completionTime is how long a person who has pressed Tab is kept waiting.
+// completionTime is how long a person who has pressed Tab waits at most.
 const completionTime = 5 * time.Second
 
-// completeTargets completes KIND/NAME: first the kind, then the names that the
-// cluster or the file has. most is how many the command takes, 0 any number.
+// completeTargets completes KIND/NAME: first the kind, then the names in the cluster or the
+// file. most is how many the command takes, 0 any number.
 func (g *globalFlags) completeTargets(streams genericiooptions.IOStreams, most int, kinds ...snapshot.Kind) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if most > 0 && len(args) >= most {
@@ -35,7 +35,7 @@ func (g *globalFlags) completeTargets(streams genericiooptions.IOStreams, most i
 					words = append(words, r.Names[0]+"/")
 				}
 			}
-			if len(kinds) > 0 { // the name alone will do
+			if len(kinds) > 0 { // the name alone is enough
 				names, directive := g.completeNames(cmd, streams, kinds[0], "", word)
 				if len(kinds) == 1 {
 					return names, directive
@@ -52,15 +52,15 @@ func (g *globalFlags) completeTargets(streams genericiooptions.IOStreams, most i
 	}
 }
 
-// completeNames completes the name of an object of the kind, with what stands before it.
+// completeNames completes the name of an object of the kind, after the text in before.
 func (g *globalFlags) completeNames(cmd *cobra.Command, streams genericiooptions.IOStreams, kind snapshot.Kind, before, begin string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	streams.ErrOut = io.Discard // whatever is said now lands in the line that is being typed
+	streams.ErrOut = io.Discard // a message would land in the line that is being typed
 	list := func(ctx context.Context) ([]string, error) { return g.names(ctx, streams, kind) }
 	names, directive := completeWords(list)(cmd, nil, begin)
 	return each(names, func(name string) string { return before + name }), directive
 }
 
-// completeGlobal completes the flags of every command that have a listable set.
+// completeGlobal completes those flags of every command whose values can be listed.
 func (g *globalFlags) completeGlobal(root *cobra.Command, streams genericiooptions.IOStreams) {
 	streams.ErrOut = io.Discard
 	for flag, complete := range map[string]func(context.Context) ([]string, error){
@@ -103,7 +103,7 @@ func completeWords(list func(context.Context) ([]string, error)) cobra.Completio
 	}
 }
 
-// completeApply completes the flags that go with --apply.
+// completeApply completes the flags of --apply.
 func (g *globalFlags) completeApply(cmd *cobra.Command, streams genericiooptions.IOStreams) {
 	streams.ErrOut = io.Discard
 	for flag, complete := range map[string]func(context.Context) ([]string, error){
@@ -150,7 +150,7 @@ func (g *globalFlags) names(ctx context.Context, streams genericiooptions.IOStre
 		return each(s.Nodes, (*corev1.Node).GetName), nil
 	case snapshot.VolumeAttachments:
 		return each(s.VolumeAttachments, (*storagev1.VolumeAttachment).GetName), nil
-	default: // kindNames has no other
+	default: // kindNames has no others
 		return nil, nil
 	}
 }
@@ -165,8 +165,8 @@ func namesIn[O metav1.Object](namespace string, objects []O) []string {
 	return names
 }
 
-// didYouMean is what an unknown word may have been meant for, ready to stand
-// behind the error; "" where nothing is near it.
+// didYouMean suggests the word that was probably meant, as an addition to the error; "" where
+// none is similar.
 func didYouMean(word string, candidates []string) string {
 	near := &cobra.Command{SuggestionsMinimumDistance: 2}
 	for _, c := range candidates {

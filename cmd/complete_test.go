@@ -7,7 +7,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 )
 
-// TestChecksComplete: codes complete as names do, also behind others of a list.
+// TestChecksComplete: codes complete as names do, also after others in a list.
 func TestChecksComplete(t *testing.T) {
 	third := 0
 	for _, c := range diagnose.Checks() {

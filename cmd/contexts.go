@@ -20,14 +20,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// oneWay are the flags that name one way to one cluster, and oneCluster the others that
-// are for one cluster only.
+// oneWay are the flags that name one way to one cluster, and oneCluster are other flags that
+// work with one cluster only.
 var (
 	oneWay     = []string{"context", "cluster", "server", "tls-server-name", "certificate-authority", "user", "token", "client-certificate", "client-key"}
 	oneCluster = []string{"filename", "controller", "backend", "apply", "events", "selector"}
 )
 
-// fleetFlags choose the clusters of a report on several.
+// fleetFlags choose the clusters of a report about several.
 type fleetFlags struct {
 	contexts []string
 	all      bool
@@ -42,10 +42,11 @@ func (f *fleetFlags) add(cmd *cobra.Command) {
 	_ = cmd.MarkFlagDirname("kubeconfig-dir")
 }
 
-// fleetOnly are the flags that the help of diagnose leaves to the options command.
+// fleetOnly are the flags that are missing in the help of diagnose and listed by the options
+// command.
 var fleetOnly = []string{"all-contexts", "kubeconfig-dir"}
 
-// chosen is the name of the flag that asks for several clusters; "" where none does.
+// chosen is the name of the flag that chooses several clusters; "" where none does.
 func (f *fleetFlags) chosen(flags *pflag.FlagSet) string {
 	for _, name := range append([]string{"contexts"}, fleetOnly...) {
 		if flags.Changed(name) && (name != "all-contexts" || f.all) {
@@ -106,25 +107,25 @@ func (f *fleetFlags) members(g *globalFlags) ([]member, error) {
 	return chosen, nil
 }
 
-// acrossContexts examines several clusters and makes one report of it. One that
-// cannot be read is a gap in it, and takes nothing from the others.
+// acrossContexts examines several clusters and makes one report about them. A cluster that
+// cannot be read is a gap in the report, and does not affect the others.
 type acrossContexts struct {
 	*examination
 	fleet fleetFlags
-	// passes are how the clusters are gone through.
+	// passes are the passes over the clusters, with their limits.
 	passes []fleetLimits
 }
 
-// there is what came of one cluster.
+// there is the result for one cluster.
 type there struct {
 	report *finding.Report
-	// used says that the cluster has something in the namespace of -n: any of several
-	// may lack it, but not all.
+	// used reports whether the cluster has an object in the namespace of -n: of several
+	// clusters one at least must have one.
 	used bool
 }
 
-// namedUnread is how many clusters the error names where none could be read: all have
-// been named on stderr before.
+// namedUnread is how many clusters the error names where none could be read: all of them were
+// named on stderr before.
 const namedUnread = 4
 
 func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStreams) error {
@@ -191,7 +192,7 @@ func (m *acrossContexts) run(ctx context.Context, streams genericiooptions.IOStr
 	return m.finish(streams, all, atLeast)
 }
 
-// lookAt is the report on one of the clusters.
+// lookAt makes the report about one of the clusters.
 func (m *acrossContexts) lookAt(ctx context.Context, member member, l fleetLimits, errOut io.Writer) (t there, err error) {
 	if member.Err != nil {
 		return t, member.Err

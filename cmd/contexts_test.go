@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
-// kubeconfigOf has contexts as NAME=SERVER.
+// kubeconfigOf writes a kubeconfig with the contexts, each as NAME=SERVER.
 func kubeconfigOf(t *testing.T, file string, contexts ...string) {
 	t.Helper()
 	text := "apiVersion: v1\nkind: Config\ncontexts:\n"
@@ -46,8 +46,8 @@ func across(t *testing.T, code int, args ...string) (finding.Report, string) {
 	return r, p.stderr()
 }
 
-// TestContextsByPattern: a cluster under two names is read once, and the report says so;
-// a pattern that fits nothing is no fleet in which nothing is wrong.
+// TestContextsByPattern: a cluster under two names is read once, and the report says so; a
+// pattern that matches nothing is not taken for a fleet without faults.
 func TestContextsByPattern(t *testing.T) {
 	long.Test(t)
 	one, _ := newAPI(t, lostEntry)
@@ -93,8 +93,8 @@ func TestContextsByPattern(t *testing.T) {
 	}
 }
 
-// TestKubeconfigFolder: every file of a folder counts. Names that clash are told apart, a
-// command line finds the file of its cluster, and a broken file is a gap.
+// TestKubeconfigFolder: every file of a folder is used. Equal names are distinguished, a
+// command line names the file of its cluster, and a broken file is a gap.
 func TestKubeconfigFolder(t *testing.T) {
 	one, _ := newAPI(t, lostEntry)
 	two, _ := newAPI(t, lostEntry)
@@ -111,7 +111,7 @@ func TestKubeconfigFolder(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range r.Findings {
 		if f.Code != "VD301" {
-			continue // nothing repairs what writes to the lists
+			continue // no repair is for a write to the lists
 		}
 		_, file, _ := strings.Cut(f.Context, "@")
 		flags := "--context=admin --kubeconfig=" + filepath.Join(folder, file)

@@ -18,7 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// What --controller takes beside the name of a file.
+// The values of --controller beside the name of a file.
 const (
 	controllerAuto = "auto"
 	controllerOff  = "off"
@@ -30,8 +30,8 @@ func (g *globalFlags) addController(cmd *cobra.Command) {
 	_ = cmd.MarkFlagFilename("controller")
 }
 
-// remember adds to the snapshot what the log of --controller proves, and says where
-// that is less than it could be.
+// remember adds to the snapshot what the log of --controller proves, and warns where that is
+// less than it could be.
 func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IOStreams) error {
 	switch g.controller {
 	case "", controllerOff:
@@ -65,8 +65,8 @@ func (g *globalFlags) remember(s *snapshot.Snapshot, streams genericiooptions.IO
 	return nil
 }
 
-// assumeManager takes over the release and the settings of the kube-controller-manager
-// that was asked. What a flag says counts more.
+// assumeManager uses the release and the settings that the kube-controller-manager reported.
+// A flag takes precedence.
 func (g *globalFlags) assumeManager(s *snapshot.Snapshot, warn io.Writer) {
 	m := s.Manager
 	say := func(format string, args ...any) { fmt.Fprintf(warn, format+"\n", args...) }

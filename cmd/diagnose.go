@@ -15,13 +15,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// lookTwice is the time between the two looks that a run with --apply takes at
-// least: a kubelet and the controller have reported by then, so what stands in both
-// looks is not in flight.
+// lookTwice is the shortest time between the two looks of a run with --apply: a kubelet and
+// the controller have reported by then, so that a finding of both looks is not in flight.
 const lookTwice = reconcile.NodeStatusUpdate + 20*time.Second
 
-// diagnoseFlags are the flags of diagnose: those of every mode, and those that choose
-// one.
+// diagnoseFlags are the flags of diagnose: those for every mode, and those that choose one.
 type diagnoseFlags struct {
 	examination
 	only, skip []string
@@ -92,13 +90,13 @@ func addNarrowing(cmd *cobra.Command, only, skip *[]string, leaveOut *leaveOut) 
 	}
 }
 
-// mode is one way in which diagnose goes about its work.
+// mode is one way in which diagnose works.
 type mode interface {
 	run(context.Context, genericiooptions.IOStreams) error
 }
 
-// mode is the one that the flags ask for. What they and the files that they name hold
-// has been read and validated then; no cluster has.
+// mode is the mode that the flags choose. By then the flags, and the files that they name,
+// have been read and validated; no cluster has been read.
 func (d *diagnoseFlags) mode(cmd *cobra.Command, args []string, stdin io.Reader) (mode, error) {
 	if d.saved != "" {
 		return &reprint{reportPrinter: d.reportPrinter, saved: d.saved}, mayReprint(cmd.Flags(), args)
@@ -129,7 +127,7 @@ func (d *diagnoseFlags) mode(cmd *cobra.Command, args []string, stdin io.Reader)
 	}
 }
 
-// complete validates the flags and arguments, and works out what they say to examine.
+// complete validates the flags and arguments, and derives from them what to examine.
 func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	if err := d.validate(); err != nil {
 		return err

@@ -28,7 +28,7 @@ type drawn struct {
 	args []string
 }
 
-// draw runs the command in a terminal of so many columns.
+// draw runs the command in a terminal with this many columns.
 func draw(t testing.TB, columns int, args ...string) string {
 	t.Helper()
 	master, slave, err := openTerminal(columns)
@@ -54,7 +54,7 @@ func inPipe(args ...string) string {
 	return out.String()
 }
 
-// openTerminal makes a terminal of so many columns.
+// openTerminal makes a terminal with this many columns.
 func openTerminal(columns int) (master, slave *os.File, err error) {
 	if master, err = os.OpenFile("/dev/ptmx", os.O_RDWR, 0); err != nil {
 		return nil, nil, err
@@ -73,7 +73,7 @@ func openTerminal(columns int) (master, slave *os.File, err error) {
 	return master, slave, unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Col: uint16(columns), Row: 50})
 }
 
-// everyDrawing are the reports on every case and thread, and every page.
+// everyDrawing are the reports about every case and thread, and every page.
 func everyDrawing(t *testing.T) (reports, pages []drawn) {
 	t.Helper()
 	cases, err := testcases.All()
@@ -97,7 +97,7 @@ func everyDrawing(t *testing.T) (reports, pages []drawn) {
 	}
 	t.Chdir(t.TempDir())
 	for i, name := range slices.Sorted(maps.Keys(clusters)) {
-		path := fmt.Sprintf("prod-%d.yaml", i) // as long as the name of a context, which stands in the heading
+		path := fmt.Sprintf("prod-%d.yaml", i) // as long as the name of a context in the heading
 		if err := os.WriteFile(path, clusters[name], 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -109,8 +109,8 @@ func everyDrawing(t *testing.T) (reports, pages []drawn) {
 	return reports, pages
 }
 
-// heads are the lines in which a report leaves out what has no room: how much was examined,
-// which stands in a line of its own, too.
+// heads matches the lines of a report that may be shortened, and scopes the part about how
+// much was examined, which also has a line of its own.
 var (
 	heads  = regexp.MustCompile(`^.*\n`)
 	scopes = regexp.MustCompile(`\b[0-9]+ checks?(?:, [0-9]+ [a-z]+)*: (?:not complete, see below|complete)`)
@@ -123,9 +123,9 @@ func said(text string) string {
 	return strings.Join(strings.Fields(scopes.ReplaceAllString(strings.Join(strings.Fields(heads.ReplaceAllString(text, "")), " "), "")), " ")
 }
 
-// TestDrawn: on a terminal of 80, 100 and 120 columns every report and every page says word
-// for word what it says in a pipe, where nothing is cut: no sentence, reason, quotation, name
-// and command is cut, dropped or broken.
+// TestDrawn: on a terminal of 80, 100 and 120 columns every report and every page has the
+// same words as in a pipe, where nothing is cut: no sentence, reason, quotation, name or
+// command is cut, dropped or broken.
 func TestDrawn(t *testing.T) {
 	t.Setenv("COLUMNS", "")
 	t.Setenv("PAGER", "cat")
@@ -152,8 +152,8 @@ func TestDrawn(t *testing.T) {
 
 var escape = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// TestColorsAreColors: with colours every command says what it says without them, of each
-// seventh case: no escape is shown as text.
+// TestColorsAreColors: for each seventh case every command prints the same text with colours
+// as without: no escape is shown as text.
 func TestColorsAreColors(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -245,9 +245,9 @@ var (
 	}
 )
 
-// contradicts says what in the cause contradicts itself: what a command does and to what
-// stands above it; nobody is told to wait for what does not end; what is forbidden is not
-// what the command does.
+// contradicts lists the contradictions in the cause: the sentence above a command names what
+// the command does and its object; nobody is told to wait for what does not end; the command
+// does not do what is forbidden.
 func (c toldCause) contradicts() (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	sentences, last := "", ""
@@ -269,7 +269,7 @@ func (c toldCause) contradicts() (wrong []string) {
 		does := ""
 		for i, word := range words {
 			if m := objectOf.FindStringSubmatch(word); m != nil {
-				its := strings.HasPrefix(word, "volumeattachment/") && strings.Contains(last, "that VolumeAttachment") // a name of 68 letters is not said twice
+				its := strings.HasPrefix(word, "volumeattachment/") && strings.Contains(last, "that VolumeAttachment") // a name of 68 letters is not repeated
 				if !its && !strings.Contains(sentences+" "+c.headline, m[1]) || strings.HasPrefix(last, "look at pod ") && !strings.Contains(last, m[1]) {
 					say("nothing above it names %s: %s", m[1], line)
 				}
@@ -303,7 +303,8 @@ func (c toldCause) contradicts() (wrong []string) {
 	return wrong
 }
 
-// TestNothingContradicts holds what every report says to do to itself.
+// TestNothingContradicts checks that the instructions of every report do not contradict
+// themselves.
 func TestNothingContradicts(t *testing.T) {
 	reports, _ := everyDrawing(t)
 	var mu sync.Mutex
@@ -330,7 +331,7 @@ func TestNothingContradicts(t *testing.T) {
 	}
 }
 
-// TestContradicts: the judge notices each kind of contradiction.
+// TestContradicts: contradicts notices each kind of contradiction.
 func TestContradicts(t *testing.T) {
 	for want, c := range map[string]toldCause{
 		"": {headline: "error VD301  Pod a/web waits", wait: "no; it began 3m ago", dont: "delete the VolumeAttachment by hand",

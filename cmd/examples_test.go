@@ -20,8 +20,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
-// k9sPlugins is the shape of k9s' schema for plugins (internal/config/json/schemas in
-// k9s): anything else in the file is refused there, and here.
+// k9sPlugins is the form of k9s' schema for plugins (internal/config/json/schemas in k9s):
+// any other field in the file is refused there, and here.
 type k9sPlugins struct {
 	Plugins map[string]struct {
 		ShortCut, Description, Command                            string
@@ -30,7 +30,7 @@ type k9sPlugins struct {
 	}
 }
 
-// k9sVariable is what k9s replaces in arguments. Where it knows none of that name, it
+// k9sVariable matches a variable that k9s replaces in arguments. With an unknown variable it
 // does not run the command.
 var k9sVariable = regexp.MustCompile(`\$!?[\w|-]+`)
 
@@ -66,8 +66,8 @@ func runIn(t *testing.T, env []string, command string, args ...string) (text str
 	return string(out), c.ProcessState.ExitCode()
 }
 
-// TestK9sPlugins: the file has the shape that k9s takes, and each of its commands, with
-// the variables of k9s in place, is answered.
+// TestK9sPlugins: the file has the form that k9s accepts, and each of its commands, with the
+// variables of k9s filled in, is answered.
 func TestK9sPlugins(t *testing.T) {
 	server, kubeconfig := newAPI(t, "vd102-forty-pods")
 	env := kubectlBeside(t, kubeconfig)
@@ -123,8 +123,8 @@ func contextOf(t *testing.T, kubeconfig string) string {
 	}](t, kubeconfig).CurrentContext
 }
 
-// holmesToolsets is what HolmesGPT takes for a file of custom toolsets, as far as ours
-// uses it. It forbids other fields.
+// holmesToolsets is HolmesGPT's form of a file of custom toolsets, as far as ours uses it. It
+// forbids other fields.
 type holmesToolsets struct {
 	Toolsets map[string]struct {
 		Description     string
@@ -143,11 +143,11 @@ type holmesTool struct {
 	}
 }
 
-// inBraces is where HolmesGPT puts a parameter in, quoted for a shell.
+// inBraces matches a parameter, which HolmesGPT replaces, quoted for a shell.
 var inBraces = regexp.MustCompile(`\{\{ (\w+) \}\}`)
 
-// renderedFor is the command with its parameters, as HolmesGPT renders it: quoted as
-// Python's shlex.quote does, and an empty one as nothing.
+// renderedFor is the command with its parameters, as HolmesGPT renders it: quoted as by
+// Python's shlex.quote, and nothing for an empty one.
 func renderedFor(command string, parameters map[string]string) string {
 	return inBraces.ReplaceAllStringFunc(command, func(braces string) string {
 		value := parameters[inBraces.FindStringSubmatch(braces)[1]]
@@ -158,10 +158,10 @@ func renderedFor(command string, parameters map[string]string) string {
 	})
 }
 
-// holmesSource is HolmesGPT's source, which `make holmes` names; "" elsewhere.
+// holmesSource is the path of HolmesGPT's source, which `make holmes` sets; "" elsewhere.
 var holmesSource = os.Getenv("HOLMES")
 
-// itself has HolmesGPT's own code read an example and call the tools of it.
+// itself makes HolmesGPT's own code read an example and call its tools.
 func itself(t *testing.T, env []string, example string, calls ...any) *json.Decoder {
 	t.Helper()
 	paths := []string{"../scripts/holmes.py", holmesSource, "../examples/holmesgpt/" + example}
@@ -185,7 +185,7 @@ func itself(t *testing.T, env []string, example string, calls ...any) *json.Deco
 	return json.NewDecoder(strings.NewReader(out))
 }
 
-// byHolmes calls a tool as HolmesGPT does, and with its own code where that is there.
+// byHolmes calls a tool as HolmesGPT does, and through its own code where that is there.
 func byHolmes(t *testing.T, env []string, tool holmesTool, parameters map[string]string) (text string, code int) {
 	t.Helper()
 	if holmesSource == "" {
@@ -202,8 +202,8 @@ func byHolmes(t *testing.T, env []string, tool holmesTool, parameters map[string
 	return result.Data, result.ReturnCode
 }
 
-// TestHolmesToolset: each tool answers, what was found is no failure to HolmesGPT, and
-// no parameter is taken for a flag or by the shell.
+// TestHolmesToolset: each tool answers, a finding is no failure to HolmesGPT, and no
+// parameter is taken for a flag or interpreted by the shell.
 func TestHolmesToolset(t *testing.T) {
 	long.Test(t)
 	server, kubeconfig := newAPI(t, "vd102-forty-pods")
@@ -250,7 +250,7 @@ func TestHolmesToolset(t *testing.T) {
 	}
 }
 
-// TestHolmesServer: HolmesGPT's other way, the server, starts by the command in its file.
+// TestHolmesServer: the server, HolmesGPT's other way, starts with the command in its file.
 func TestHolmesServer(t *testing.T) {
 	_, kubeconfig := newAPI(t, "vd102-forty-pods")
 	file := readStrict[struct {

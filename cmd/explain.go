@@ -68,10 +68,10 @@ they mean, who has to act and what helps, and shows the pages that are nearest.`
 	}
 }
 
-// mostPasted bounds what is read from standard input, in bytes.
+// mostPasted is the most that is read from standard input, in bytes.
 const mostPasted = 1 << 20
 
-// findCheck takes a code or a name, in any case.
+// findCheck returns the check with a code or a name, in any case.
 func findCheck(name string) (check.Check, error) {
 	for _, c := range diagnose.Checks() {
 		if strings.EqualFold(string(c.Code), name) || strings.EqualFold(c.Name, name) {
@@ -84,7 +84,7 @@ func findCheck(name string) (check.Check, error) {
 
 // selectChecks are all checks, or those named in only, without those in skip.
 func selectChecks(only, skip []string) ([]check.Check, error) {
-	var codes []finding.Code // of only, and then of skip
+	var codes []finding.Code // of only, followed by those of skip
 	for _, name := range slices.Concat(only, skip) {
 		c, err := findCheck(name)
 		if err != nil {
@@ -107,13 +107,13 @@ func checkNames() []string {
 	return each(diagnose.Checks(), func(c check.Check) string { return c.Name + "\t" + c.Title })
 }
 
-// codeBegun reports whether the word may become a code.
+// codeBegun reports whether the word may be the beginning of a code.
 func codeBegun(word string) bool {
 	return word != "" && (strings.HasPrefix("VD", strings.ToUpper(word)) || strings.HasPrefix(strings.ToUpper(word), "VD"))
 }
 
-// completeChecks completes the last of a list of checks: the code of one that begins as
-// codes do, and else its name.
+// completeChecks completes the last of a list of checks: its code if the word begins like
+// one, and else its name.
 func completeChecks(_ *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	at := strings.LastIndex(word, ",") + 1
 	before, begin := word[:at], word[at:]

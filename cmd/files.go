@@ -10,12 +10,12 @@ import (
 	"path/filepath"
 )
 
-// writeFile writes a file that its owner alone can read. The file appears, or
-// replaces an older one, only when all of it is on disk: after an error or an
-// interrupt the older one is still there.
+// writeFile writes a file that only its owner can read. The file appears, or replaces an
+// older one, only when all of it is on disk: after an error or an interrupt the older one is
+// still there.
 //
-// A symbolic link is refused, because it may lead to a file that nobody named.
-// What is no regular file, such as a FIFO or /dev/stderr, is written to as it is.
+// It refuses a symbolic link, because the link may lead to a file that nobody named. It
+// writes directly to anything that is not a regular file, such as a FIFO or /dev/stderr.
 func writeFile(ctx context.Context, name string, write func(io.Writer) error) error {
 	info, err := os.Lstat(name)
 	if err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -45,9 +45,9 @@ func writeFile(ctx context.Context, name string, write func(io.Writer) error) er
 	return nil
 }
 
-// standardStream is the standard output or error if that is where the link, such
-// as /dev/stderr, leads; nil otherwise. It may be a file that the shell has
-// opened, and what others write there must stay.
+// standardStream is the standard output or error if the link, such as /dev/stderr, leads
+// there; nil otherwise. It may be a file that the shell has opened, and what others write
+// there must stay.
 func standardStream(link string) *os.File {
 	target, err := os.Stat(link)
 	if err != nil {
@@ -61,8 +61,8 @@ func standardStream(link string) *os.File {
 	return nil
 }
 
-// mayWrite fails where the file's own permissions forbid to write to it. To
-// replace it takes only those of its folder.
+// mayWrite fails where the file's own permissions forbid writing to it. Replacing the file
+// would need only those of its folder.
 func mayWrite(name string) error {
 	file, err := os.OpenFile(name, os.O_WRONLY, 0)
 	if err != nil {
@@ -87,7 +87,7 @@ func writeThrough(name string, write func(io.Writer) error) error {
 	return errors.Join(err, file.Close())
 }
 
-// replaceFile writes a temporary file in the same folder and gives it the name.
+// replaceFile writes a temporary file in the same folder and renames it.
 func replaceFile(ctx context.Context, name string, write func(io.Writer) error) error {
 	interrupts := interruptsOf(ctx)
 	interrupts.hold()
@@ -119,7 +119,7 @@ func replaceFile(ctx context.Context, name string, write func(io.Writer) error) 
 	return nil
 }
 
-// syncFolder puts the name of a new file on disk. Not every file system can.
+// syncFolder puts the name of a new file on disk. Not every file system supports that.
 func syncFolder(name string) {
 	folder, err := os.Open(filepath.Dir(name))
 	if err != nil {
@@ -129,7 +129,7 @@ func syncFolder(name string) {
 	_ = folder.Close()
 }
 
-// withoutPath leaves out the path, which the message has already.
+// withoutPath removes the path from the error, because the message has it already.
 func withoutPath(err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		return path.Err

@@ -82,8 +82,8 @@ func withIdlePods(s *snapshot.Snapshot) *snapshot.Snapshot {
 	return snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
 }
 
-// TestFilesKeepWhatIsOfUse: what is left of a file changes no report, in whatever order
-// the file has its objects.
+// TestFilesKeepWhatIsOfUse: leaving out the pods of no use changes no report, in whatever
+// order the file has its objects.
 func TestFilesKeepWhatIsOfUse(t *testing.T) {
 	long.Test(t)
 	cases, _ := casesWithCommands(t)
@@ -91,7 +91,7 @@ func TestFilesKeepWhatIsOfUse(t *testing.T) {
 	e := &examination{reportPrinter: reportPrinter{globalFlags: g}}
 	report := func(s *snapshot.Snapshot) *finding.Report {
 		r := e.examine(s)
-		r.Scope.Objects = nil // it counts what is kept
+		r.Scope.Objects = nil // it counts the kept objects
 		return r
 	}
 	left := 0
@@ -118,8 +118,8 @@ func TestFilesKeepWhatIsOfUse(t *testing.T) {
 	}
 }
 
-// TestLeftPodsAreAskedFor: a pod that an object behind it in the file asks for is kept,
-// and what cannot be read twice is kept whole.
+// TestLeftPodsAreAskedFor: a pod that a later object in the file makes necessary is kept, and
+// input that cannot be read twice is kept whole.
 func TestLeftPodsAreAskedFor(t *testing.T) {
 	const (
 		header = "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: 2026-11-20T10:00:00Z\n---\n"
@@ -161,7 +161,7 @@ func TestLeftPodsAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestUsedNamespaceOfFile: a namespace whose pods use no volume is one that is used.
+// TestUsedNamespaceOfFile: a namespace whose pods use no volume counts as used.
 func TestUsedNamespaceOfFile(t *testing.T) {
 	g := &globalFlags{kube: genericclioptions.NewConfigFlags(true)}
 	*g.kube.Namespace = "n"

@@ -19,7 +19,7 @@ func says(text string) func(io.Writer) error {
 	}
 }
 
-// holds asks for a file's text and mode, and for nothing else in its folder.
+// holds checks a file's text and mode, and that its folder has no other file.
 func holds(t *testing.T, name, text string) {
 	t.Helper()
 	got, err := os.ReadFile(name)
@@ -35,8 +35,8 @@ func holds(t *testing.T, name, text string) {
 	}
 }
 
-// TestWriteFile: a file is its owner's alone, also where it was everybody's, and
-// an error on the way leaves the old one.
+// TestWriteFile: only its owner can read a file, also where everybody could before, and an
+// error on the way leaves the old one.
 func TestWriteFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "report.json")
 	if err := writeFile(t.Context(), name, says("new")); err != nil {
@@ -103,8 +103,8 @@ func mustLink(t *testing.T, to, name string) {
 	}
 }
 
-// TestInterruptedWrite: a process that is interrupted while it writes leaves the
-// old file, and nothing else.
+// TestInterruptedWrite: a process that is interrupted while it writes leaves only the old
+// file.
 func TestInterruptedWrite(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "snapshot.yaml")
 	if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {

@@ -14,30 +14,32 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 )
 
-// fleetLimits are what the clusters of one pass may cost.
+// fleetLimits are the limits on the clusters of one pass.
 type fleetLimits struct {
-	// AtOnce is how many are looked at side by side.
+	// AtOnce is how many clusters are looked at side by side.
 	AtOnce int
 	// Time bounds one look at one cluster.
 	Time time.Duration
-	// Budget bounds what one cluster sends, and what is kept of that.
+	// Budget bounds what one cluster sends, and how much of it is kept.
 	Budget cluster.Budget
-	// Last says that nobody looks again: what does not fit now is a gap.
+	// Last reports whether this is the last pass: what exceeds its limits is a gap.
 	Last bool
 }
 
-// ordinaryPass is the first pass. Most of the time goes into waiting, so that many are
-// read side by side, and ten that hang are no queue. A cluster of 1,500 pods sends
-// 8 MB (docs/evidence/performance.md).
+// ordinaryPass is the first pass. Most of its time is waiting, so that many clusters are read
+// side by side, and ten that hang do not hold up the others. A cluster of 1,500 pods sends 8
+// MB (docs/evidence/performance.md).
 var ordinaryPass = fleetLimits{AtOnce: 32, Time: 20 * time.Second, Budget: cluster.Budget{Sent: 16 << 20, Kept: 8 << 20}}
 
-// largePass is the second pass, for the clusters that sent more in the first one, or that
-// still sent when its time was over. They are read one after the other: the largest
-// that Kubernetes supports sends 754 MB, and takes 300 MB of memory (docs/evidence/performance.md).
+// largePass is the second pass, for the clusters that exceeded the first one's budget, or
+// that were still sending when its time was over. They are read one after the other: the
+// largest that Kubernetes supports sends 754 MB, and takes 300 MB of memory
+// (docs/evidence/performance.md).
 var largePass = fleetLimits{AtOnce: 1, Time: 2 * time.Minute, Budget: cluster.Budget{Sent: 1 << 30, Kept: 128 << 20}, Last: true}
 
-// fleetPasses are ordinaryPass and largePass, with as much time for each cluster as --request-timeout
-// gives to one request, if that is more, and with the time between two looks.
+// fleetPasses are ordinaryPass and largePass. Each look gets at least the time that
+// --request-timeout gives to one request; with two looks, a cluster gets the time for both
+// and the pause between them.
 func fleetPasses(requestTimeout string, between time.Duration) ([]fleetLimits, error) {
 	timeout, err := clientcmd.ParseTimeout(requestTimeout)
 	if err != nil {
@@ -54,23 +56,23 @@ func fleetPasses(requestTimeout string, between time.Duration) ([]fleetLimits, e
 	return passes, nil
 }
 
-// steadySent is what a cluster must have sent when its time is over to be called slow:
-// one that sent less hangs, or is not worth waiting for.
+// steadySent is how many bytes a cluster must have sent when its time is over to count as
+// slow: one that sent less hangs, or is not worth waiting for.
 const steadySent = 1 << 20
 
-// errLater says that the cluster belongs into the second pass.
+// errLater says that the cluster is left for the second pass.
 var errLater = errors.New("too large or too slow for the first pass")
 
-// limited is a cluster.Cluster, as far as it has to do with fleetLimits.
+// limited has the methods of cluster.Cluster that fleetLimits needs.
 type limited interface {
 	OverBudget() bool
 	Sent() int64
 }
 
-// judge turns what came of a look into its error: in a pass that is not the last, the
-// cluster is looked at again if it was too large, or slow and sending. What is too large
-// for the last pass, too, is no part of the report: half of a cluster proves little, and
-// to examine it would cost more than to read it.
+// judge turns the result of a look into its error. In a pass that is not the last, the
+// cluster is looked at again if it was too large, or slow and still sending. A cluster that
+// is too large even for the last pass is left out of the report: half of a cluster proves
+// little, and examining it would cost more than reading it.
 func (l fleetLimits) judge(ctx context.Context, c limited, err error) error {
 	switch {
 	case c.OverBudget() && l.Last:
@@ -84,12 +86,12 @@ func (l fleetLimits) judge(ctx context.Context, c limited, err error) error {
 	}
 }
 
-// softMemory is how much memory the collector tries to make do with: it otherwise lets
-// the garbage of many clusters grow to the size of all that is held.
+// softMemory is the memory limit for the garbage collector, which otherwise lets the garbage
+// of many clusters grow to the size of everything that is held.
 const softMemory = 224 << 20
 
-// limitMemory sets that, unless somebody has set GOMEMLIMIT, and returns how to take it
-// back.
+// limitMemory sets that limit, unless GOMEMLIMIT is set, and returns a function that restores
+// the former one.
 func limitMemory() (restore func()) {
 	before := debug.SetMemoryLimit(-1)
 	if before == math.MaxInt64 {
@@ -101,11 +103,11 @@ func limitMemory() (restore func()) {
 // stoppingTime is how long a look may take to notice that its time is over.
 const stoppingTime = time.Second
 
-// eachCluster looks at n clusters, first within the first of the passes and then at those
-// that judge leaves over within the next, and calls done with the result on each, one
-// at a time and as they end. A pass begins when all clusters of the one before have been
-// begun: what is not read by then mostly hangs, and takes no memory. A look that does
-// not end when its context does is left behind: it waits for a program that cannot be
+// eachCluster looks at n clusters, first within the limits of the first pass and then, at
+// those that judge leaves over, within those of the next. It calls done with the result of
+// each, one at a time and as they end. A pass begins when all clusters of the one before have
+// been begun: those that are not read by then mostly hang, and take no memory. A look that
+// does not end when its context does is left behind: it waits for a program that cannot be
 // told to stop. eachCluster returns early, with its cause, where ctx ends.
 func eachCluster[R any](ctx context.Context, n int, passes []fleetLimits, look func(ctx context.Context, i int, l fleetLimits) (R, error), done func(i int, result R, err error)) error {
 	left := make(chan int, n)

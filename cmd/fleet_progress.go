@@ -12,9 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// fleetProgress says what came of each cluster as soon as it is known: of those where
-// something is wrong, or that could not be read, a line. On a terminal the others are
-// counted.
+// fleetProgress reports on each cluster as soon as its result is known: a line for each where
+// something is wrong, or that could not be read. On a terminal the others are counted.
 type fleetProgress struct {
 	w   io.Writer
 	mu  sync.Mutex // keeps lines whole
@@ -22,8 +21,8 @@ type fleetProgress struct {
 	bar *progressbar.ProgressBar
 }
 
-// newFleetProgress is for that many clusters. Lines go to w, and the count to the terminal
-// behind it; nil where there is none.
+// newFleetProgress is a progress for that many clusters. Lines go to w, and the count goes to
+// the terminal; nil where there is none.
 func newFleetProgress(w, terminal io.Writer, clusters int) *fleetProgress {
 	p := &fleetProgress{w: w, all: clusters}
 	if terminal != nil && clusters > 1 {
@@ -33,7 +32,7 @@ func newFleetProgress(w, terminal io.Writer, clusters int) *fleetProgress {
 	return p
 }
 
-// Of is for what is said about one cluster: its name stands before each line.
+// Of is a writer for messages about one cluster: it puts the name before each line.
 func (p *fleetProgress) Of(name string) io.Writer { return &prefixed{prefix: name + ": ", to: p} }
 
 // Read notes the report on a cluster.
@@ -53,7 +52,7 @@ func (p *fleetProgress) Unread(name, why string) {
 func (p *fleetProgress) ended(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if text != "" && p.all > 1 { // of one alone, the report or the error says it
+	if text != "" && p.all > 1 { // for a single cluster, the report or the error says it
 		p.say(text + "\n")
 	}
 	if p.bar != nil {
@@ -61,7 +60,7 @@ func (p *fleetProgress) ended(text string) {
 	}
 }
 
-// say writes whole lines, not into the count.
+// say writes whole lines, and clears the count before.
 func (p *fleetProgress) say(lines string) {
 	if p.bar != nil {
 		_ = p.bar.Clear()
@@ -69,15 +68,15 @@ func (p *fleetProgress) say(lines string) {
 	_, _ = io.WriteString(p.w, lines)
 }
 
-// End takes the count off the terminal.
+// End removes the count from the terminal.
 func (p *fleetProgress) End() {
 	if p.bar != nil {
 		_ = p.bar.Finish()
 	}
 }
 
-// prefixed puts a name before each line, and keeps the lines of several writers
-// whole: each Write is one or more of them.
+// prefixed puts a name before each line, and keeps the lines of several writers whole: each
+// Write must be one or more whole lines.
 type prefixed struct {
 	prefix string
 	to     *fleetProgress

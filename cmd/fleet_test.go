@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// spent is a cluster that has sent so much.
+// spent is a cluster that has sent so many bytes.
 type spent struct {
 	bytes int64
 	over  bool
@@ -21,9 +21,9 @@ type spent struct {
 func (s spent) OverBudget() bool { return s.over }
 func (s spent) Sent() int64      { return s.bytes }
 
-// TestOneCostsNothingElse: of 100 clusters, thirty hang in every way there is. Each of
-// them is named, the others are all read, and all of it takes no longer than the time
-// of one that hangs, and of one that is slow.
+// TestOneCostsNothingElse: of 100 clusters, thirty hang in every possible way. Each of them
+// is named, the others are all read, and everything takes no longer than one that hangs and
+// one that is slow.
 func TestOneCostsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		passes := []fleetLimits{{AtOnce: 40, Time: 20 * time.Second}, {AtOnce: 10, Time: time.Minute, Last: true}}
@@ -40,7 +40,7 @@ func TestOneCostsNothingElse(t *testing.T) {
 			case i >= 30:
 				time.Sleep(time.Millisecond)
 				return fmt.Sprint(i), l.judge(ctx, spent{}, nil)
-			case i < 10: // a program that nobody can stop
+			case i < 10: // a program that cannot be stopped
 				<-release
 				return "", nil
 			case i < 20: // an API server that does not answer
@@ -48,7 +48,7 @@ func TestOneCostsNothingElse(t *testing.T) {
 				return "", l.judge(ctx, spent{}, ctx.Err())
 			case i < 25: // too large for the first pass
 				return fmt.Sprint(i), l.judge(ctx, spent{over: !l.Last}, nil)
-			case !l.Last: // slow, but it sends
+			case !l.Last: // slow, but still sending
 				<-ctx.Done()
 				return "", l.judge(ctx, spent{bytes: steadySent}, ctx.Err())
 			default:
@@ -87,8 +87,7 @@ func TestOneCostsNothingElse(t *testing.T) {
 	})
 }
 
-// TestBoundsOfAPass: no more than AtOnce are looked at side by side, which is what
-// bounds the memory.
+// TestBoundsOfAPass: no more than AtOnce are looked at side by side, which bounds the memory.
 func TestBoundsOfAPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -111,7 +110,7 @@ func TestBoundsOfAPass(t *testing.T) {
 	})
 }
 
-// TestInterrupted: Ctrl-C ends it, and what has not ended by then has no result.
+// TestInterrupted: Ctrl-C ends it, and a look that has not ended by then has no result.
 func TestInterrupted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		why := errors.New("Ctrl-C")
@@ -132,7 +131,7 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestJudge: in the last pass nothing is put off, and what is merely wrong never is.
+// TestJudge: in the last pass nothing is put off, and an ordinary error never is.
 func TestJudge(t *testing.T) {
 	over, cancel := context.WithCancel(t.Context())
 	cancel()

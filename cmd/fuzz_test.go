@@ -18,8 +18,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// FuzzTarget holds KIND/NAME arguments against their parts: what is accepted names
-// one kind and exactly the name that stands behind the slash.
+// FuzzTarget compares KIND/NAME arguments with their parts: an accepted one names one kind
+// and exactly the name after the slash.
 func FuzzTarget(f *testing.F) {
 	for _, arg := range []string{"pod/web-0", "PVC/data", "va/csi-1", "no/n1", "pv/", "/a", "pod", "pods/a/b", "svc/a", "pod/ a", "node/\u202en1", ""} {
 		f.Add(arg, "shop")
@@ -48,8 +48,8 @@ func FuzzTarget(f *testing.F) {
 	})
 }
 
-// FuzzExplain holds what explain finds against the pages themselves: a page that
-// is shown has the name, and each of a list has a word of the text.
+// FuzzExplain compares the results of explain with the pages: a page that is shown has the
+// name, and each page of a list has a word of the text.
 func FuzzExplain(f *testing.F) {
 	for _, words := range []string{"VD301", "strip-finalizer", "already attached", "İ", "multi-attach ERROR", "nothing has this", " ", "-", "", "\x1b[31m", "ſ", "K"} {
 		f.Add(words)
@@ -97,12 +97,12 @@ func FuzzExplain(f *testing.F) {
 
 var wordsOf = regexp.MustCompile(`[\pL\pN]+`)
 
-// FuzzReadReport holds a saved report with one place changed against its own
-// JSON: what is accepted is the same when it is printed and read again, prints in
-// every format, and steers no terminal.
+// FuzzReadReport compares a saved report with one place changed with its own JSON: an
+// accepted report is the same when it is printed and read again, prints in every format, and
+// controls no terminal.
 func FuzzReadReport(f *testing.F) {
 	reports := savedReports(f)
-	var own []string // what the pages of checks say, and no report
+	var own []string // the texts of the checks' pages, which are in no report
 	for _, text := range reports {
 		for _, printed := range toldOf(f, text) {
 			own = append(own, ordersIn(printed)...)

@@ -31,24 +31,24 @@ type globalFlags struct {
 	// check looks at it; nil is about none, and all is about every pod.
 	asks func(*corev1.Pod) bool
 	all  bool
-	// spool takes the pods of a cluster where a file is all that is made of them.
+	// spool takes the pods of a cluster where the snapshot is only written to a file.
 	spool *snapshot.Spool
-	// controller is the file of kube-controller-manager's log, or what else --controller
-	// takes; "" for nothing.
+	// controller is the value of --controller: the file of kube-controller-manager's log, or
+	// one of the words; "" for none.
 	controller string
 	// backends are the files of --backend, and lists their contents.
 	backends      []string
 	lists         []*backend.List
-	driverObjects bool // of the cluster, which are read as the lists are
-	// member is the cluster of a fleet that is looked at, within the budget; nil for the
-	// cluster of the other flags.
+	driverObjects bool // whether to read the cluster's driver objects, as the lists are
+	// member is the fleet's cluster that is looked at, within the budget; nil for the cluster
+	// of the other flags.
 	member *member
 	budget *cluster.Budget
-	// given says that a flag of all commands was given.
+	// given reports whether a flag of all commands was given.
 	given func(name string) bool
 
 	disableForceDetach bool
-	// verifySync and featureGates are what kube-controller-manager tells of itself.
+	// verifySync and featureGates are the settings that kube-controller-manager reported.
 	verifySync        time.Duration
 	featureGates      map[string]bool
 	maxWaitForUnmount time.Duration
@@ -110,14 +110,14 @@ func (g *globalFlags) options() reconcile.Options {
 	}
 }
 
-// paints reports whether what goes to out is coloured.
+// paints reports whether the output to out is coloured.
 func (g *globalFlags) paints(out io.Writer) bool {
 	return g.color == "always" || g.color == "auto" && printers.AllowsColorOutput(out)
 }
 
-// assume applies --kubernetes-version, which the model follows, and what
-// kube-controller-manager tells of itself. It warns of a release that the model does
-// not go back to: a report must not hide that.
+// assume applies --kubernetes-version, which the model follows, and the settings that
+// kube-controller-manager reported. It warns of a release that is older than all modelled
+// ones: a report must not hide that.
 func (g *globalFlags) assume(s *snapshot.Snapshot, warn io.Writer) {
 	if g.controller == controllerOff {
 		s.Controller, s.Manager = nil, nil

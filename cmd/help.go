@@ -11,8 +11,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 )
 
-// setHelp makes the help of each command short: the flags of every command, and those
-// that go with --apply or choose among many clusters, are listed by the options command.
+// setHelp shortens the help of each command: the flags of every command, and those that go
+// with --apply or choose among many clusters, are listed by the options command instead.
 func setHelp(root *cobra.Command) {
 	root.SetUsageFunc(func(cmd *cobra.Command) error {
 		_, err := io.WriteString(cmd.OutOrStdout(), usageOf(cmd))

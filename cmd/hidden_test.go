@@ -23,16 +23,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// steering is text that steers a terminal or hides in it: a title, colours, C1,
+// steering is text that controls a terminal or is invisible in it: a title, colours, C1,
 // bidirectional marks, zero-width and tag characters, blank letters.
 const steering = "\x1b]0;owned\x07\x1b[2J\r\b\x7f\u009b31m\u202e\u2066\u200b\u200d\ufeff\u2028\U000e0041\U000e007f\ufe0f\U000e0100\u115f\u3164\u061c\u00ad"
 
-// freeText are the fields that programs and drivers fill as they like.
+// freeText are the fields that programs and drivers may fill with anything.
 var freeText = []string{
 	"Message", "Reason", "UID", "VolumeHandle", "NodeID", "Image", "ContainerID", "Component", "Host", "ReportingController", "Action", "SystemUUID", "ProviderID",
 }
 
-// indented is how the library for JUnit indents.
+// indented matches the indentation of the library for JUnit.
 var indented = regexp.MustCompile(`\n\t+`)
 
 func hidden(text string) string {
@@ -44,8 +44,8 @@ func hidden(text string) string {
 	return ""
 }
 
-// TestNothingHidden: no command puts a character on stdout or stderr that steers
-// the terminal or hides in it, whatever a file has in its free texts.
+// TestNothingHidden: no command prints a character that controls the terminal or is invisible
+// in it, whatever a file has in its free texts.
 func TestNothingHidden(t *testing.T) {
 	long.Test(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
@@ -62,7 +62,7 @@ func TestNothingHidden(t *testing.T) {
 				return text
 			}
 			if strings.HasSuffix(path, "Conditions.Reason") || strings.HasSuffix(path, ".Events.Reason") || strings.HasSuffix(path, ".Status.Reason") {
-				return text // checks ask for them
+				return text // checks look for them
 			}
 			return text + steering
 		})
@@ -119,7 +119,7 @@ func TestNothingHidden(t *testing.T) {
 	}
 }
 
-// TestHiddenSurvives: what json and yaml escape is the same text once parsed.
+// TestHiddenSurvives: a text that json and yaml escape is the same once parsed.
 func TestHiddenSurvives(t *testing.T) {
 	long.Test(t)
 	cases, _ := casesWithCommands(t)
@@ -160,7 +160,7 @@ func TestHiddenSurvives(t *testing.T) {
 	})
 }
 
-// TestSafeWriter: a character may come in pieces, and none is lost or let through.
+// TestSafeWriter: a character may be written in pieces, and none is lost or let through.
 func TestSafeWriter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom([]string{steering, "\xff", "\xe2\x80", "日本", "\n", "plain "}), rapid.String()), 0, 6).Draw(t, "text")

@@ -15,12 +15,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// defaultIgnore is read where it exists, unless it came with what is examined.
+// defaultIgnore is read where it exists, unless it came with the examined input.
 const defaultIgnore = ".volume-doctor.yaml"
 
-// readIgnore reads the file of suppressions, or the default one for "". file is "" where
-// none is used. The default one is not taken where it may have come with the input of -f:
-// whoever made that could hide with it what is wrong there. "" is a live cluster.
+// readIgnore reads the file of suppressions, or the default one where name is "". The
+// returned file is "" where none is used. The default one is not used where it may have come
+// with the input of -f: whoever made the input could hide faults with it. An input of "" is a
+// live cluster.
 func readIgnore(name, input string, errOut io.Writer) (file string, list []finding.Suppression, err error) {
 	file = name
 	if name == "" {
@@ -54,12 +55,12 @@ func readIgnore(name, input string, errOut io.Writer) (file string, list []findi
 	return file, list, nil
 }
 
-// besideInput reports whether the file lies in the folder of the input, in one above it or
-// in one below it, by the paths as they were given or by what their symbolic links lead to.
+// besideInput reports whether the file lies in the folder of the input, in one above it or in
+// one below it, both by the given paths and by those that symbolic links lead to.
 func besideInput(file, input string) (bool, error) {
 	given, real, err := bothPaths(input)
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil // reading it says so
+		return false, nil // reading the input reports it
 	}
 	if err != nil {
 		return false, err
@@ -86,13 +87,13 @@ func besideInput(file, input string) (bool, error) {
 	return false, nil
 }
 
-// within reports whether the path is the folder's or below it.
+// within reports whether the path is the folder or below it.
 func within(folder, path string) bool {
 	rest, err := filepath.Rel(folder, path)
 	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
 }
 
-// bothPaths are the absolute path, and the one without symbolic links.
+// bothPaths are the absolute path, and the same path with symbolic links resolved.
 func bothPaths(path string) (given, real string, err error) {
 	if given, err = filepath.Abs(path); err == nil {
 		real, err = filepath.EvalSymlinks(given)
@@ -100,7 +101,7 @@ func bothPaths(path string) (given, real string, err error) {
 	return given, real, err
 }
 
-// sayHidden names the file that hides findings and says how many, once for each number.
+// sayHidden names the file that hides findings and their number, once for each number.
 func (l *leaveOut) sayHidden(hidden int) {
 	if l.ignoreFile == "" || l.said && l.hidden == hidden {
 		return
@@ -113,7 +114,8 @@ func (l *leaveOut) sayHidden(hidden int) {
 	fmt.Fprintf(l.errOut, "note: %s hides %d %s: --ignore /dev/null shows all\n", l.ignoreFile, hidden, findings)
 }
 
-// sayExpired tells of what comes back: somebody thought it would be mended by now.
+// sayExpired lists the suppressions that no longer apply: somebody expected the fault to be
+// fixed by now.
 func (l *leaveOut) sayExpired(w io.Writer, now time.Time) {
 	for _, s := range l.Suppressions {
 		if s.Expired(now) {

@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestStrangersSuppressions: a file of suppressions that came with what is examined hides
-// nothing, however its folder is reached and whether it lies above the input, and one that is used is named with how many
-// findings it hides.
+// TestStrangersSuppressions: a file of suppressions that came with the input hides nothing,
+// however its folder is reached and whether or not it lies above the input; one that is used
+// is named with the number of findings that it hides.
 func TestStrangersSuppressions(t *testing.T) {
 	const hideAll = "suppressions:\n- {check: VD302, reason: never mind}\n- {check: VD301, reason: never mind}\n- {check: VD303, reason: never mind}\n"
 	c, err := testcases.Load(lostEntry)

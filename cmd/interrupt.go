@@ -7,20 +7,19 @@ import (
 	"time"
 )
 
-// windDown is how long a command that heeds an interrupt has to end by itself,
-// so that it can clear its progress bar, before the process ends without it.
+// windDown is how long an interrupted command has to end by itself, so that it can clear its
+// progress bar, before the process ends without it.
 const windDown = 250 * time.Millisecond
 
-// interrupts decides how the process ends at Ctrl-C. The command runs in a
-// goroutine of its own, and Main does not wait for it: it may be blocked in a
-// read from the terminal or in the open of a FIFO, or it may be computing. Only
-// what calls hold is waited for.
+// interrupts decides how the process ends at Ctrl-C. The command runs in a goroutine of its
+// own, and Main does not wait for it: it may be blocked in a read from the terminal or in the
+// open of a FIFO, or it may be computing. Main waits only for those that call hold.
 type interrupts struct {
 	mu sync.Mutex
-	// held counts the calls of hold without their release.
+	// held counts the calls of hold that have not been released.
 	held     int
 	released sync.Cond
-	// ending says that the process ends, so that nothing may begin.
+	// ending reports whether the process is ending, so that nothing may begin.
 	ending bool
 	// code is the exit code of an interrupted process.
 	code int
@@ -36,8 +35,8 @@ func newInterrupts() *interrupts {
 
 type interruptsKey struct{}
 
-// interruptsOf returns those of the process; a context without any is one that
-// nobody interrupts.
+// interruptsOf returns those of the process; for a context without any it returns one that is
+// never interrupted.
 func interruptsOf(ctx context.Context) *interrupts {
 	if i, ok := ctx.Value(interruptsKey{}).(*interrupts); ok {
 		return i
@@ -45,8 +44,8 @@ func interruptsOf(ctx context.Context) *interrupts {
 	return newInterrupts()
 }
 
-// hold keeps an interrupted process from ending until release is called. Where
-// the process is ending already it never returns.
+// hold keeps an interrupted process from ending until release is called. If the process is
+// already ending, hold never returns.
 func (i *interrupts) hold() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -63,8 +62,8 @@ func (i *interrupts) release() {
 	i.released.Broadcast()
 }
 
-// end waits until nothing holds the process. Then it removes what is temporary,
-// and keeps everything else from beginning.
+// end waits until nothing holds the process. Then it removes the temporary files, and keeps
+// everything else from beginning.
 func (i *interrupts) end() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -90,8 +89,7 @@ func (i *interrupts) exitCode() int {
 	return i.code
 }
 
-// setTemporary says whether the file must be removed when the process is
-// interrupted.
+// setTemporary sets whether the file must be removed when the process is interrupted.
 func (i *interrupts) setTemporary(name string, temporary bool) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -102,9 +100,9 @@ func (i *interrupts) setTemporary(name string, temporary bool) {
 	}
 }
 
-// run runs the command. It returns when the command does, or some time after ctx
-// has ended, when nothing holds the process any more; then the error is that of
-// the context, and the command is left behind.
+// run runs the command. It returns when the command does. Where ctx has ended, it returns
+// some time after that, as soon as nothing holds the process; then the error is that of the
+// context, and the command is left behind.
 func (i *interrupts) run(ctx context.Context, command func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- command(context.WithValue(ctx, interruptsKey{}, i)) }()

@@ -16,28 +16,28 @@ import (
 // errLocked says that another process holds the lock of a file.
 var errLocked = errors.New("another run is writing to this journal")
 
-// journalName is the name of a new journal. The random part tells two runs of
-// the same moment apart.
+// journalName is the name of a new journal. Its random part distinguishes two runs of the
+// same moment.
 func journalName(now time.Time) string {
 	var random [4]byte
 	_, _ = rand.Read(random[:]) // it never fails
 	return fmt.Sprintf("volume-doctor-%s-%x.journal", now.UTC().Format("20060102T150405.000Z"), random)
 }
 
-// journalFile is a journal that this process alone writes to. From its first
-// entry until it is closed an interrupt has to wait.
+// journalFile is a journal that only this process writes to. From its first entry until it is
+// closed an interrupt has to wait.
 type journalFile struct {
 	*os.File
 	interrupts *interrupts
 	size       int64
-	// made says that this process has made the file.
+	// made reports whether this process made the file.
 	made    bool
 	holding bool
 }
 
-// openJournal opens a journal to be continued, locks it and cuts off what a
-// process that was killed left unfinished. flags say whether it may be made
-// (os.O_CREATE), and whether it must be new (os.O_EXCL).
+// openJournal opens a journal to continue it, locks it and cuts off the unfinished line of a
+// killed process. flags have os.O_CREATE where it may be made, and os.O_EXCL where it must be
+// new.
 func openJournal(ctx context.Context, name string, flags int) (*journalFile, []apply.Entry, error) {
 	j, err := openJournalFile(name, flags)
 	if err != nil {
@@ -52,8 +52,8 @@ func openJournal(ctx context.Context, name string, flags int) (*journalFile, []a
 	return j, entries, nil
 }
 
-// openJournalFile opens a regular file and nothing else: a link may lead to a
-// file that nobody named, and a device or a FIFO keeps nothing.
+// openJournalFile opens only a regular file: a link may lead to a file that nobody named, and
+// a device or a FIFO keeps nothing.
 func openJournalFile(name string, flags int) (*journalFile, error) {
 	named, err := os.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) && flags&os.O_CREATE != 0 {
@@ -119,8 +119,8 @@ func (j *journalFile) prepare() ([]apply.Entry, error) {
 	return entries, err
 }
 
-// Write appends one line. It refuses what would make the journal too large to be
-// read again.
+// Write appends one line. It refuses a line that would make the journal too large to be read
+// again.
 func (j *journalFile) Write(line []byte) (int, error) {
 	if j.size+int64(len(line)) > apply.MaxJournal {
 		return 0, fmt.Errorf("%s would have more than %d MiB", j.Name(), apply.MaxJournal>>20)
@@ -135,9 +135,9 @@ func (j *journalFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// Close leaves no file where nothing was to be written down, as where rights are
-// missing. It removes the file before it gives the lock up, or another run could
-// begin in a file that is about to go.
+// Close removes a file that is still empty, as it is where rights are missing. It removes the
+// file before it gives up the lock; otherwise another run could begin in a file that is about
+// to go.
 func (j *journalFile) Close() error {
 	if j.made && j.size == 0 {
 		_ = os.Remove(j.Name()) // an empty file does no harm
@@ -150,7 +150,7 @@ func (j *journalFile) Close() error {
 	return err
 }
 
-// kindOf names what a file is that is not a regular one.
+// kindOf names the kind of a file that is not a regular one.
 func kindOf(mode fs.FileMode) string {
 	for _, kind := range []struct {
 		is   fs.FileMode

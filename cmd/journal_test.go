@@ -14,8 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// TestJournalNames: two runs of the same moment in the same folder have a
-// journal each.
+// TestJournalNames: two runs of the same moment in the same folder have different journals.
 func TestJournalNames(t *testing.T) {
 	t.Chdir(t.TempDir())
 	now := time.Now()
@@ -40,7 +39,7 @@ func TestJournalNames(t *testing.T) {
 	}
 }
 
-// TestJournalIsLocked: one run at a time writes to a journal.
+// TestJournalIsLocked: only one run at a time writes to a journal.
 func TestJournalIsLocked(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")
 	first, _, err := openJournal(t.Context(), name, os.O_CREATE)
@@ -68,7 +67,7 @@ func TestJournalIsLocked(t *testing.T) {
 	again.Close()
 }
 
-// TestEmptyJournalOfSomebodyElse: only what this run has made is removed.
+// TestEmptyJournalOfSomebodyElse: a run removes only a file that it has made.
 func TestEmptyJournalOfSomebodyElse(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")
 	if err := os.WriteFile(name, nil, 0o600); err != nil {
@@ -84,7 +83,7 @@ func TestEmptyJournalOfSomebodyElse(t *testing.T) {
 	}
 }
 
-// TestJournalRefuses what keeps no journal, or is not what was named.
+// TestJournalRefuses: a file that cannot keep a journal, or is not the named one, is refused.
 func TestJournalRefuses(t *testing.T) {
 	dir := t.TempDir()
 	real := filepath.Join(dir, "real")
@@ -119,7 +118,7 @@ func TestJournalRefuses(t *testing.T) {
 	}
 }
 
-// TestJournalIsBounded: nothing is written that could not be read again.
+// TestJournalIsBounded: a journal never becomes too large to be read again.
 func TestJournalIsBounded(t *testing.T) {
 	j, _, err := openJournal(t.Context(), filepath.Join(t.TempDir(), "journal"), os.O_CREATE)
 	if err != nil {
@@ -132,7 +131,7 @@ func TestJournalIsBounded(t *testing.T) {
 	}
 }
 
-// TestInterruptWhileItComputes: nothing has to look whether there was one.
+// TestInterruptWhileItComputes: a computation ends at an interrupt without checking for one.
 func TestInterruptWhileItComputes(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var stop atomic.Bool
@@ -149,8 +148,8 @@ func TestInterruptWhileItComputes(t *testing.T) {
 	}
 }
 
-// TestInterruptWaitsForTheJournal: from its first entry until it is closed, an
-// interrupt waits, and what ends then ends with 3.
+// TestInterruptWaitsForTheJournal: from the journal's first entry until it is closed, an
+// interrupt waits, and the process then ends with 3.
 func TestInterruptWaitsForTheJournal(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "journal")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -162,7 +161,7 @@ func TestInterruptWaitsForTheJournal(t *testing.T) {
 		}
 		_, err = j.Write([]byte("intent\n"))
 		cancel()
-		time.Sleep(2 * windDown) // what becomes of the write takes its time
+		time.Sleep(2 * windDown) // the outcome of the write takes its time
 		_, more := j.Write([]byte("outcome\n"))
 		written = err == nil && more == nil
 		j.Close()

@@ -21,23 +21,23 @@ import (
 
 // member is one cluster of a fleet.
 type member struct {
-	// Name is what reports call it. No two members have the same.
+	// Name is the member's name in reports. It is unique.
 	Name string
-	// Context is the kubeconfig's name for it.
+	// Context is the name of the kubeconfig context.
 	Context string
 	// File is the kubeconfig that has the context, where --kubeconfig does not.
 	File string
 	// Same are other contexts for the same server and the same user, which are not
 	// looked at.
 	Same []string
-	// Err is why nobody can look at it.
+	// Err is the reason why nobody can look at it.
 	Err error
 
 	config *clientcmdapi.Config
 }
 
-// REST is the way to the cluster. A program that gives credentials is told that nobody
-// can be asked: several of them would share one keyboard.
+// REST is the client configuration for the cluster. A program that gives credentials is told
+// not to ask the user: several of them would share one keyboard.
 func (m member) REST(overrides clientcmd.ConfigOverrides) (*rest.Config, error) {
 	overrides.CurrentContext = m.Context
 	config, err := clientcmd.NewNonInteractiveClientConfig(*m.config, m.Context, &overrides, nil).ClientConfig()
@@ -52,8 +52,8 @@ func (m member) REST(overrides clientcmd.ConfigOverrides) (*rest.Config, error) 
 	return config, nil
 }
 
-// overridesOf are the flags of a command that hold for every member: for whom it acts, and
-// how it connects.
+// overridesOf are the flags of a command that apply to every member: the user for whom it
+// acts, and how it connects.
 func overridesOf(flags *genericclioptions.ConfigFlags) clientcmd.ConfigOverrides {
 	o := clientcmd.ConfigOverrides{Timeout: *flags.Timeout}
 	o.AuthInfo.Impersonate, o.AuthInfo.ImpersonateUID, o.AuthInfo.ImpersonateGroups = *flags.Impersonate, *flags.ImpersonateUID, *flags.ImpersonateGroup
@@ -69,7 +69,7 @@ func overridesOf(flags *genericclioptions.ConfigFlags) clientcmd.ConfigOverrides
 	return o
 }
 
-// Flags name the cluster to kubectl.
+// Flags are kubectl's flags for the cluster.
 func (m member) Flags() []string {
 	flags := []string{"--context=" + m.Context}
 	if m.File != "" {
@@ -78,16 +78,16 @@ func (m member) Flags() []string {
 	return flags
 }
 
-// selectMembers chooses the members whose names or contexts fit the patterns, all of them
-// where there are no patterns, in the order of the patterns and then of the names. A
-// pattern that fits none is an error. A file that cannot be read is always chosen: nobody
-// knows which contexts it has.
+// selectMembers chooses the members whose names or contexts match the patterns, all of them
+// where there are no patterns, in the order of the patterns and then of the names. A pattern
+// that matches none is an error. A file that cannot be read is always chosen: it is unknown
+// which contexts it has.
 //
-// Of the members that only a pattern chose, those with the same server and the same
-// user as another one are left out, and stand in its Same: they see the same objects,
-// and each finding would be there twice. With another user on the same server a member
-// stays, because it may see what the other may not. A context that is named in full
-// stays, too: somebody has asked for it.
+// Of the members that only a pattern chose, one with the same server and the same user as
+// another is left out, and stands in the other's Same: they see the same objects, and each
+// finding would appear twice. A member with another user on the same server stays, because it
+// may see other objects. A context that is named in full stays, too: somebody has asked for
+// it.
 func selectMembers(members []member, patterns []string) ([]member, error) {
 	if len(patterns) == 0 {
 		patterns = []string{"*"}
@@ -127,7 +127,7 @@ func selectMembers(members []member, patterns []string) ([]member, error) {
 	return onceEach(chosen, named), nil
 }
 
-// unnamed reports whether the member is a file whose contexts nobody knows.
+// unnamed reports whether the member is a file whose contexts are unknown.
 func (m member) unnamed() bool { return m.Err != nil && m.Context == "" }
 
 func noSuchContext(pattern string) error {
@@ -137,8 +137,8 @@ func noSuchContext(pattern string) error {
 	return fmt.Errorf("the kubeconfig has no context %q", pattern)
 }
 
-// fitsMember reports whether the pattern is one for the member. A "*" also stands for "/",
-// which is in the names that clouds give to contexts.
+// fitsMember reports whether the pattern matches the member. A "*" also matches "/", which
+// clouds use in the names of contexts.
 func fitsMember(pattern string, m member) (bool, error) {
 	noSlash := strings.NewReplacer("/", "\x00")
 	for _, name := range []string{m.Name, m.Context} {
@@ -156,7 +156,7 @@ func fitsMember(pattern string, m member) (bool, error) {
 	return false, nil
 }
 
-// onceEach leaves out the members that are the same as another.
+// onceEach leaves out the members with the same identity as another.
 func onceEach(chosen []member, named map[string]bool) []member {
 	first := map[[sha256.Size]byte]string{}
 	note := func(m member) {
@@ -187,12 +187,12 @@ func onceEach(chosen []member, named map[string]bool) []member {
 	return kept
 }
 
-// forProgram is the extension of a kubeconfig's cluster that the program for its
-// credentials is told.
+// forProgram is the extension of a kubeconfig's cluster that is passed to the program for its
+// credentials.
 const forProgram = "client.authentication.k8s.io/exec"
 
-// identity is equal for members with the same server and the same user, whatever their
-// kubeconfig calls them.
+// identity is equal for members with the same server and the same user, whatever their names
+// in the kubeconfig.
 func (m member) identity() [sha256.Size]byte {
 	byName := sha256.Sum256([]byte(m.Name))
 	if m.config == nil || m.config.Contexts[m.Context] == nil {
@@ -212,7 +212,7 @@ func (m member) identity() [sha256.Size]byte {
 		what.User = *user
 	}
 	what.Cluster.Extensions, what.User.Extensions = nil, nil
-	if asked, ok := server.Extensions[forProgram]; ok { // by it a program may choose the user
+	if asked, ok := server.Extensions[forProgram]; ok { // a program may choose the user by it
 		what.Cluster.Extensions = map[string]runtime.Object{forProgram: asked}
 	}
 	text, err := json.Marshal(what)
@@ -231,14 +231,13 @@ func membersOfKubeconfig(config *clientcmdapi.Config) []member {
 	return members
 }
 
-// noKubeconfigs are the names of the other files in a folder of kubeconfigs:
-// certificates and keys that kubeconfigs name, and what kubectl leaves while it writes.
+// noKubeconfigs are the names of other files in a folder of kubeconfigs: certificates and
+// keys, and kubectl's temporary files.
 var noKubeconfigs = []string{"*.crt", "*.key", "*.pem", "*.lock", ".*"}
 
-// membersOfFolder are the contexts of every file in the folder, by file and name; folders in
-// it, and files that cannot be kubeconfigs by their names, are passed over. A file that
-// cannot be read is a member with an error. Contexts of several files with the same
-// name are called NAME@FILE.
+// membersOfFolder are the contexts of every file in the folder, by file and name; it skips
+// folders, and files that by their names cannot be kubeconfigs. A file that cannot be read is
+// a member with an error. Contexts of several files with the same name are called NAME@FILE.
 func membersOfFolder(folder string) ([]member, error) {
 	entries, err := os.ReadDir(folder)
 	if err != nil {
@@ -278,7 +277,7 @@ func membersOfFolder(folder string) ([]member, error) {
 		if named[m.Name] > 1 {
 			m.Name += "@" + filepath.Base(m.File)
 		}
-		for taken[m.Name] { // somebody has called a context like that
+		for taken[m.Name] { // a context may have that name itself
 			m.Name += "@" + filepath.Base(m.File)
 		}
 		taken[m.Name] = true

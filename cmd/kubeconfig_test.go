@@ -13,7 +13,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// config has contexts as NAME=SERVER/USER.
+// config is a kubeconfig with the contexts, each as NAME=SERVER/USER.
 func config(contexts ...string) *clientcmdapi.Config {
 	c := clientcmdapi.NewConfig()
 	for _, text := range contexts {
@@ -62,8 +62,8 @@ func TestSelect(t *testing.T) {
 	}
 }
 
-// TestSameServerAndUser: a cluster is read once, unless somebody else may see something
-// else there, or somebody has asked for both.
+// TestSameServerAndUser: a cluster is read once, unless another user may see other objects
+// there, or both contexts were named.
 func TestSameServerAndUser(t *testing.T) {
 	members := membersOfKubeconfig(config("a=one/x", "b=one/x", "c=one/y", "d=two/x", "e=one/x"))
 	for name, tc := range map[string]struct {
@@ -102,7 +102,7 @@ func TestSameServerAndUser(t *testing.T) {
 	}
 }
 
-// TestFolder: every file counts, and none that is broken takes its place in silence.
+// TestFolder: every file counts, and a broken one is reported.
 func TestFolder(t *testing.T) {
 	folder := t.TempDir()
 	write := func(name string, c *clientcmdapi.Config) {
@@ -163,8 +163,8 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// TestREST: the flags of the command hold for every cluster, and no program is given
-// the keyboard.
+// TestREST: the flags of the command apply to every cluster, and no program may ask at the
+// keyboard.
 func TestREST(t *testing.T) {
 	c := config("a=one/x")
 	c.AuthInfos["a"] = &clientcmdapi.AuthInfo{Exec: &clientcmdapi.ExecConfig{APIVersion: "client.authentication.k8s.io/v1", Command: "login", InteractiveMode: clientcmdapi.AlwaysExecInteractiveMode}}

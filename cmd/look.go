@@ -19,33 +19,33 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// examination is what every mode of diagnose does with a snapshot: which checks it runs,
-// about what, what it leaves out of the report, and how that is printed.
+// examination is the part of every mode of diagnose that works on a snapshot: the checks to
+// run, the targets, the findings to leave out of the report, and how to print it.
 type examination struct {
 	reportPrinter
 	checks   []check.Check
 	targets  []target
 	selector string
 	leaveOut leaveOut
-	// persistsFor is the time between two looks. The report keeps what both find; 0 for one
-	// look.
+	// persistsFor is the time between two looks, of whose findings the report keeps those of
+	// both; 0 for one look.
 	persistsFor time.Duration
-	// since has when the looks before this one first found what they found: --watch and serve
+	// since has the times at which earlier looks first had their findings: --watch and serve
 	// look again and again.
 	since map[string]metav1.Time
-	// repairs says that repairs are to be made, with this consent.
+	// repairs reports whether repairs are to be made, with this consent.
 	repairs bool
 	consent repair.Consent
-	// several says that this is one of several clusters, for one report on all.
+	// several reports whether this is one of several clusters, for one report about all.
 	several bool
-	// briefed are the findings that --apply has shown, by their fingerprints.
+	// briefed has the fingerprints of the findings that --apply has printed.
 	briefed map[string]bool
 	// taken are the flags for the command lines that the report prints.
 	taken []string
 }
 
-// looked is what was read to begin with: what the first of two looks found, and the
-// cluster unless it was a file.
+// looked is the result of the first reading: the snapshot, the findings of the first of two
+// looks, and the cluster unless it was a file.
 type looked struct {
 	cluster watched
 	now     *snapshot.Snapshot
@@ -79,8 +79,7 @@ func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStre
 	return l, err
 }
 
-// readTwice looks, and with --for looks again: first is what the first look
-// found.
+// readTwice looks, and with --for looks again: first is the report of the first look.
 func (e *examination) readTwice(ctx context.Context, c watched, errOut io.Writer) (s *snapshot.Snapshot, first *finding.Report, err error) {
 	if s, err = c.Snapshot(ctx); err != nil {
 		return nil, nil, err
@@ -110,7 +109,7 @@ func (e *examination) readTwice(ctx context.Context, c watched, errOut io.Writer
 	return s, first, nil
 }
 
-// preview says what would be repaired, to be read while the second look is waited for.
+// preview prints what would be repaired, to be read while waiting for the second look.
 func (e *examination) preview(w io.Writer, s *snapshot.Snapshot) error {
 	view, _, err := e.look(s, nil)
 	if err != nil {
@@ -124,7 +123,7 @@ func (e *examination) preview(w io.Writer, s *snapshot.Snapshot) error {
 	return nil
 }
 
-// show says in a line what is wrong, once.
+// show prints the finding in a line, once.
 func (e *examination) show(w io.Writer, f finding.Finding) {
 	if e.briefed[f.Fingerprint] {
 		return
@@ -136,7 +135,7 @@ func (e *examination) show(w io.Writer, f finding.Finding) {
 	fmt.Fprintln(w, brief(f))
 }
 
-// countDown waits. On a terminal it says how long it still does.
+// countDown waits. On a terminal it shows the time that is left.
 func countDown(ctx context.Context, w io.Writer, wait time.Duration) error {
 	const words = "looking again in %s to see what persists"
 	terminal := underneath(w)
@@ -158,8 +157,8 @@ func (e *examination) examine(s *snapshot.Snapshot) *finding.Report {
 	return diagnose.Diagnose(s, diagnose.Options{Reconcile: e.options(), Checks: e.checks})
 }
 
-// look makes the report that was asked for, with its repairs; what an earlier
-// look did not find is left out.
+// look makes the requested report, with its repairs; it leaves out what an earlier look did
+// not find.
 func (e *examination) look(s *snapshot.Snapshot, earlier *finding.Report) (*repair.View, []repair.Repair, error) {
 	if err := mustBeKnown(e.targets, s); err != nil {
 		return nil, nil, err
@@ -167,15 +166,15 @@ func (e *examination) look(s *snapshot.Snapshot, earlier *finding.Report) (*repa
 	return e.narrowed(s, earlier)
 }
 
-// narrowed is look without its demand that the targets exist. It also answers for the
-// pods.
+// narrowed is look without the requirement that the targets exist. The report also answers
+// for the named pods.
 func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, pods ...string) (*repair.View, []repair.Repair, error) {
 	taken := slices.Concat(e.taken, e.backendFlags())
 	request := diagnose.Request{
 		Checks: e.checks, Answer: toAnswer(e.targets, s, pods), Earlier: earlier, Since: e.since,
 		Scope: scopeOf(s, single(e.targets, s), *e.kube.Namespace, e.repairs),
 	}
-	if e.member != nil { // with several clusters it is left out of the one report on all
+	if e.member != nil { // with several clusters it is left out of the one report about all
 		request.Flags = e.member.Flags()
 		taken = append(request.Flags[1:], taken...)
 	} else {

@@ -16,7 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/mcp"
 )
 
-// shortestToken is the fewest characters of a token that nobody guesses.
+// shortestToken is the shortest length of a token that nobody guesses.
 const shortestToken = 16
 
 func newMCP(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
@@ -69,8 +69,8 @@ hold for all calls. With --context or -f no call can name another cluster.`,
 	return cmd
 }
 
-// setOnAll are the flags of all commands that were set, but for those that say how a
-// report is shown.
+// setOnAll are the flags of all commands that are set, except those that only affect the
+// display.
 func setOnAll(flags *pflag.FlagSet) []string {
 	return setFlags(flags, func(name string) bool { return name != "color" && name != "all-namespaces" })
 }

@@ -22,7 +22,7 @@ func (b bearing) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// TestModelOverHTTP: the process serves HTTP at a port of its own, to who has the token
+// TestModelOverHTTP: the process serves HTTP at a port of its own, to clients with the token
 // of --token-file, and ends with exit code 0 at Ctrl-C.
 func TestModelOverHTTP(t *testing.T) {
 	const token = "a-token-of-many-characters"

@@ -5,13 +5,13 @@ import (
 	"runtime/debug"
 )
 
-// gcPercent lets the heap grow by a half between two collections, not by as much again:
-// nearly all objects of a large cluster stay until the end, so that the rest would only be
-// room that a laptop has to have. With a fifth, reading a file takes a quarter more CPU.
+// gcPercent lets the heap grow by a half between two collections, instead of by its whole
+// size: nearly all objects of a large cluster live until the end, so that more room would
+// only cost a laptop memory. With a fifth, reading a file takes a quarter more CPU.
 const gcPercent = 50
 
-// SaveMemory has the process collect garbage earlier than Go does by itself, unless GOGC
-// is set. It reports whether it did.
+// SaveMemory makes the process collect garbage earlier than is Go's default, unless GOGC is
+// set. It reports whether it did.
 func SaveMemory() bool {
 	if os.Getenv("GOGC") != "" {
 		return false

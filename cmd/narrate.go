@@ -8,7 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// narrate says on w how each repair goes.
+// narrate returns a function that prints the steps of each repair to w.
 func narrate(w io.Writer) func(apply.Event) {
 	return func(e apply.Event) {
 		switch {
@@ -24,7 +24,7 @@ func narrate(w io.Writer) func(apply.Event) {
 	}
 }
 
-// ending says what became of a repair, or of taking one back.
+// ending is the result of a repair, or of taking one back, in words.
 func ending(r *apply.Result) string {
 	text := string(r.Outcome)
 	switch {

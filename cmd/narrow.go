@@ -38,8 +38,8 @@ func (t target) concerns(f finding.Finding, s *snapshot.Snapshot) bool {
 	}
 }
 
-// inNamespace reports whether the finding touches the namespace: by its subject,
-// by a pod, or by the claim that its volume is bound to.
+// inNamespace reports whether the finding is in the namespace: by its subject, by a pod, or
+// by the claim that its volume is bound to.
 func inNamespace(f finding.Finding, namespace string, s *snapshot.Snapshot) bool {
 	pv := s.Volume(f.PersistentVolume)
 	return f.Subject.Namespace == namespace ||
@@ -47,7 +47,7 @@ func inNamespace(f finding.Finding, namespace string, s *snapshot.Snapshot) bool
 		pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.Namespace == namespace
 }
 
-// about names what the targets, or else the namespace, ask about; "" is the whole cluster.
+// about names the targets, or else the namespace, of the report; "" is the whole cluster.
 func about(targets []target, namespace string) string {
 	names := make([]string, 0, len(targets))
 	for _, t := range targets {
@@ -59,7 +59,7 @@ func about(targets []target, namespace string) string {
 	return strings.Join(names, ", ")
 }
 
-// scopeOf is what the targets and the namespace ask about.
+// scopeOf is the scope of the targets and the namespace.
 func scopeOf(s *snapshot.Snapshot, targets []target, namespace string, repairs bool) *diagnose.Scope {
 	waits := func(w finding.Waiting) bool {
 		in, name, _ := strings.Cut(w.Pod, "/")

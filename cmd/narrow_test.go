@@ -13,9 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestNarrowAnswersForStuckPods: whichever node is asked about, a pod on it that is
-// stuck has a finding that makes the command fail; what is to be repaired stays what
-// is about the node.
+// TestNarrowAnswersForStuckPods: whichever node is asked about, a stuck pod on it has a
+// finding that makes the command fail; only findings about the node are repaired.
 func TestNarrowAnswersForStuckPods(t *testing.T) {
 	long.Test(t)
 	stuck, beyond := 0, 0

@@ -52,7 +52,7 @@ func printTo[D any](g *globalFlags, o *outputFlags, stdout io.Writer, document D
 	})
 }
 
-// print calls render for each format with where it goes to.
+// print calls render for each format with its destination.
 func (o *outputFlags) print(stdout io.Writer, render func(w io.Writer, format string) error) error {
 	for _, value := range o.values {
 		format, file, toFile := strings.Cut(value, "=")

@@ -13,8 +13,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// showPage writes a page: as it is where it goes to a file or a pipe, and for a
-// terminal without its Markdown and through a pager.
+// showPage writes a page: unchanged to a file or a pipe, and to a terminal without its
+// Markdown and through a pager.
 func (g *globalFlags) showPage(ctx context.Context, out io.Writer, text string) error {
 	if g.paints(out) {
 		text = rendered(text)
@@ -41,7 +41,7 @@ func pagerOf(env func(string) (string, bool)) string {
 	if _, err := exec.LookPath("less"); err != nil {
 		return ""
 	}
-	return "less -FRX" // ends by itself where the page fits the screen
+	return "less -FRX" // less ends by itself where the page fits the screen
 }
 
 var (

@@ -19,9 +19,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// parsed has the command itself parse what follows "kubectl volume-doctor", up to
-// where it would read a cluster: flags, arguments, kinds and the names of checks and
-// of repairs. The objects that it names must be in the snapshot, where there is one.
+// parsed makes the command itself parse the words after "kubectl volume-doctor", up to the
+// point where it would read a cluster: flags, arguments, kinds and the names of checks and of
+// repairs. The objects that it names must be in the snapshot, where there is one.
 func parsed(words []string, s *snapshot.Snapshot) error {
 	root := newRoot(genericiooptions.IOStreams{In: strings.NewReader(""), Out: io.Discard, ErrOut: io.Discard})
 	cmd, rest, err := root.Find(words)
@@ -93,11 +93,11 @@ func ownWords(argv []string) []string {
 	return nil
 }
 
-// TestPrintedCommandsAreParsed: each command of this tool that any format shows, for
-// any case of the corpus, is one that it takes, with names that the case has.
+// TestPrintedCommandsAreParsed: each command of this tool that any format shows, for any case
+// of the corpus, is accepted, with names that the case has.
 func TestPrintedCommandsAreParsed(t *testing.T) {
 	long.Test(t)
-	shown := map[string]map[string]*snapshot.Snapshot{} // by command and case
+	shown := map[string]map[string]*snapshot.Snapshot{} // by command, then by case
 	formats := map[string]int{}
 	for _, c := range corpus(t) {
 		s := read(t, c)
@@ -139,8 +139,8 @@ func TestPrintedCommandsAreParsed(t *testing.T) {
 	t.Logf("%d commands of this tool, of %d that are shown: %v", own, len(shown), formats)
 }
 
-// TestPagesBeginWithWhatToDo: each page says first what to do now, with commands. One
-// of this tool is one that it takes, and --apply stands only where it has a repair.
+// TestPagesBeginWithWhatToDo: each page first says what to do now, with commands. Each of
+// this tool's commands is accepted, and --apply stands only where there is a repair.
 func TestPagesBeginWithWhatToDo(t *testing.T) {
 	commands, codes := map[string]bool{}, map[string]finding.Code{}
 	for _, p := range explain.Pages() {

@@ -29,20 +29,20 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// hostileNames mean something to a shell.
+// hostileNames have a meaning for a shell.
 var hostileNames = []string{
 	"$(touch x)", "`touch x`", "';touch x;'", `";touch x;"`, ";touch x", "\ntouch x\n", "a b  c", `\`, "-", "it's", "$HOME", "*", "&& touch x", "| touch x", "> x", "!!", "\x1b[31m", "\u202e", "\xff",
 }
 
-// hostileSnapshot has every name and UID end, or begin, with the text. Names of
-// VolumeAttachments that the controller computes are computed again.
+// hostileSnapshot makes every name and UID end, or begin, with the text. Computed names of
+// VolumeAttachments are computed again.
 func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
 	known := map[string]bool{}
 	objects := reflect.ValueOf(&s.Objects)
 	eachString(objects, "", func(path, name string) string {
 		field := path[strings.LastIndexByte(path, '.')+1:]
 		if (strings.HasSuffix(path, ".ObjectMeta.Name") || field == "Namespace" || field == "UID") && !strings.Contains(path, "CSIDrivers") && !strings.HasSuffix(path, ".Leases.ObjectMeta.Name") &&
-			name != "kube-system" { // in which the controller's lease is, whoever names the rest
+			name != "kube-system" { // the controller's lease is in it, whatever the other names
 			known[name] = name != ""
 		}
 		return name
@@ -51,7 +51,7 @@ func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
 	nameOf := func(a attached) string {
 		return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(a.handle+a.driver+a.node)))
 	}
-	var disks [][2]string // of volumes, and of those that a node alone still names
+	var disks [][2]string // of volumes, and of those that only a node still names
 	for _, pv := range s.Volumes {
 		if pv.Spec.CSI != nil {
 			disks = append(disks, [2]string{pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver})
@@ -99,8 +99,8 @@ func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
 
 var notInLease = regexp.MustCompile(`[^a-zA-Z0-9]`)
 
-// preformatted are the commands of the findings. What stands in the pages of the checks, at
-// the end of the report, is explain's.
+// preformatted matches the commands of the findings. The checks' pages at the end of the
+// report belong to explain.
 var preformatted = regexp.MustCompile(`(?s)class="command"><pre>(.*?)</pre>`)
 
 // commandsShown are the command lines of the report in the format.
@@ -202,8 +202,8 @@ func texts(document any) string {
 	return ""
 }
 
-// TestPastedCommands: every command that any format shows, with hostile names in
-// all places, runs kubectl and nothing else, and kubectl gets each name as it is.
+// TestPastedCommands: every command that any format shows, with hostile names everywhere,
+// runs only kubectl, and kubectl gets each name unchanged.
 func TestPastedCommands(t *testing.T) {
 	long.Test(t)
 	cases, plain := casesWithCommands(t)
@@ -260,8 +260,8 @@ func TestPastedCommands(t *testing.T) {
 	}
 }
 
-// casesWithCommands are a few cases for each code whose advice has commands and
-// for each kind of repair, and those codes.
+// casesWithCommands are a few cases for each code whose advice has commands and for each kind
+// of repair, and those codes.
 func casesWithCommands(t *testing.T) ([]*testcases.Case, map[finding.Code]bool) {
 	t.Helper()
 	const few = 2
@@ -290,13 +290,14 @@ func casesWithCommands(t *testing.T) ([]*testcases.Case, map[finding.Code]bool) 
 	return cases, codes
 }
 
-// ofController reports whether the word names kube-controller-manager, which nobody else does.
+// ofController reports whether the word names kube-controller-manager, whose name nobody else
+// has.
 func ofController(word string) bool { return strings.HasSuffix(word, "kube-controller-manager") }
 
 var computedName = regexp.MustCompile(`^(volumeattachment/)?csi-[0-9a-f]{64}$`)
 
-// pasted runs the commands in bash, where only a stub of kubectl is on the path,
-// and returns what that got.
+// pasted runs the commands in bash, with only a stub of kubectl on the path, and returns the
+// stub's arguments.
 func pasted(t *testing.T, commands map[string]bool) map[string][]string {
 	t.Helper()
 	bash, err := exec.LookPath("bash")
@@ -339,9 +340,9 @@ func pasted(t *testing.T, commands map[string]bool) map[string][]string {
 	return got
 }
 
-// TestClaimRefUID: an API server takes any text for the UID in a claimRef, and
-// whoever may create volumes writes it. It reaches the command of VD501 from a
-// file as it does from a cluster.
+// TestClaimRefUID: an API server accepts any text as the UID in a claimRef, from anybody who
+// may create volumes. The text reaches the command of VD501 from a file as it does from a
+// cluster.
 func TestClaimRefUID(t *testing.T) {
 	for _, c := range corpus(t) {
 		if c.Name != "vd501-restored-claim" {

@@ -72,8 +72,8 @@ have it, and nothing else here needs it.`,
 	return cmd
 }
 
-// addKubelets adds the kubelet's half of each node to the plan. Those of a cluster are
-// asked as well, and the log of one is read where the bundle of -f has it.
+// addKubelets adds the kubelet's part of each node to the plan. In a cluster the kubelets are
+// asked as well; from the bundle of -f their logs are read where it has them.
 func addKubelets(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, view *facts.View, nodes []types.NodeName, doc *output.Plan) error {
 	for _, name := range nodes {
 		var heard *trace.KubeletView

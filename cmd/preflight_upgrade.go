@@ -52,7 +52,7 @@ Exit code: 0 no pod would wait longer or may lose its volume, 1 a pod would or m
 	return cmd
 }
 
-// mayUpgradeTo refuses a release that the model does not know.
+// mayUpgradeTo fails for a release that the model does not know.
 func mayUpgradeTo(release string) error {
 	switch {
 	case release == "":

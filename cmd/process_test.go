@@ -19,7 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// tooLong is when a process counts as one that does not end.
+// tooLong is the time after which a process counts as one that does not end.
 const tooLong = 2 * time.Minute
 
 // process is the command as a process of its own.
@@ -28,8 +28,8 @@ type process struct {
 	t testing.TB
 
 	mu     sync.Mutex
-	said   strings.Builder // on standard error
-	spoken chan struct{}   // something more was said
+	said   strings.Builder // its output on standard error
+	spoken chan struct{}   // receives when it has printed more
 	ended  chan error
 }
 
@@ -64,7 +64,7 @@ func (p *process) stderr() string {
 	return p.said.String()
 }
 
-// says waits until the process has said the text.
+// says waits until the process has printed the text.
 func (p *process) says(text string) {
 	p.t.Helper()
 	end := time.After(tooLong)
@@ -84,7 +84,7 @@ func (p *process) interrupt() {
 	}
 }
 
-// exits waits for the end and asks for the exit code.
+// exits waits for the end and checks the exit code.
 func (p *process) exits(want int) {
 	p.t.Helper()
 	select {
@@ -109,12 +109,11 @@ func fifo(t testing.TB, name string) string {
 	return path
 }
 
-// TestInterruptWhileAFileIsOpened: a FIFO to which nobody writes blocks already
-// in open.
+// TestInterruptWhileAFileIsOpened: the open of a FIFO blocks while nobody writes to it.
 func TestInterruptWhileAFileIsOpened(t *testing.T) {
 	ignore, silent := fifo(t, "ignore"), fifo(t, "silent")
 	p := start(t, t.TempDir(), nil, "diagnose", "--ignore", ignore, "-f", silent)
-	// The open waits for the process, which reads this file first.
+	// Opening this file waits for the process, which reads it first.
 	if err := os.WriteFile(ignore, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +122,7 @@ func TestInterruptWhileAFileIsOpened(t *testing.T) {
 	p.says("error: interrupted")
 }
 
-// TestInterruptWhileAFileIsRead: one that has no end.
+// TestInterruptWhileAFileIsRead: the process reads a file that has no end.
 func TestInterruptWhileAFileIsRead(t *testing.T) {
 	in, feed, err := os.Pipe()
 	if err != nil {
@@ -132,7 +131,7 @@ func TestInterruptWhileAFileIsRead(t *testing.T) {
 	defer feed.Close()
 	p := start(t, t.TempDir(), in, "diagnose", "-f", "-")
 	in.Close()
-	// More than a pipe holds: the process has read some of it.
+	// This is more than a pipe holds: the process has read some of it.
 	for range 1 << 12 {
 		if _, err := io.WriteString(feed, strings.Repeat("# nothing\n", 100)); err != nil {
 			t.Fatalf("%v\n%s", err, p.stderr())
@@ -153,7 +152,7 @@ func await(t testing.TB, c <-chan struct{}) {
 
 const lostEntry = "vd301-clobbered"
 
-// applyArgs repair the case, and hold the repair for settle.
+// applyArgs are the arguments that repair the case, and hold the repair for settle.
 func applyArgs(kubeconfig, settle string, more ...string) []string {
 	return append([]string{"--kubeconfig", kubeconfig, "diagnose", "--check", "VD301", "--for", "1s", "--apply", "--settle", settle}, more...)
 }
@@ -172,9 +171,8 @@ func readJournal(t testing.TB, name string) []apply.Entry {
 	return entries
 }
 
-// TestInterruptAfterAWrite: the write is finished, the journal has its outcome,
-// and the exit code says that something is left undone. at says when the
-// interrupt comes.
+// TestInterruptAfterAWrite: the write is finished, the journal has its outcome, and the exit
+// code shows that something is left undone. at is the moment of the interrupt.
 func TestInterruptAfterAWrite(t *testing.T) {
 	for _, at := range []string{"while the request is under way", "while the repair must hold", "in the last look"} {
 		t.Run(at, func(t *testing.T) {
@@ -203,7 +201,7 @@ func TestInterruptAfterAWrite(t *testing.T) {
 				p.says("watching that it stays")
 				p.interrupt()
 			case "in the last look":
-				interrupt := sync.OnceFunc(p.interrupt) // kinds are read side by side, and a second one ends it at once
+				interrupt := sync.OnceFunc(p.interrupt) // kinds are read side by side, and a second interrupt ends the process
 				server.onLook(func() {
 					if strings.Contains(p.stderr(), "Repaired") {
 						interrupt()
@@ -222,7 +220,7 @@ func TestInterruptAfterAWrite(t *testing.T) {
 	}
 }
 
-// TestTwoRunsAtTheSameTime in the same folder have a journal each, and each of
+// TestTwoRunsAtTheSameTime: two runs in the same folder have different journals, and each of
 // them can be taken back.
 func TestTwoRunsAtTheSameTime(t *testing.T) {
 	dir := t.TempDir()
@@ -253,7 +251,8 @@ func TestTwoRunsAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestSecondRunOnOneJournal: it ends with one line and writes nothing.
+// TestSecondRunOnOneJournal: the second run on a journal ends with one line and writes
+// nothing.
 func TestSecondRunOnOneJournal(t *testing.T) {
 	journal := filepath.Join(t.TempDir(), "journal")
 	first, kubeconfig := newAPI(t, lostEntry)

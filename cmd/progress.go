@@ -16,16 +16,15 @@ import (
 // patience is how long a person waits without wondering.
 const patience = time.Second
 
-// watched is a cluster that says what it reads once that takes longer than
-// patience.
+// watched is a cluster that shows the progress of a reading that takes longer than patience.
 type watched struct {
 	*cluster.Cluster
 	progress *progress
-	// add gives a snapshot of the whole cluster what was read beside it.
+	// add adds to a snapshot of the whole cluster the data that were read beside it.
 	add func(*snapshot.Snapshot)
 }
 
-// Snapshot reads the cluster and shows how far it is.
+// Snapshot reads the cluster and shows its progress.
 func (w watched) Snapshot(ctx context.Context) (*snapshot.Snapshot, error) {
 	w.progress.begin()
 	defer w.progress.end()
@@ -43,7 +42,7 @@ type progress struct {
 	start time.Time
 	bar   *progressbar.ProgressBar
 	last  snapshot.Kind
-	// silent is for one of several clusters.
+	// silent is set for one of several clusters.
 	silent bool
 }
 

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestInterruptAtTheQuestion: the answer is read from a terminal, which blocks,
-// and nothing is written where nobody has answered.
+// TestInterruptAtTheQuestion: the answer is read from a terminal, which blocks; without an
+// answer nothing is written.
 func TestInterruptAtTheQuestion(t *testing.T) {
 	server, kubeconfig := newAPI(t, lostEntry)
 	dir := t.TempDir()
@@ -20,7 +20,7 @@ func TestInterruptAtTheQuestion(t *testing.T) {
 	}
 }
 
-// terminal is one at which nobody types.
+// terminal is a terminal at which nobody types.
 func terminal(t testing.TB) *os.File {
 	t.Helper()
 	master, slave, err := openTerminal(80)

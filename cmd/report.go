@@ -19,11 +19,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// withReport are the flags that go with --report: those of printing and of the
-// exit code. The others say what to read or to do, and a saved report is done.
+// withReport are the flags that go with --report: those for printing and for the exit code.
+// All others say what to read or to do, and a saved report needs neither.
 var withReport = []string{"report", "output", "color", "fail-on", "allow-gaps"}
 
-// reprint prints a saved report, and ends with the exit code that it would have had.
+// reprint prints a saved report, and ends with the same exit code as the run that saved it.
 type reprint struct {
 	reportPrinter
 	saved string
@@ -71,7 +71,7 @@ func (m *reprint) run(_ context.Context, streams genericiooptions.IOStreams) err
 	}
 	err = m.outputs.print(streams.Out, func(w io.Writer, format string) error {
 		r := told
-		if format == "json" || format == "yaml" { // what programs read is what was saved
+		if format == "json" || format == "yaml" { // programs read what was saved
 			r = saved
 		}
 		return output.ReportFormats.Print(w, format, r, m.shown(w))
@@ -82,9 +82,9 @@ func (m *reprint) run(_ context.Context, streams genericiooptions.IOStreams) err
 	return m.verdict(saved)
 }
 
-// distrusted is the report as its file's word, for people: no text of it has a command but
-// those that a check may advise, none of them says on which cluster, and none has this
-// program write.
+// distrusted is the report from a file that is not trusted, for people. None of its texts has
+// a command that no check advises, chooses the cluster for a command, or makes this program
+// write.
 func distrusted(file string, data []byte) (*finding.Report, error) {
 	var saved any
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -107,10 +107,10 @@ func distrusted(file string, data []byte) (*finding.Report, error) {
 	return r, nil
 }
 
-// commandFields are those whose texts are command lines, which distrust judges.
+// commandFields are the fields of command lines, which distrust judges.
 var commandFields = []string{"adviceCommands", "commands", "apply", "applyAll", "needs"}
 
-// withoutOrders is the JSON value with each text through proseOf.
+// withoutOrders is the JSON value with each text passed through proseOf.
 func withoutOrders(value any) any {
 	switch v := value.(type) {
 	case string:
@@ -123,7 +123,7 @@ func withoutOrders(value any) any {
 	case map[string]any:
 		made := make(map[string]any, len(v))
 		for name, inner := range v {
-			if !slices.ContainsFunc(commandFields, func(field string) bool { return strings.EqualFold(field, name) }) { // as encoding/json finds a field
+			if !slices.ContainsFunc(commandFields, func(field string) bool { return strings.EqualFold(field, name) }) { // encoding/json matches fields the same way
 				inner = withoutOrders(inner)
 			}
 			name = proseOf(name)
@@ -134,9 +134,10 @@ func withoutOrders(value any) any {
 	return value
 }
 
-// distrust takes out of a saved finding what it may not say to do, and counts it.
+// distrust removes from a saved finding the instructions that it must not give, and counts
+// them.
 func distrust(f *finding.Finding) {
-	f.Actions = nil // they are made again, of what is believed
+	f.Actions = nil // they are made again from the rest
 	commands := func(list []string) []string {
 		var kept []string
 		for _, line := range list {
@@ -179,7 +180,7 @@ func distrust(f *finding.Finding) {
 		f.Withheld++
 		return true
 	})
-	// Who wants it repaired has this program look itself.
+	// To repair it, this program has to look itself.
 	look := ""
 	if f.Repair.Apply != "" || f.Repair.ApplyAll != "" {
 		look, _ = plain(safetext.Kubectl(append([]string{"volume-doctor", "diagnose"}, pointedAt(*f)...)...))
@@ -187,10 +188,10 @@ func distrust(f *finding.Finding) {
 	f.Repair.Apply, f.Repair.ApplyAll = look, ""
 }
 
-// gives is a flag in which the user gives the word that a repair asks for.
+// gives matches a flag with which the user gives the consent that a repair asks for.
 var gives = regexp.MustCompile(`^--(?:fenced|detached|allow)=[A-Za-z0-9][-A-Za-z0-9._]*$`)
 
-// operators are the shells' operators. No sentence of this program that says what to do has any.
+// operators matches the shells' operators. No instruction of this program has any.
 var operators = regexp.MustCompile("[|`<>\\\\]|\\$[({]|&&|;;")
 
 // sayInput names a file as an error does.

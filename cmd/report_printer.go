@@ -11,7 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// reportPrinter prints reports, and says which exit code they have.
+// reportPrinter prints reports, and decides their exit code.
 type reportPrinter struct {
 	*globalFlags
 	outputs   outputFlags
@@ -32,7 +32,7 @@ func (p *reportPrinter) validate() error {
 	}
 }
 
-// finish prints the report and turns it into the exit code, which is at least atLeast.
+// finish prints the report and returns its exit code, which is at least atLeast.
 func (p *reportPrinter) finish(streams genericiooptions.IOStreams, r *finding.Report, atLeast int) error {
 	stdout := streams.Out
 	if p.quiet && len(r.Findings) == 0 && r.Complete {
@@ -51,7 +51,7 @@ func (p *reportPrinter) finish(streams genericiooptions.IOStreams, r *finding.Re
 	}
 }
 
-// verdict is the exit code that the report alone has.
+// verdict is the exit code of the report itself.
 func (p *reportPrinter) verdict(r *finding.Report) error {
 	return exitWith(!r.Complete && !p.allowGaps, r.Reaches(finding.Severity(p.failOn)))
 }

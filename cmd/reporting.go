@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// reporting is diagnose without a mode of its own: one report on a file or a cluster,
-// and with --events an event about each finding of it.
+// reporting is diagnose without another mode: one report about a file or a cluster, and with
+// --events an event about each finding.
 type reporting struct {
 	*examination
 	events bool
@@ -28,7 +28,7 @@ func (m *reporting) run(ctx context.Context, streams genericiooptions.IOStreams)
 	}
 	atLeast := exitHealthy
 	if m.events {
-		// An event that could not be written is an answer that did not arrive.
+		// An event that could not be written counts as a missing answer.
 		recorder := cluster.Recorder{Cluster: l.cluster.Cluster}
 		for _, err := range recorder.Record(ctx, view.Report) {
 			atLeast = exitNoAnswer

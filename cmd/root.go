@@ -1,5 +1,5 @@
-// Package cmd turns flags into options, wires the other packages together and
-// turns what they return into an exit code.
+// Package cmd turns flags into options, wires the other packages together and turns their
+// results into an exit code.
 package cmd
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// displayName is what a person types.
+// displayName is the command as a person types it.
 const displayName = "kubectl volume-doctor"
 
 // The exit codes; scripts depend on them.
@@ -33,7 +33,7 @@ const (
 	exitUndone   = 3 // --apply or undo left something undone
 )
 
-// exitCode ends a command with a code and nothing more to say.
+// exitCode is an error that ends a command with a code and without a message.
 type exitCode int
 
 func (c exitCode) Error() string { return fmt.Sprintf("exit code %d", int(c)) }
@@ -43,10 +43,10 @@ func Main(args []string, in io.Reader, out, errOut io.Writer) int {
 	return Execute(newRoot, args, in, out, errOut)
 }
 
-// Execute runs the root command of a program and returns its exit code. Ctrl-C ends it,
-// after a write under way has its outcome; a second Ctrl-C ends the process immediately.
+// Execute runs the root command of a program and returns its exit code. Ctrl-C ends it, but
+// only after a write under way has its outcome; a second Ctrl-C ends the process immediately.
 func Execute(newRoot func(genericiooptions.IOStreams) *cobra.Command, args []string, in io.Reader, out, errOut io.Writer) int {
-	klog.SetLogger(logr.Discard()) // client-go's own words are for those who debug it
+	klog.SetLogger(logr.Discard()) // client-go's own messages are for those who debug it
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
@@ -71,13 +71,13 @@ func exitOf(ctx context.Context, command func(context.Context) error, errOut io.
 			err = errors.New("interrupted")
 		}
 	}
-	if exit != exitHealthy && exit != exitFindings { // else the report is out, and this is how it was meant to end
+	if exit != exitHealthy && exit != exitFindings { // otherwise the report is printed, and the command ended as intended
 		sayError(errOut, err)
 	}
 	return exit
 }
 
-// sayError writes why a command ended, unless it is an exit code alone.
+// sayError prints why a command ended, unless the error is only an exit code.
 func sayError(w io.Writer, err error) {
 	if err != nil && !errors.As(err, new(exitCode)) {
 		fmt.Fprintf(w, "error: %s\n", safetext.Redact(oneLine(err.Error())))
@@ -112,7 +112,7 @@ func exitWith(incomplete, found bool) error {
 // oneLine keeps an error on one line: decoders and API servers write more.
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// removed says, for each flag that there was, why it is gone and what to use instead.
+// removed has, for each flag that no longer exists, why it is gone and what to use instead.
 var removed = map[string]string{
 	"clusterprofile-provider-file": "--clusterprofile-provider-file is gone, because a ClusterProfile object could choose the server that gets your credentials, and variables of the program that makes them: " +
 		"put the clusters into a kubeconfig, and use --contexts or --kubeconfig-dir",
@@ -159,8 +159,8 @@ and when, and makes the one safe correction where you ask for it.`,
 	return root
 }
 
-// setRoot gives the root command of a program what all programs share: the streams, how
-// errors and help are said, and the flags of every command.
+// setRoot gives the root command of a program what all programs share: the streams, the form
+// of errors and help, and the flags of every command.
 func setRoot(root *cobra.Command, streams genericiooptions.IOStreams) *globalFlags {
 	root.Version = Version()
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -15,18 +15,19 @@ import (
 // Patterns of the words that a command of a saved report may have.
 const (
 	nameWord = `[A-Za-z0-9][-A-Za-z0-9._:]{0,252}`
-	// kindWord is a kind that diagnose reads, or one that makes pods, but never Secrets.
+	// kindWord matches a kind that diagnose reads, or one that makes pods, but never Secrets.
 	kindWord = `(?:nodes?|no|pods?|po|pv|pvc|persistentvolumes?|persistentvolumeclaims?|volumeattachments?|va|csinodes?|csidrivers?|storageclass(?:es)?|sc|` +
 		`events?|ev|leases?|deployments?|deploy|statefulsets?|sts|daemonsets?|ds|replicasets?|rs|jobs?|cronjobs?)`
 	oneObject = kindWord + `[/ ]` + nameWord
 )
 
-// shape is a command of kubectl that a check advises or that does the same as a repair.
+// shape is the form of a kubectl command that a check advises or that does the same as a
+// repair.
 type shape struct {
-	// words are those that are no flags, joined by blanks.
+	// words matches the words that are not flags, joined by blanks.
 	words *regexp.Regexp
-	// flags are those that it may have, with patterns of their values; "" is of one
-	// without a value.
+	// flags are the allowed flags, with patterns of their values; "" is for a flag without a
+	// value.
 	flags map[string]string
 }
 
@@ -36,7 +37,8 @@ func shapeOf(words string, flags map[string]string) shape {
 
 var (
 	namespaced = map[string]string{"-n": nameWord, "--namespace": nameWord}
-	// shapes are all: what reads, then what writes. Of a saved report no other is shown.
+	// shapes are all such forms: first those that read, then those that write. No other
+	// command of a saved report is shown.
 	shapes = []shape{
 		shapeOf(`(?:get|describe) (?:`+kindWord+`(?:,`+kindWord+`)*|`+oneObject+`)`, with(namespaced, map[string]string{
 			"-A": "", "-o": `wide|yaml|json|name`, "-l": `[-A-Za-z0-9._/=,!]+`, "--field-selector": `[-A-Za-z0-9._/=,!]+`,
@@ -61,19 +63,20 @@ func with(a, b map[string]string) map[string]string {
 	return all
 }
 
-// aimingFlags are the flags by which kubectl goes to another cluster, or as somebody else.
+// aimingFlags are the flags that point kubectl at another cluster, or at another user.
 var aimingFlags = []string{
 	"kubeconfig", "kuberc", "context", "cluster", "server", "user", "as", "as-uid", "as-group", "as-user-extra", "token", "username", "password",
 	"tls-server-name", "insecure-skip-tls-verify", "certificate-authority", "client-certificate", "client-key", "request-timeout", "cache-dir",
 	"server-moved", "contexts", "all-contexts", "kubeconfig-dir",
 }
 
-// consentFlags are the flags by which somebody has volume-doctor write, and gives his word.
+// consentFlags are the flags with which the user makes volume-doctor write, and gives his
+// consent.
 var consentFlags = []string{"apply", "yes", "allow", "detached", "fenced", "approved", "max-repairs", "keep-going"}
 
-// plain is a command of a saved report as it may be shown: one of shapes, built again of
-// its words without aimingFlags. unaimed reports whether it had any. It is "" for
-// any other.
+// plain is a command of a saved report in the form in which it may be shown: it fits one of
+// shapes, and is built again from its words without aimingFlags. unaimed reports whether it
+// had any of those. The command is "" where it fits none.
 func plain(line string) (command string, unaimed bool) {
 	words, ok := safetext.KubectlWords(line)
 	if !ok {
@@ -106,7 +109,7 @@ func (s shape) fits(words []string) bool {
 		if pattern == "" {
 			continue
 		}
-		if !hasValue { // its value is the next word
+		if !hasValue { // the next word is its value
 			if i++; i == len(words) || strings.HasPrefix(name, "--") {
 				return false
 			}
@@ -137,8 +140,8 @@ var patched = map[string]*regexp.Regexp{
 	"volumeattachment": regexp.MustCompile(`^/(?:metadata/finalizers/[0-9]+|status/attached)$`),
 }
 
-// ofRepair reports whether a patch of an object of the kind writes nothing but what a
-// repair or an advice does.
+// ofRepair reports whether a patch of an object of the kind writes only fields that a repair
+// or an advice writes.
 func ofRepair(kind, patch string) bool {
 	var merged map[string]any
 	if json.Unmarshal([]byte(patch), &merged) == nil {
@@ -167,8 +170,7 @@ func ofRepair(kind, patch string) bool {
 	return len(ops) > 0
 }
 
-// onlyOutOfService reports whether the only taint of the value is the one of a node that is
-// out of service.
+// onlyOutOfService reports whether the value's only taint is the out-of-service taint.
 func onlyOutOfService(value json.RawMessage) bool {
 	type taint struct{ Key string }
 	var one taint
@@ -181,7 +183,7 @@ func onlyOutOfService(value json.RawMessage) bool {
 	return !slices.ContainsFunc(list, func(t taint) bool { return t.Key != "node.kubernetes.io/out-of-service" })
 }
 
-// mergesOnly is ofRepair for a merge patch.
+// mergesOnly is ofRepair for the fields of a merge patch below the path.
 func mergesOnly(kind, path string, fields map[string]any) bool {
 	for name, value := range fields {
 		field := path + "/" + name
@@ -198,19 +200,19 @@ func mergesOnly(kind, path string, fields map[string]any) bool {
 }
 
 var (
-	// inProse is a command of kubectl in a sentence, up to its second word.
+	// inProse matches a kubectl command in a sentence, up to its second word.
 	inProse  = regexp.MustCompile(`(?i)\bkubectl\b(?:\.exe)?((?:\s+[^\s.;:]+){0,2})`)
 	harmless = regexp.MustCompile(`^\s+(?:get|describe|logs|cordon|volume-doctor\s+(?:diagnose|trace|plan|preflight|explain|undo|auth))\b`)
-	// aFlag is a flag in a sentence, with its value behind "=".
+	// aFlag matches a flag in a sentence, with its value after "=".
 	aFlag = regexp.MustCompile(`(?i)--([a-z][-a-z0-9]*)(?:=\S*)?`)
-	// shortServer is kubectl's -s in a sentence.
+	// shortServer matches kubectl's -s in a sentence.
 	shortServer = regexp.MustCompile(`(^|\s)-s\S*`)
 )
 
 const isLeftOut = "[left out]"
 
-// proseOf is a text of a saved report without the commands that write and the flags that
-// steer a command or give somebody's word.
+// proseOf is a text of a saved report without commands that write and without flags that
+// redirect a command or give somebody's consent.
 func proseOf(text string) string {
 	prose := aFlag.ReplaceAllStringFunc(text, func(flag string) string {
 		name := strings.ToLower(aFlag.FindStringSubmatch(flag)[1])

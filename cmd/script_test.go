@@ -20,8 +20,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestScripts runs the command as a person or a script calls it, one behaviour
-// a file.
+// TestScripts runs the command as a person or a script calls it, one behaviour in each file.
 func TestScripts(t *testing.T) {
 	snapshots, err := filepath.Abs("../testdata/snapshots")
 	if err != nil {
@@ -39,9 +38,9 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			// exits N COMMAND ARGS... runs the command and asks for its exit code.
+			// exits N COMMAND ARGS... runs the command and checks its exit code.
 			"exits": exits,
-			// dated FILE TIME says that the file was written at the time.
+			// dated FILE TIME sets the time at which the file was last written.
 			"dated": func(ts *testscript.TestScript, neg bool, args []string) {
 				if neg || len(args) != 2 {
 					ts.Fatalf("usage: dated FILE TIME")

@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// secretTexts are what drivers, runtimes and mount print, with a secret in it, and
-// no words that mean anything to a check.
+// secretTexts are messages of drivers, runtimes and mount with a secret in them, and with no
+// words that a check looks for.
 var secretTexts = []string{
 	"\nMounting command: mount\nMounting arguments: -t cifs -o username=joe,password=PLANTED //host/share /mnt\nOutput: see dmesg",
 	" Post \"https://joe:PLANTED@10.0.0.1/api?token=PLANTED\": dial tcp: refused",
@@ -28,8 +28,8 @@ var secretTexts = []string{
 	" eyJhbGciOiJIUzI1NiJ9.PLANTED.PLANTED", " AKIAPLANTED123456789", " root:PLANTED@nas1:/vol",
 }
 
-// TestNoSecretIsShown: a secret in what others say reaches no report, no file, no
-// saved plan and no metric, and takes no finding with it.
+// TestNoSecretIsShown: a secret in a message reaches no report, no file, no saved plan and no
+// metric, and removes no finding.
 func TestNoSecretIsShown(t *testing.T) {
 	long.Test(t)
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))

@@ -19,8 +19,8 @@ import (
 // serveProgram is the program that kubectl runs for "kubectl volume-doctor serve".
 const serveProgram = "kubectl-volume_doctor-serve"
 
-// newServe hands the command line on to the program that serves, for those who call this
-// one by its own name, and for krew, which puts only this one on PATH.
+// newServe passes the command line on to the program that serves, for users who call this
+// program by its own name, and for krew, which puts only this one on PATH.
 func newServe(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",
@@ -30,7 +30,7 @@ metrics. It is a program of its own, ` + serveProgram + `, which has to
 lie beside this one or on PATH: "kubectl volume-doctor serve --help" lists its
 flags.`,
 		Example:            `  kubectl volume-doctor serve --leader-elect=false --listen 127.0.0.1:8080`,
-		DisableFlagParsing: true, // the program knows its flags
+		DisableFlagParsing: true, // the program parses its own flags
 		RunE: func(cmd *cobra.Command, args []string) error {
 			program, err := findServe()
 			if err != nil {
@@ -47,12 +47,12 @@ flags.`,
 	}
 }
 
-// findServe looks for the program beside this one, where every archive and the image have
-// it, and then on PATH.
+// findServe looks for the program beside this one, where every archive and the image have it,
+// and then on PATH.
 func findServe() (string, error) {
 	self, err := os.Executable()
 	if err == nil {
-		self, err = filepath.EvalSymlinks(self) // krew's PATH has a link
+		self, err = filepath.EvalSymlinks(self) // krew puts a link on PATH
 	}
 	if err != nil {
 		return "", fmt.Errorf("where does this program lie: %w", err)
@@ -70,8 +70,8 @@ func findServe() (string, error) {
 	return "", fmt.Errorf("serve is a program of its own, %s, and it is neither in %s nor on PATH: every release and \"make build\" have it", serveProgram, filepath.Dir(self))
 }
 
-// runServe runs the program with the streams, and ends as it does. A terminal sends Ctrl-C
-// to both.
+// runServe runs the program with the streams, and ends with its exit code. A terminal sends
+// Ctrl-C to both processes.
 func runServe(ctx context.Context, program string, args []string, streams genericiooptions.IOStreams) error {
 	process := interruptsOf(ctx)
 	process.hold()

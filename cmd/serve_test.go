@@ -14,7 +14,7 @@ import (
 )
 
 // TestServeIsOneProcess: a signal to the plug-in's process reaches the program that serves,
-// and its exit code is that of the process: whoever started it knows no other.
+// and that program's exit code is the process's.
 func TestServeIsOneProcess(t *testing.T) {
 	_, kubeconfig := newAPI(t, "vd102-forty-pods")
 	p := start(t, t.TempDir(), nil, "serve", "--kubeconfig", kubeconfig, "--leader-elect=false", "--listen", "127.0.0.1:0")
@@ -25,7 +25,7 @@ func TestServeIsOneProcess(t *testing.T) {
 	p.exits(0)
 }
 
-// TestServeForOtherStreams: a caller with streams of its own gets the program's words there,
+// TestServeForOtherStreams: a caller with streams of its own gets the program's output there,
 // and its exit code.
 func TestServeForOtherStreams(t *testing.T) {
 	for _, test := range []struct {

@@ -52,7 +52,7 @@ well, but nothing has been left out of it, not even environment variables:
 				return err
 			}
 			g.all = true
-			if g.file == "" && g.controller != controllerAuto && !names.hash() { // whose counts are held against the pods
+			if g.file == "" && g.controller != controllerAuto && !names.hash() { // its counts are compared with the pods
 				g.spool = &snapshot.Spool{}
 			}
 			s, err := g.read(cmd.Context(), streams)
@@ -87,14 +87,14 @@ well, but nothing has been left out of it, not even environment variables:
 	return cmd
 }
 
-// withoutPlugin is the line that writes what diagnose reads, a file for each kind: kubectl
-// prints an empty list of several kinds without their names.
+// withoutPlugin is the shell line that writes everything that diagnose reads, one file for
+// each kind: kubectl prints an empty list of several kinds without their names.
 func withoutPlugin() string {
 	kinds := each(snapshot.Kinds(), func(kind snapshot.Kind) string { return string(kind) })
 	return "for kind in " + strings.Join(kinds, " ") + "; do kubectl get $kind -A -o yaml >$kind.yaml; done"
 }
 
-// save returns how many bytes it has written.
+// save writes the snapshot and returns the number of bytes.
 func save(ctx context.Context, s *snapshot.Snapshot, pods *snapshot.Spool, args []string, stdout io.Writer) (int64, error) {
 	var out counted
 	if toStdout(args) {
@@ -123,7 +123,7 @@ func (c *counted) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// sayWritten tells what is in the file, what is not, and who reads it.
+// sayWritten prints what is in the file, what is not, and which commands read it.
 func sayWritten(w io.Writer, s *snapshot.Snapshot, pods *snapshot.Spool, args []string, size int64, names string) {
 	counts := s.Counts()
 	counts[snapshot.Pods] += pods.Count()
@@ -142,7 +142,7 @@ func sayWritten(w io.Writer, s *snapshot.Snapshot, pods *snapshot.Spool, args []
 	fmt.Fprintf(w, "read it with: %s\n", safetext.Kubectl("volume-doctor", "diagnose", "-f", file))
 }
 
-// sizeOf is a number of bytes for people.
+// sizeOf is a number of bytes in units that people use.
 func sizeOf(n int64) string {
 	if n < 1<<20 {
 		return fmt.Sprintf("%d KiB", (n+1<<10-1)>>10)
@@ -150,16 +150,16 @@ func sizeOf(n int64) string {
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }
 
-// What --names takes.
+// The values of --names.
 const (
 	keepNames = "keep"
 	hashNames = "hash"
 )
 
-// namesFlag is what becomes of the names in a snapshot.
+// namesFlag says how the names in a snapshot are treated.
 type namesFlag struct {
 	say string
-	// key is what the hashes depend on.
+	// key is the key of the hashes.
 	key string
 }
 
@@ -181,7 +181,7 @@ func (f *namesFlag) Set(text string) error {
 
 func (f *namesFlag) hash() bool { return f.say == hashNames }
 
-// replace also returns what was done, in words.
+// replace returns the snapshot with its names replaced, and a sentence about it.
 func (f *namesFlag) replace(s *snapshot.Snapshot) (*snapshot.Snapshot, string, error) {
 	names := hashnames.Of(s, f.key)
 	hashed, err := names.Snapshot(s)

@@ -21,7 +21,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// read takes the snapshot that the flags ask for: of a file or of the cluster.
+// read takes the snapshot that the flags ask for, from a file or from the cluster.
 func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStreams) (s *snapshot.Snapshot, err error) {
 	if g.file != "" {
 		s, err = g.readFile(streams)
@@ -39,8 +39,8 @@ func (g *globalFlags) read(ctx context.Context, streams genericiooptions.IOStrea
 	return s, nil
 }
 
-// readTargets reads what a command rests on whose arguments are of the kinds, and makes
-// sure that they are there.
+// readTargets reads everything that a command with arguments of these kinds rests on, and
+// fails where one of its targets does not exist.
 func (g *globalFlags) readTargets(ctx context.Context, streams genericiooptions.IOStreams, outputs *outputFlags, args []string, kinds ...snapshot.Kind) ([]target, *snapshot.Snapshot, error) {
 	if err := cmp.Or(g.validate(), outputs.validate()); err != nil {
 		return nil, nil, err
@@ -94,7 +94,7 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	return s, nil
 }
 
-// wholeKind is the kind of --whole, by any of kubectl's names for it or the plural.
+// wholeKind is the kind of --whole, by any of kubectl's names for it or by its plural.
 func wholeKind(name string) (snapshot.Kind, error) {
 	kind, known := kindNames[strings.ToLower(name)]
 	if !known {
@@ -107,8 +107,8 @@ func wholeKind(name string) (snapshot.Kind, error) {
 	return kind, nil
 }
 
-// podsOfUse are those that are read of a cluster, and those of the namespace of -n, which
-// show that it is used.
+// podsOfUse reports for a pod of a file whether it is kept: the same pods as from a cluster,
+// and those in the namespace of -n, which show that the namespace is used.
 func (g *globalFlags) podsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
 	ofUse := facts.PodsOfUse(o)
 	return func(pod *corev1.Pod) bool {
@@ -125,7 +125,7 @@ func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.R
 		return nil, nil, fmt.Errorf("cannot read %s: %w", g.file, withoutPath(err))
 	}
 	if info.IsDir() {
-		// A stranger's folder may hold links; none leads out of a root.
+		// A stranger's folder may contain links; a root keeps them from leading out of it.
 		folder, err := os.OpenRoot(g.file)
 		if err != nil {
 			return nil, nil, err
@@ -141,7 +141,7 @@ func (g *globalFlags) decode(streams genericiooptions.IOStreams, opts snapshot.R
 	return snapshot.Read(g.file, f, opts)
 }
 
-// connect makes ready to talk to the cluster of the kubeconfig.
+// connect prepares the connection to the kubeconfig's cluster.
 func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, error) {
 	config, name, err := g.wayThere()
 	if err != nil {
@@ -155,7 +155,7 @@ func (g *globalFlags) connect(streams genericiooptions.IOStreams) (watched, erro
 	return watched{c, p, g.addLists}, err
 }
 
-// wayThere is how to reach the cluster, and the kubeconfig's name for it.
+// wayThere is the client configuration for the cluster, and the name of its context.
 func (g *globalFlags) wayThere() (*rest.Config, string, error) {
 	if g.member != nil {
 		config, err := g.member.REST(overridesOf(g.kube))
@@ -169,7 +169,7 @@ func (g *globalFlags) wayThere() (*rest.Config, string, error) {
 	return config, cmp.Or(*g.kube.Context, raw.CurrentContext), err
 }
 
-// kubeconfig reads it, and says where it was looked for if there is none.
+// kubeconfig reads the kubeconfig; its error says where it was looked for.
 func (g *globalFlags) kubeconfig() (clientcmdapi.Config, error) {
 	loader := g.kube.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
@@ -190,7 +190,7 @@ func (g *globalFlags) kubeconfig() (clientcmdapi.Config, error) {
 	return raw, nil
 }
 
-// namespace is the one that a bare pod or claim name is looked for in.
+// namespace is the namespace of a pod or claim that is named without one.
 func (g *globalFlags) namespace() (string, error) {
 	if *g.kube.Namespace != "" {
 		return *g.kube.Namespace, nil

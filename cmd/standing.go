@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Standing is what a program that follows a cluster for good shares with
-// diagnose --watch: the flags of every command, those that narrow a report, and the way
-// from a snapshot to a report.
+// Standing is what a program that follows a cluster permanently shares with diagnose --watch:
+// the flags of every command, those that narrow a report, and the way from a snapshot to a
+// report.
 type Standing struct {
 	examination
 	only, skip []string
@@ -30,7 +30,7 @@ func NewStanding(root *cobra.Command, streams genericiooptions.IOStreams) *Stand
 	return s
 }
 
-// Connect validates the flags of the root, and makes ready to talk to the cluster.
+// Connect validates the flags of the root, and prepares the connection to the cluster.
 func (s *Standing) Connect(root *cobra.Command, streams genericiooptions.IOStreams) (c *cluster.Cluster, err error) {
 	if err := s.globalFlags.validate(); err != nil {
 		return nil, err
@@ -50,15 +50,16 @@ func (s *Standing) Connect(root *cobra.Command, streams genericiooptions.IOStrea
 	return to.Cluster, err
 }
 
-// Namespace is the one of -n, else the pod's own, else the kubeconfig's.
+// Namespace is that of -n, else the pod's own, else the kubeconfig's.
 func (s *Standing) Namespace() (string, error) { return s.namespace() }
 
-// Look makes a report of the snapshot. The first one warns of what holds for all of them.
+// Look makes a report about the snapshot. The first one prints the warnings that apply to
+// all.
 func (s *Standing) Look(taken *snapshot.Snapshot, first bool) (*repair.View, error) {
 	return s.lookAgain(taken, first, s.errOut)
 }
 
-// EndsInOrder has an interrupted process wait for release, and end with exit code 0.
+// EndsInOrder makes an interrupted process wait for release, and end with exit code 0.
 func EndsInOrder(ctx context.Context) (release func()) {
 	process := interruptsOf(ctx)
 	process.exitsWith(exitHealthy)

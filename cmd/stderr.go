@@ -8,13 +8,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// safeWriter is what every command has for stderr: nothing that is written to it
-// can steer the terminal, whoever chose the text. Only the progress bar writes
-// past it, to what is under it.
+// safeWriter is the stderr of every command: nothing that is written to it can control the
+// terminal, whoever chose the text. Only the progress bar writes past it, to the writer under
+// it.
 type safeWriter struct {
 	under io.Writer
 	mu    sync.Mutex
-	// half is the beginning of a character whose end has not come yet.
+	// half is the beginning of a character whose end has not been written yet.
 	half []byte
 }
 

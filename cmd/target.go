@@ -14,17 +14,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// target is what the command is asked about: one object, or a group of pods.
+// target is the subject of the command: one object, or a group of pods.
 type target struct {
 	kind snapshot.Kind // "" for a group of pods
 	name types.NamespacedName
-	// group says which pods belong to the group; nil for one object.
+	// group reports whether a pod belongs to the group; nil for one object.
 	group func(*corev1.Pod) bool
-	// title is the group's.
+	// title is the title of the group.
 	title string
 }
 
-// kindNames are the ways in which kubectl names the kinds.
+// kindNames are kubectl's names of the kinds.
 var kindNames = snapshot.TargetNames()
 
 func parseTarget(arg, namespace string) (target, error) {
@@ -46,9 +46,9 @@ func parseTarget(arg, namespace string) (target, error) {
 	return t, nil
 }
 
-// parseTargets reads the arguments as kubectl does: KIND/NAME, or KIND and then the
-// names. Only the given kinds are taken, or any where there are none; a name alone is of
-// the first of them.
+// parseTargets reads the arguments as kubectl does: KIND/NAME, or KIND and then the names.
+// Only the given kinds are accepted, or any where none are given; a name alone is of the
+// first of them.
 func parseTargets(args []string, namespace string, only ...snapshot.Kind) ([]target, error) {
 	var targets []target
 	for _, arg := range withKinds(args, only) {
@@ -111,8 +111,8 @@ func atLeastOne(of string) cobra.PositionalArgs {
 	}
 }
 
-// mustExist refuses names that are not there: to find nothing wrong with them would
-// be a lie.
+// mustExist fails for targets that do not exist: to find nothing wrong with them would be a
+// lie.
 func mustExist(targets []target, s *snapshot.Snapshot) error {
 	for _, t := range targets {
 		if err := t.mustExist(s); err != nil {
@@ -122,7 +122,7 @@ func mustExist(targets []target, s *snapshot.Snapshot) error {
 	return nil
 }
 
-// mustBeKnown is mustExist, but for a node that is gone and has left VolumeAttachments
+// mustBeKnown is mustExist, but accepts a node that is gone and has left VolumeAttachments
 // behind: there are findings about it, with commands that name it.
 func mustBeKnown(targets []target, s *snapshot.Snapshot) error {
 	return mustExist(slices.DeleteFunc(slices.Clone(targets), func(t target) bool {
@@ -130,8 +130,8 @@ func mustBeKnown(targets []target, s *snapshot.Snapshot) error {
 	}), s)
 }
 
-// mustExist refuses a name that is not there: to find nothing wrong with it
-// would be a lie.
+// mustExist fails for a target that does not exist: to find nothing wrong with it would be a
+// lie.
 func (t target) mustExist(s *snapshot.Snapshot) error {
 	var exists bool
 	kind := cmp.Or(t.kind, snapshot.Pods)
@@ -148,7 +148,7 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 		exists = s.Node(types.NodeName(t.name.Name)) != nil || s.CSINode(types.NodeName(t.name.Name)) != nil
 	case snapshot.VolumeAttachments:
 		exists = s.VolumeAttachment(t.name.Name) != nil
-	default: // parseTarget takes no other kind
+	default: // parseTarget accepts no other kind
 	}
 	switch {
 	case exists:
@@ -162,14 +162,14 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 	}
 }
 
-// nodeKnown reports whether the cluster has the node, or a VolumeAttachment that was left
-// of it.
+// nodeKnown reports whether the cluster has the node, or a VolumeAttachment that the node
+// left behind.
 func nodeKnown(s *snapshot.Snapshot, name string) bool {
 	return s.Node(types.NodeName(name)) != nil ||
 		slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return va.Spec.NodeName == name })
 }
 
-// asks says whether one of the targets is about the pod, or about its node.
+// asks reports whether one of the targets is the pod, or its node.
 func asks(targets []target) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		return slices.ContainsFunc(targets, func(t target) bool {

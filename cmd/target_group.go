@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ownerNames are the ways in which kubectl names the kinds that make pods.
+// ownerNames are kubectl's names of the kinds that make pods.
 var ownerNames = map[string]string{
 	"deployment": "Deployment", "deployments": "Deployment", "deploy": "Deployment",
 	"statefulset": "StatefulSet", "statefulsets": "StatefulSet", "sts": "StatefulSet",
@@ -24,7 +24,7 @@ var ownerNames = map[string]string{
 	"cronjob": "CronJob", "cronjobs": "CronJob", "cj": "CronJob",
 }
 
-// podsOf are the pods that the owner made. The owner itself is not read.
+// podsOf are the pods of the owner. The owner itself is not read.
 func podsOf(kind string, name types.NamespacedName) target {
 	return target{
 		name:  name,
@@ -40,7 +40,7 @@ func madeBy(pod *corev1.Pod, kind, name string) bool {
 		return false
 	case kind == "Deployment":
 		return facts.DeploymentOf(pod) == name
-	case kind == "CronJob": // its Jobs are called by it and the minute
+	case kind == "CronJob": // its Jobs have its name and the minute
 		minute, ok := strings.CutPrefix(owner.Name, name+"-")
 		return ok && owner.Kind == "Job" && strings.Trim(minute, "0123456789") == ""
 	default:
@@ -48,8 +48,7 @@ func madeBy(pod *corev1.Pod, kind, name string) bool {
 	}
 }
 
-// podsWith are the pods of a file with the labels. With namespace "" they are of
-// any.
+// podsWith are the pods of a file with the labels, in the namespace, or in any for "".
 func podsWith(selector labels.Selector, namespace string) target {
 	return target{
 		title: "selector " + selector.String(),
@@ -59,8 +58,8 @@ func podsWith(selector labels.Selector, namespace string) target {
 	}
 }
 
-// podsNamed are the pods that a server said to have the labels: what is read of a
-// live pod leaves most labels out.
+// podsNamed are the pods that have the labels by a server's answer: the snapshot of a live
+// pod lacks most labels.
 func podsNamed(selector string, names []types.NamespacedName) target {
 	named := sets.New(names...)
 	return target{
@@ -71,12 +70,12 @@ func podsNamed(selector string, names []types.NamespacedName) target {
 	}
 }
 
-// fewPods is up to how many pods of a group each get an answer of their own. Of more,
-// only those that wait are listed.
+// fewPods is the largest number of pods of a group that each get an answer of their own. Of a
+// larger group only the waiting pods are listed.
 const fewPods = 10
 
-// single replaces each group by its pods. A group without any stays: a report that
-// nothing narrows would be on the whole cluster.
+// single replaces each group by its pods. A group without pods stays: without any target the
+// report would be about the whole cluster.
 func single(targets []target, s *snapshot.Snapshot) []target {
 	var list []target
 	for _, t := range targets {
@@ -93,8 +92,8 @@ func single(targets []target, s *snapshot.Snapshot) []target {
 	return list
 }
 
-// toAnswer are the pods that get an answer of their own: those of the targets, and
-// the named ones.
+// toAnswer are the pods that get an answer of their own: those of the targets, and the named
+// ones.
 func toAnswer(targets []target, s *snapshot.Snapshot, named []string) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, full := range named {

@@ -88,7 +88,7 @@ or a volume, 2 no answer, or none from the kubelet with --kubelet.`,
 	return cmd
 }
 
-// traceable are the kinds that trace takes; a name alone is of the first.
+// traceable are the kinds that trace accepts; a name alone is of the first.
 var traceable = []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes}
 
 // traceOf is the trace of one target, which must exist.
@@ -105,7 +105,7 @@ func traceOf(view *repair.View, t target, heard *trace.KubeletView) trace.Docume
 	}
 }
 
-// kubeletOf is what the kubelet of the pod's node says; nil where it has none.
+// kubeletOf is what the kubelet of the pod's node reports; nil where the pod has no node.
 func kubeletOf(ctx context.Context, g *globalFlags, streams genericiooptions.IOStreams, s *snapshot.Snapshot, pod *corev1.Pod) (*trace.KubeletView, error) {
 	if pod.Spec.NodeName == "" {
 		fmt.Fprintln(streams.ErrOut, "warning: the pod has no node, and so no kubelet that could be asked")

@@ -19,7 +19,7 @@ import (
 // undoFlags are the flags of undo.
 type undoFlags struct {
 	*globalFlags
-	ask         applyFlags // those that say whether to ask and to write
+	ask         applyFlags // those that decide whether to ask and to write
 	serverMoved bool
 }
 
@@ -121,7 +121,7 @@ func (u *undoFlags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, 
 	return nil
 }
 
-// confirmed asks, unless nothing is to be written or --yes says so.
+// confirmed asks for confirmation, unless nothing is to be written or --yes is set.
 func (u *undoFlags) confirmed(streams genericiooptions.IOStreams, writes int) bool {
 	if u.ask.yes || !u.ask.writes() {
 		return true

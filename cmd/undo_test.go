@@ -35,13 +35,13 @@ func journalOf(t *testing.T, server string) string {
 	return name
 }
 
-// sealed gives the first line of a journal its digest, as anybody can.
+// sealed adds the digest to the first line of a journal, as anybody can.
 func sealed(line string) string {
 	return fmt.Sprintf("%s,\"digest\":\"%x\"}\n", strings.TrimSuffix(line, "}"), sha256.Sum256([]byte("\n"+line)))
 }
 
-// TestUndoAsksAndHoldsTheJournalAgainstTheCluster: nothing is written without a
-// terminal and --yes, on another server, or by a journal that was changed.
+// TestUndoAsksAndHoldsTheJournalAgainstTheCluster: nothing is written without a terminal or
+// --yes, on another server, or from a journal that was changed.
 func TestUndoAsksAndHoldsTheJournalAgainstTheCluster(t *testing.T) {
 	writes := 0
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -83,8 +83,7 @@ func TestUndoAsksAndHoldsTheJournalAgainstTheCluster(t *testing.T) {
 	}
 }
 
-// TestUndoQuestion: it says what would be taken back, and only a plain yes is a
-// yes.
+// TestUndoQuestion: the question says what would be taken back, and only a plain yes counts.
 func TestUndoQuestion(t *testing.T) {
 	for answer, want := range map[string]bool{"y\n": true, "yes\n": true, "\n": false, "n\n": false, "": false} {
 		var errOut bytes.Buffer

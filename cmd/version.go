@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// versions are what the version command prints.
+// versions are printed by the version command.
 type versions struct {
 	Version string `json:"version"`
 	Commit  string `json:"commit,omitempty"`
@@ -56,8 +56,8 @@ func newVersion(streams genericiooptions.IOStreams) *cobra.Command {
 	return cmd
 }
 
-// Version is what the Go tool wrote into the binary: the module's version
-// after "go install", else the commit.
+// Version is the version that the Go tool wrote into the binary: the module's version after
+// "go install", else the commit.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok || info.Main.Version == "" {
@@ -66,7 +66,7 @@ func Version() string {
 	return info.Main.Version
 }
 
-// commit is the one that the binary was built from; "" where Go did not write it down.
+// commit is the commit of which the binary was built; "" where Go did not record it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

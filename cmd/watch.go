@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// notWithWatch are the flags that ask for one report, or for another source.
+// notWithWatch are the flags that ask for a single report, or for another source.
 var notWithWatch = []string{"controller", "backend", "filename", "apply", "for", "contexts", "all-contexts", "kubeconfig-dir", "report", "events", "quiet", "selector"}
 
 func mayWatch(flags *pflag.FlagSet, outputs outputFlags) error {
@@ -30,12 +30,13 @@ func mayWatch(flags *pflag.FlagSet, outputs outputFlags) error {
 	return nil
 }
 
-// watch makes one report after the other, and prints what appears, changes and heals.
+// watch makes one report after the other, and prints the findings that appear, change and
+// heal.
 type watch struct {
 	*examination
 }
 
-// run goes on until the context ends, and ends with the exit code of the last report.
+// run continues until the context ends, and ends with the exit code of the last report.
 func (m *watch) run(ctx context.Context, streams genericiooptions.IOStreams) error {
 	c, err := m.connectTo(ctx, streams)
 	if err != nil {
@@ -67,9 +68,8 @@ func (m *watch) run(ctx context.Context, streams genericiooptions.IOStreams) err
 	return m.verdict(last)
 }
 
-// lookAgain makes one of many reports on the same cluster. The first one warns of
-// what holds for all of them, and its targets must exist: later they may go and come
-// back.
+// lookAgain makes one of many reports about the same cluster. The first one prints the
+// warnings that apply to all, and its targets must exist: later they may go and come back.
 func (e *examination) lookAgain(s *snapshot.Snapshot, first bool, errOut io.Writer) (*repair.View, error) {
 	if !first {
 		errOut = io.Discard

@@ -10,23 +10,22 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// No text is laid out for a narrower terminal than narrowest, and none gets wider
-// than widest: longer lines are hard to read.
+// No text is laid out for a terminal narrower than narrowest, and none becomes wider than
+// widest: longer lines are hard to read.
 const (
 	narrowest = 80
 	widest    = 140
 )
 
-// shown is how text is shown that goes to out.
+// shown are the options for output to out.
 func (g *globalFlags) shown(out io.Writer) output.Options {
 	return output.Options{Color: g.paints(out), Width: columns(out)}
 }
 
-// captured is output that goes to a program, whatever the terminal's width.
+// captured is output that a program reads, whatever the terminal's width.
 type captured struct{ io.Writer }
 
-// columns is the width that COLUMNS asks for, or else the terminal's; 0 where out is no
-// terminal.
+// columns is the width in COLUMNS, or else the terminal's; 0 where out is no terminal.
 func columns(out io.Writer) int {
 	if _, ok := out.(captured); ok {
 		return 0

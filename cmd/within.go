@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// connectTo is connect, once it is known which pods have the labels of -l.
+// connectTo connects, and finds the pods with the labels of -l.
 func (e *examination) connectTo(ctx context.Context, streams genericiooptions.IOStreams) (watched, error) {
 	c, err := e.connect(streams)
 	if err != nil {
@@ -29,13 +29,13 @@ func (e *examination) connectTo(ctx context.Context, streams genericiooptions.IO
 		}
 		e.targets = []target{podsNamed(e.selector, names)}
 		e.asks = asks(e.targets)
-		return e.connect(streams) // which keeps these pods
+		return e.connect(streams) // this keeps these pods
 	}
 	return c, nil
 }
 
-// selectPods makes the pods with the labels of -l the target. Those of a live cluster
-// are asked for by connectTo.
+// selectPods makes the pods with the labels of -l the target. In a live cluster connectTo
+// asks for them.
 func (e *examination) selectPods() error {
 	selector, err := labels.Parse(e.selector)
 	if err != nil {
@@ -45,10 +45,10 @@ func (e *examination) selectPods() error {
 	return nil
 }
 
-// usesNamespace reports whether anything is in the namespace of -n: mostly the name of one
-// without is mistyped, and to find nothing wrong in it would be a lie. Where not all
-// could be read it counts as used. The cluster, nil for a file, is asked for pods that
-// the snapshot leaves out, because they use no volume.
+// usesNamespace reports whether the namespace of -n has an object: an empty one is mostly a
+// mistyped name, and to find nothing wrong in it would be a lie. Where not everything could
+// be read it counts as used. The cluster, nil for a file, is asked for the pods that the
+// snapshot leaves out because they use no volume.
 func (e *examination) usesNamespace(ctx context.Context, c *cluster.Cluster, s *snapshot.Snapshot) (bool, error) {
 	name := *e.kube.Namespace
 	if name == "" || len(e.targets) > 0 || !s.Complete(snapshot.Pods) || !s.Complete(snapshot.Claims) || !s.Complete(snapshot.Volumes) ||
@@ -65,7 +65,7 @@ func (e *examination) usesNamespace(ctx context.Context, c *cluster.Cluster, s *
 	return c.HasPod(ctx, name)
 }
 
-// unused is the error about a namespace in which nothing is.
+// unused is the error about a namespace without an object.
 func (e *examination) unused() error {
 	return fmt.Errorf("namespace %s has no pod, claim or volume: does it exist?", *e.kube.Namespace)
 }

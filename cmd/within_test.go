@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestNamespaceOfACluster: to find nothing wrong where nothing is would be a lie, of
-// one cluster and of several. A pod without volumes, a claim or a volume of the
-// namespace is enough, and of several clusters one that has it.
+// TestNamespaceOfACluster: to find nothing wrong in an empty namespace would be a lie, for
+// one cluster and for several. A pod without volumes, a claim or a volume in the namespace is
+// enough, and of several clusters one that has it.
 func TestNamespaceOfACluster(t *testing.T) {
 	const noSuch = "namespace web has no pod, claim or volume: does it exist?"
 	object := func(kind, namespace string, spec map[string]any) *unstructured.Unstructured {

@@ -61,7 +61,7 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// versionOf is the API group and version of the object. A Status has none of its own.
+// versionOf is the API group and version of the object. A Status has no type of its own.
 func versionOf(object runtime.Object) schema.GroupVersion {
 	if _, is := object.(*metav1.Status); is {
 		return schema.GroupVersion{Version: "v1"}

@@ -57,7 +57,8 @@ or there was nobody to follow. Let whatever started it start it again.`,
 		}
 		o.Identity = host + "_" + string(uuid.NewUUID())
 		o.Look = follows.Look
-		// It ends in order: requests under way are answered, and the Lease is released.
+		// The command ends in order: requests under way are answered, and the Lease is
+		// released.
 		defer cmd.EndsInOrder(root.Context())()
 		return Run(root.Context(), c, o)
 	}
@@ -71,7 +72,8 @@ or there was nobody to follow. Let whatever started it start it again.`,
 	return root
 }
 
-// shows takes the value of --report-page. A page without a token is for this machine alone.
+// shows sets the options from the value of --report-page. A page without a token is only for
+// this machine.
 func (o *Options) shows(page string, listenGiven bool) error {
 	switch page {
 	case "true", "false":

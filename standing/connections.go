@@ -9,9 +9,9 @@ import (
 // maxConnections bounds the connections that are open at the same time.
 const maxConnections = 256
 
-// boundedListener closes the oldest connection where there would be one too many: a scrape
-// takes milliseconds, and to let it wait for a connection that somebody keeps open would be
-// no bound on what clients can do, but on what they cannot.
+// boundedListener closes the oldest connection where there would be one too many. A scrape
+// takes milliseconds. If it had to wait for a connection that somebody keeps open, one client
+// could lock out all others.
 type boundedListener struct {
 	net.Listener
 	most int
@@ -51,7 +51,7 @@ func (c *boundedConn) Close() error {
 	c.once.Do(func() {
 		c.of.mu.Lock()
 		defer c.of.mu.Unlock()
-		c.of.open.Remove(c.at) // nothing where it was the oldest
+		c.of.open.Remove(c.at) // this does nothing where it was the oldest
 	})
 	return c.Conn.Close()
 }

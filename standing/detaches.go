@@ -9,16 +9,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// detach is a volume whose detach from a node was asked for and is not done.
+// detach is the detach of a volume from a node that was asked for and is not done.
 type detach struct {
 	namespace, claim, volume, node, driver string
 	lasts                                  time.Duration
 }
 
-// detachesOf has an entry for each VolumeAttachment that is being deleted, the oldest
-// first. That is how the controller asks for a detach, and the object goes when the
-// driver has detached the volume. What the controller puts off, as it does for up to six
-// minutes while the volume is still mounted, it has not asked for.
+// detachesOf has an entry for each VolumeAttachment that is being deleted, the oldest first.
+// The controller asks for a detach by that deletion, and the object goes when the driver has
+// detached the volume. A detach that the controller puts off, as it does for up to six
+// minutes while the volume is still mounted, is not yet asked for.
 func detachesOf(view *repair.View) []detach {
 	var list []detach
 	for _, va := range view.Snapshot.VolumeAttachments {

@@ -17,13 +17,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// blind is a view of which nothing but its report matters.
+// blind is a view of which only the report matters.
 func blind(r *finding.Report) *repair.View {
 	return &repair.View{Report: r, Snapshot: snapshot.New(noon, snapshot.Source{}, snapshot.Objects{}, []snapshot.Gap{{Kind: snapshot.VolumeAttachments}})}
 }
 
-// TestEventsOfWhatStands: what a gap makes another check say of a known failure gets no
-// event, and neither does what only stands because it cannot be seen.
+// TestEventsOfWhatStands: no event is written about a finding that another check makes of a
+// known failure because of a gap, nor about one that only stays because it cannot be seen.
 func TestEventsOfWhatStands(t *testing.T) {
 	pods := []string{"shop/db-0"}
 	known := finding.Finding{Code: "VD504", Severity: finding.Error, Fingerprint: "known", Pods: pods}
@@ -44,8 +44,8 @@ func TestEventsOfWhatStands(t *testing.T) {
 	}
 }
 
-// TestEventsRest: where events cannot be written, it is said once and tried again a
-// minute later, not with every look.
+// TestEventsRest: where events cannot be written, that is logged once, and writing is tried
+// again a minute later, not with every look.
 func TestEventsRest(t *testing.T) {
 	var asked atomic.Int32
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

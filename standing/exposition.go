@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// gatherEvery is how long the metrics of one look are served from memory: gathering
-	// costs the more the more is wrong, and whoever reaches the port may ask for it.
+	// gatherEvery is how long the metrics of one look are served from memory: gathering costs
+	// more the more is wrong, and anybody who reaches the port may ask for it.
 	gatherEvery = time.Second
 	// scrapeTime bounds how long a client may take to read them. Prometheus gives a
 	// scrape ten seconds.
@@ -23,7 +23,7 @@ const (
 )
 
 // exposition is the text of the metrics, gathered once for all who ask within a second. A
-// client that does not read it keeps nobody waiting.
+// client that does not read it delays nobody else.
 type exposition struct {
 	gatherer prometheus.Gatherer
 	state    *state
@@ -51,11 +51,11 @@ func (e *exposition) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
 	deadline := time.Now().Add(scrapeTime)
-	_ = http.NewResponseController(w).SetWriteDeadline(deadline) // where it cannot be set, the server's own holds
-	_, _ = w.Write(text)                                         // whoever has gone away needs no answer
+	_ = http.NewResponseController(w).SetWriteDeadline(deadline) // where it cannot be set, the server's own deadline holds
+	_, _ = w.Write(text)                                         // a client that is gone needs no answer
 }
 
-// now is the text and the same compressed. What they hold is never changed.
+// now is the text, plain and compressed. The returned slices are never changed.
 func (e *exposition) now() (plain, packed []byte, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -90,7 +90,7 @@ func textOf(g prometheus.Gatherer) (plain, packed []byte, err error) {
 	return text.Bytes(), small.Bytes(), nil
 }
 
-// takesGzip reports whether the client names gzip among the encodings that it takes.
+// takesGzip reports whether the client accepts gzip.
 func takesGzip(r *http.Request) bool {
 	for encoding := range strings.SplitSeq(r.Header.Get("Accept-Encoding"), ",") {
 		name, quality, weighed := strings.Cut(strings.ReplaceAll(encoding, " ", ""), ";q=")

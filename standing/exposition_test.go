@@ -14,8 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// many is a collector of far more series than the buffers of a connection hold, which
-// counts how often it is asked.
+// many is a collector of far more series than the buffers of a connection hold; it counts its
+// calls.
 type many struct {
 	desc  *prometheus.Desc
 	asked atomic.Int32
@@ -30,7 +30,7 @@ func (m *many) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// smallBuffers gives connections little room, as a link that is slow has.
+// smallBuffers gives connections small buffers, as a slow link has.
 type smallBuffers struct{ net.Listener }
 
 func (l smallBuffers) Accept() (net.Conn, error) {
@@ -68,7 +68,7 @@ func dial(t *testing.T, address string) net.Conn {
 	return c
 }
 
-// scrape is one scrape, as Prometheus makes it.
+// scrape makes one scrape, as Prometheus does.
 func scrape(t *testing.T, address string) string {
 	t.Helper()
 	client := http.Client{Timeout: 5 * time.Minute, Transport: &http.Transport{DisableKeepAlives: true}}
@@ -89,7 +89,7 @@ func scrape(t *testing.T, address string) string {
 }
 
 // TestClientsThatDoNotRead: forty clients that ask for the metrics and never read them keep
-// no scrape from its answer, and cost no gathering each.
+// no scrape from its answer, and do not each cost a gathering.
 func TestClientsThatDoNotRead(t *testing.T) {
 	address, m, _ := serveHere(t, maxConnections)
 	began := time.Now()
@@ -107,13 +107,13 @@ func TestClientsThatDoNotRead(t *testing.T) {
 			t.Fatalf("not all of it: %.2000s", text)
 		}
 	}
-	if most := int32(time.Since(began)/gatherEvery) + 1; m.asked.Load()-1 > most { // one more is Register's, to see that it can
+	if most := int32(time.Since(began)/gatherEvery) + 1; m.asked.Load()-1 > most { // one more call is Register's
 		t.Errorf("gathered %d times in %s", m.asked.Load(), time.Since(began))
 	}
 }
 
-// TestConnectionsAreBounded: however many connections are kept open, no more than the bound
-// are, and a scrape is answered.
+// TestConnectionsAreBounded: however many connections clients keep open, only as many as the
+// bound allows stay open, and a scrape is answered.
 func TestConnectionsAreBounded(t *testing.T) {
 	address, _, l := serveHere(t, 8)
 	for range 40 {
@@ -127,7 +127,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestExpositionIsFresh: a new look is served immediately, whatever the second.
+// TestExpositionIsFresh: a new look is served immediately, also within the same second.
 func TestExpositionIsFresh(t *testing.T) {
 	s := newServer(options(&clock{noon}, io.Discard), nobody)
 	for i := range 10 {

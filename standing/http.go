@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// maxReviews bounds how many questions about tokens the API server is asked at the
-	// same time, and maxPages how many pages are made.
+	// maxReviews bounds the token reviews that the API server is asked at the same time, and
+	// maxPages the pages that are made at the same time.
 	maxReviews, maxPages = 4, 2
 	// maxToken bounds a bearer token. Those of service accounts take about 1 KiB, those
 	// of identity providers with many groups several.
 	maxToken = 12 << 10
-	// reviewTime bounds how long a request waits for the API server's word on it.
+	// reviewTime bounds how long a request waits for the API server's review.
 	reviewTime = 10 * time.Second
 )
 
@@ -41,7 +41,8 @@ func (s *server) handler() http.Handler {
 
 const standingBy = "standing by"
 
-// healthz says whether the process works: one that leads has to look.
+// healthz answers whether the process works: one that leads must look at the cluster
+// regularly.
 func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
 	leading, beat, _ := s.state.now()
 	switch {
@@ -54,7 +55,7 @@ func (s *server) healthz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// readyz says whether there is something to scrape.
+// readyz answers whether there is something to scrape.
 func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	leading, _, l := s.state.now()
 	switch {
@@ -67,7 +68,7 @@ func (s *server) readyz(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// page is the report of the last look, for those whom the API server allows it.
+// page serves the report of the last look to those whom the API server allows it.
 func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	if code, why := s.access(r); code != http.StatusOK {
 		if code == http.StatusUnauthorized {
@@ -86,18 +87,18 @@ func (s *server) page(w http.ResponseWriter, r *http.Request) {
 	}
 	var b bytes.Buffer
 	err := output.ReportFormats.Print(&b, "html", l.report, output.Options{})
-	<-s.pages // whoever reads it slowly keeps no other waiting
+	<-s.pages // a slow reader keeps no other waiting
 	if err != nil {
 		say(w, http.StatusInternalServerError, "the report cannot be shown")
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "frame-ancestors 'none'") // the page has a stricter one of its own beside it
-	_, _ = w.Write(b.Bytes())                                           // whoever has gone away needs no answer
+	_, _ = w.Write(b.Bytes())                                           // a client that is gone needs no answer
 }
 
-// access asks the API server about the request's bearer token. Whatever is not its clear
-// consent is a refusal.
+// access asks the API server about the request's bearer token. Anything but its clear consent
+// is a refusal.
 func (s *server) access(r *http.Request) (code int, why string) {
 	if s.Local {
 		if !isLoopback(r.Host) {
@@ -130,7 +131,7 @@ func (s *server) access(r *http.Request) (code int, why string) {
 	}
 }
 
-// isLoopback reports whether the host, with or without a port, is this machine alone.
+// isLoopback reports whether the host, with or without a port, is this machine.
 func isLoopback(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -139,7 +140,7 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// take waits for a place, and says whether there was one before the context ended.
+// take waits for a place, and reports whether it got one before the context ended.
 func take(ctx context.Context, places chan struct{}) bool {
 	select {
 	case places <- struct{}{}:
@@ -152,5 +153,5 @@ func take(ctx context.Context, places chan struct{}) bool {
 func say(w http.ResponseWriter, code int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, text+"\n") // whoever has gone away needs no answer
+	_, _ = io.WriteString(w, text+"\n") // a client that is gone needs no answer
 }

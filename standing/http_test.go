@@ -39,7 +39,7 @@ func ask(s *server, path string, headers ...string) *httptest.ResponseRecorder {
 	return w
 }
 
-// TestHealth goes through the life of a process: it stands by, leads, has looked, hangs,
+// TestHealth follows a process through its states: it stands by, leads, has looked, hangs,
 // and no longer leads.
 func TestHealth(t *testing.T) {
 	c := &clock{noon}
@@ -75,8 +75,8 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// TestLocalPage: without a token the report is for a browser on this machine alone, and for
-// no page that leads it here under another name.
+// TestLocalPage: without a token only a browser on this machine gets the report, and no page
+// that leads it here under another name.
 func TestLocalPage(t *testing.T) {
 	o := options(&clock{noon}, io.Discard)
 	if err := o.shows("localhost", true); err == nil || !strings.Contains(err.Error(), "asks for no token") {
@@ -167,7 +167,8 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// TestPageIsOff unless it is asked for, and nothing but reading is answered.
+// TestPageIsOff: the page is off unless it is asked for, and only reading requests are
+// answered.
 func TestPageIsOff(t *testing.T) {
 	s := newServer(Options{Log: io.Discard, Now: (&clock{noon}).now}, nobody)
 	for _, path := range []string{"/", "/index.html", "/debug/pprof/", "/volume-doctor"} {
@@ -182,8 +183,8 @@ func TestPageIsOff(t *testing.T) {
 	}
 }
 
-// TestReviewsAreBounded: strangers cannot have the API server asked any number of
-// questions at the same time, and whoever gives up frees their place.
+// TestReviewsAreBounded: strangers cannot make the API server review any number of tokens at
+// the same time, and a client that gives up frees its place.
 func TestReviewsAreBounded(t *testing.T) {
 	var under, most atomic.Int32
 	begun := make(chan bool, 100)
@@ -224,7 +225,7 @@ func TestReviewsAreBounded(t *testing.T) {
 	}
 }
 
-// TestHugeHeaders are refused before anybody looks at them.
+// TestHugeHeaders: huge headers are refused before they are examined.
 func TestHugeHeaders(t *testing.T) {
 	s := newServer(options(&clock{noon}, io.Discard), nobody)
 	web := httptest.NewUnstartedServer(nil)

@@ -20,31 +20,30 @@ import (
 // leaseName is the Lease of the process that leads, in the namespace of its Election.
 const leaseName = cluster.OwnName
 
-// The times of the election. They are longer than those of kube-controller-manager, so
-// that a restart of the API server does not change the leader: a finding is minutes old
-// before it is one, and can wait for the next leader.
+// The times of the election. They are longer than those of kube-controller-manager, so that a
+// restart of the API server does not change the leader: a finding takes minutes to become
+// one, and can wait for the next leader.
 const (
 	leaseDuration = 40 * time.Second
 	renewDeadline = 30 * time.Second
 	retryPeriod   = 5 * time.Second
-	releaseTime   = 5 * time.Second // of one that ends
+	releaseTime   = 5 * time.Second // for a process that ends
 )
 
-// election says where and as whom a process stands for leader.
+// election is the place and the identity with which a process stands for leader.
 type election struct {
 	namespace string
-	// identity is unique among those that stand.
+	// identity is unique among the candidates.
 	identity string
-	// leads is told the identity of each new leader, of this process too.
+	// leads is called with the identity of each new leader, also where that is this process.
 	leads func(identity string)
-	// failed is told, each time, why the Lease could not be read or written.
+	// failed is called with each error of reading or writing the Lease.
 	failed func(error)
 }
 
-// lead waits until this process holds the Lease, and then does the work, whose
-// context ends when the Lease is lost. It returns the work's error. Where the work had
-// to end because the Lease was lost it says so. It returns nil where ctx ends before
-// the process leads.
+// lead waits until this process holds the Lease, and then does the work, whose context ends
+// when the Lease is lost. It returns the work's error, which says so where the work had to
+// end because the Lease was lost. It returns nil where ctx ends before the process leads.
 func lead(ctx context.Context, c *cluster.Cluster, e election, work func(context.Context) error) error {
 	store := leaseStore{c.Client(snapshot.ResourceOf(snapshot.Leases).Group())}
 	l := &candidate{election: e, read: store.read, write: store.write}
@@ -53,18 +52,18 @@ func lead(ctx context.Context, c *cluster.Cluster, e election, work func(context
 }
 
 // candidate is a process that stands for leader. It follows the rules of client-go's
-// leaderelection, so that the Lease means to others what they expect. That package links
-// the clients of all API groups, 270 packages.
+// leaderelection, so that the Lease means what other programs expect. That package itself
+// would link the clients of all API groups, 270 packages.
 type candidate struct {
 	election
 	read  func(ctx context.Context, namespace string) (*coordinationv1.Lease, error) // nil where there is none
 	write func(ctx context.Context, lease *coordinationv1.Lease) (*coordinationv1.Lease, error)
 
-	// lease is the last one that was read or written, and since is when this process
-	// first saw it so. The times in it are by the clocks of others.
+	// lease is the last one that was read or written, and since is when this process first
+	// saw that state. The times in the lease are by the clocks of others.
 	lease *coordinationv1.Lease
 	since time.Time
-	// told is the leader that leads was told last.
+	// told is the leader with which leads was last called.
 	told string
 }
 
@@ -84,7 +83,7 @@ func (l *candidate) lead(ctx context.Context, work func(context.Context) error) 
 		end()
 	}()
 	held := l.hold(holding)
-	ended := len(worked) > 0 // by itself
+	ended := len(worked) > 0 // the work ended by itself
 	stop()
 	err := <-worked
 	if held {
@@ -116,8 +115,8 @@ func (l *candidate) hold(ctx context.Context) bool {
 	}
 }
 
-// try takes or renews the Lease, unless another process holds it. It reports whether
-// this process holds it now.
+// try takes or renews the Lease, unless another process holds it. It reports whether this
+// process now holds it.
 func (l *candidate) try(ctx context.Context) bool {
 	lease, err := l.read(ctx, l.namespace)
 	if err != nil {
@@ -190,7 +189,7 @@ func holderOf(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// leaseStore is where the Lease is.
+// leaseStore reads and writes the Lease.
 type leaseStore struct{ client rest.Interface }
 
 // read returns the Lease of the election, nil if there is none.

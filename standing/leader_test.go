@@ -22,8 +22,8 @@ import (
 
 const leasePath = "/apis/coordination.k8s.io/v1/namespaces/here/leases"
 
-// leaseAPI holds the one Lease, as an API server does: it refuses a write by who has not
-// seen the last one. A renewal whose context has ended may still arrive, after the release.
+// leaseAPI holds the one Lease as an API server does: it refuses a write that does not follow
+// the last one. A renewal whose context has ended may still arrive, after the release.
 type leaseAPI struct {
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
@@ -77,8 +77,8 @@ func quiet(identity string) election {
 	return election{namespace: "here", identity: identity, leads: func(string) {}, failed: func(error) {}}
 }
 
-// TestLead: work begins with the Lease, and the Lease is released when it ends, by an
-// end that was asked for or by a failure of its own.
+// TestLead: work begins with the Lease, and the Lease is released when the work ends, as
+// asked or by an error of its own.
 func TestLead(t *testing.T) {
 	a, l := newAPI(t), &leaseAPI{}
 	l.handle(a)
@@ -103,7 +103,8 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// TestLeadStandsBy: who does not hold the Lease does not work, and knows who leads.
+// TestLeadStandsBy: a process that does not hold the Lease does no work, and knows the
+// leader.
 func TestLeadStandsBy(t *testing.T) {
 	a, l := newAPI(t), &leaseAPI{}
 	l.handle(a)
@@ -129,7 +130,7 @@ func TestLeadStandsBy(t *testing.T) {
 	}
 }
 
-// TestLeadSaysWhatIsRefused: the elector tries for ever, and says nothing itself.
+// TestLeadSaysWhatIsRefused: the candidate tries for ever, and reports each refusal.
 func TestLeadSaysWhatIsRefused(t *testing.T) {
 	a := newAPI(t)
 	a.fail(leasePath+"/"+leaseName, apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, leaseName, errors.New("no RBAC policy matched")))
@@ -174,9 +175,9 @@ func (l *memoryLease) write(_ context.Context, lease *coordinationv1.Lease) (*co
 	return l.lease.DeepCopy(), nil
 }
 
-// TestLeadersInTurn: of three processes one works at a time. One that ends lets the next
-// lead within a retry, one that is cut off within the Lease's time, and not before it has
-// stopped.
+// TestLeadersInTurn: of three processes only one works at a time. When it ends, the next
+// leads within a retry; when it is cut off, within the Lease's duration, and not before it
+// has stopped.
 func TestLeadersInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &memoryLease{}

@@ -48,18 +48,18 @@ var (
 		"Always 1; the version of volume-doctor."}
 )
 
-// Metrics are all that the standing mode has about the cluster and itself, beside
-// client_golang's own about the process.
+// Metrics are all metrics that the standing mode has about the cluster and itself;
+// client_golang adds its own about the process.
 func Metrics() []Metric {
 	return []Metric{findingSince, findingDue, findings, waiting, detaching, attached, attachable, gaps, lastLook, lookTook, leads, buildInfo}
 }
 
-// maxSeries bounds how many findings, how many waits and how many detaches have a series:
-// a cluster in which everything fails must not fill a Prometheus. The worst come first,
-// and volume_doctor_findings counts all.
+// maxSeries bounds how many findings, how many waits and how many detaches have a series: a
+// cluster in which everything fails must not fill a Prometheus. The worst are kept, and
+// volume_doctor_findings counts all.
 const maxSeries = 5000
 
-// metrics collects what the state is at the moment of a scrape.
+// metrics collects the state at the moment of a scrape.
 type metrics struct {
 	*prometheus.Registry
 	state *state
@@ -135,7 +135,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 type series struct {
 	descs map[string]*prometheus.Desc
 	ch    chan<- prometheus.Metric
-	// seen are those that are there: two of the same labels make the scrape fail.
+	// seen are the series that exist already: two with the same labels make the scrape fail.
 	seen map[string]bool
 }
 
@@ -177,7 +177,7 @@ func (s series) addFindings(l *look) {
 	}
 }
 
-// dueOf is when the finding has healed by itself, if the report says so.
+// dueOf is when the finding will have healed by itself, if the report says so.
 func dueOf(f finding.Standing) (time.Time, bool) {
 	if !f.SelfHeals.Will || f.SelfHeals.After == "" {
 		return time.Time{}, false

@@ -28,7 +28,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// every is one look with what the cases of testdata/cases show, one or more for each code.
+// every is one look with the findings of all cases in testdata/cases, one or more for each
+// code.
 var every = sync.OnceValues(func() (*look, error) {
 	dir, err := testcases.Directory()
 	if err != nil {
@@ -71,7 +72,7 @@ var every = sync.OnceValues(func() (*look, error) {
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// leading are the metrics of a process that leads and has had the look.
+// leading are the metrics of a process that leads and has made the look.
 func leading(l *look) *metrics {
 	m := newMetrics(&state{leading: true, beat: noon, last: l}, "v1.2.3")
 	m.took(time.Millisecond)
@@ -98,7 +99,7 @@ type require interface {
 	Fatal(...any)
 }
 
-// TestMetricsOfEveryCode: what the whole corpus shows keeps the conventions of Prometheus,
+// TestMetricsOfEveryCode: the metrics of the whole corpus keep the conventions of Prometheus,
 // every metric is there, and every check that can find something has a series.
 func TestMetricsOfEveryCode(t *testing.T) {
 	l, err := every()
@@ -169,7 +170,7 @@ func labelOf(m *dto.Metric, name string) string {
 	return ""
 }
 
-// TestTwoScrapes of one look are equal.
+// TestTwoScrapes: two scrapes of one look are equal.
 func TestTwoScrapes(t *testing.T) {
 	l, err := every()
 	if err != nil {
@@ -181,8 +182,8 @@ func TestTwoScrapes(t *testing.T) {
 	}
 }
 
-// TestLabelsAreClean: whatever names have in them, and however many findings are alike, a
-// scrape succeeds, no label holds a character that hides, and none is too long.
+// TestLabelsAreClean: whatever characters names have, and however many findings are alike, a
+// scrape succeeds, no label has an invisible character, and none is too long.
 func TestLabelsAreClean(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`(\x00|\x1b\[|\n|\x{202e}|[a-c]){0,9}`), rapid.Just("\xff\xfe"),
@@ -215,8 +216,8 @@ func TestLabelsAreClean(t *testing.T) {
 	})
 }
 
-// TestSeriesAreBounded: findings without end keep the worst of them as series, and all of
-// them in the count.
+// TestSeriesAreBounded: of too many findings the worst are kept as series, and all are
+// counted.
 func TestSeriesAreBounded(t *testing.T) {
 	const all = maxSeries + 1000
 	l := &look{report: &finding.Report{TakenAt: metav1.NewTime(noon)}}
@@ -302,8 +303,8 @@ volume_doctor_waiting_seconds{actor="CSI driver d",claim="data",namespace="shop"
 	}
 }
 
-// TestWaitsWithoutBeginning: a wait of which no object tells the beginning counts from
-// when it was seen first, and again after the pod has stopped waiting.
+// TestWaitsWithoutBeginning: a wait whose beginning no object shows counts from when it was
+// first seen, and anew after the pod has stopped waiting.
 func TestWaitsWithoutBeginning(t *testing.T) {
 	s, empty := &state{}, snapshot.New(noon, snapshot.Source{}, snapshot.Objects{}, nil)
 	lasts := func(after time.Duration, waits ...finding.Waiting) time.Duration {
@@ -357,8 +358,8 @@ func TestWaitLabels(t *testing.T) {
 	}
 }
 
-// TestDetachLabels: a detach has the claim of its volume, and counts from the moment at
-// which it was asked for. What nobody has asked to detach has no series.
+// TestDetachLabels: a detach has the claim of its volume, and counts from the moment at which
+// it was asked for. A volume whose detach nobody has asked for has no series.
 func TestDetachLabels(t *testing.T) {
 	for name, want := range map[string]bool{"vd103-driver-refuses": true, "vd301-backoff-drop": false} {
 		c, err := testcases.Load(name)
@@ -382,8 +383,8 @@ func TestDetachLabels(t *testing.T) {
 	}
 }
 
-// TestLoadsNeedTheirLists: how many are attached, and may be, is not said on the word of a
-// list that was not read in full.
+// TestLoadsNeedTheirLists: the numbers of attached and attachable volumes are left out where
+// a list was not read in full.
 func TestLoadsNeedTheirLists(t *testing.T) {
 	c, err := testcases.Load("vd608-forecast")
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 const (
 	openReportsVersion = cluster.OpenReportsGroup + "/v1alpha1"
 	openReportsPath    = "/apis/" + openReportsVersion
-	// reportName is the name of each OpenReport that is ours.
+	// reportName is the name of each of our OpenReports.
 	reportName = leaseName
-	// metadataOfOne asks for the metadata alone of what was written.
+	// metadataOfOne is the media type that asks for only the metadata of the written object.
 	metadataOfOne = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-	// instanceLabel is one of those that Kubernetes recommends.
+	// instanceLabel is one of the labels that Kubernetes recommends.
 	instanceLabel = "app.kubernetes.io/instance"
 )
 
@@ -47,7 +47,7 @@ type OpenReportSummary struct {
 	Pass  int `json:"pass"`
 }
 
-// OpenReportResult is what an OpenReport says of some objects.
+// OpenReportResult is one result in an OpenReport, about some objects.
 type OpenReportResult struct {
 	Source    string                   `json:"source"`
 	Policy    string                   `json:"policy"`
@@ -59,22 +59,21 @@ type OpenReportResult struct {
 	Scored    bool                     `json:"scored"`
 	Resources []corev1.ObjectReference `json:"resources,omitempty"`
 	Message   string                   `json:"message"`
-	// Properties are for those who look closer.
+	// Properties are details for those who look closer.
 	Properties map[string]string `json:"properties,omitempty"`
 }
 
-// reportLabels tell our objects from those that others gave the same name, and from those
-// of another serve, which may look at something else. One is named by the namespace of its
+// reportLabels distinguish our objects from others of the same name, and from those of
+// another serve, which may look at something else. A serve is named by the namespace of its
 // Lease.
 func reportLabels(serve string) map[string]string {
 	return map[string]string{reconcile.ManagedByLabel: reportName, instanceLabel: serve}
 }
 
-// reportStore is where the OpenReports of a cluster are.
+// reportStore reads and writes the OpenReports of a cluster.
 type reportStore struct{ *cluster.Cluster }
 
-// OpenReports lists those with reportLabels of the serve, by namespace, without what they
-// say.
+// OpenReports lists the metadata of the objects with the serve's reportLabels, by namespace.
 func (s reportStore) OpenReports(ctx context.Context, serve string) (map[string]metav1.ObjectMeta, error) {
 	ours := map[string]metav1.ObjectMeta{}
 	for _, resource := range []string{"reports", "clusterreports"} {
@@ -91,8 +90,9 @@ func (s reportStore) OpenReports(ctx context.Context, serve string) (map[string]
 	return ours, nil
 }
 
-// WriteOpenReport creates the object in place of none, or replaces the one that is there:
-// only that one, and as it is there. It returns what the object is then.
+// WriteOpenReport creates the object where there is none, or replaces the existing one: only
+// that one, and only in the state that there describes. It returns the metadata of the
+// written object.
 func (s reportStore) WriteOpenReport(ctx context.Context, o *OpenReport, there *metav1.ObjectMeta) (metav1.ObjectMeta, error) {
 	written := *o
 	written.TypeMeta = metav1.TypeMeta{APIVersion: openReportsVersion, Kind: "Report"}
@@ -122,7 +122,7 @@ func (s reportStore) WriteOpenReport(ctx context.Context, o *OpenReport, there *
 	return now.ObjectMeta, nil
 }
 
-// DeleteOpenReport deletes the object that is there, and no other by its name.
+// DeleteOpenReport deletes the existing object, and no other of its name.
 func (s reportStore) DeleteOpenReport(ctx context.Context, there *metav1.ObjectMeta) error {
 	options, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -138,7 +138,8 @@ func (s reportStore) DeleteOpenReport(ctx context.Context, there *metav1.ObjectM
 	return nil
 }
 
-// openReport is a request for our object in the namespace, or for where it is to be.
+// openReport is a request for our object in the namespace or, without the name, for the list
+// that holds it.
 func openReport(request *rest.Request, namespace string, named bool) *rest.Request {
 	path := []string{openReportsPath, "clusterreports"}
 	if namespace != "" {

@@ -24,16 +24,16 @@ const (
 	// etcd takes.
 	mostResults    = 500
 	longestMessage = 1024
-	// refresh is how often an object whose findings stay is written again, because
-	// their words tell ages, and how often it is looked for.
+	// refresh is how often an object whose findings stay the same is written again, because
+	// its texts mention ages, and how often the objects are listed.
 	refresh = 10 * time.Minute
-	// reportPause is how long nothing is written after something could not be.
+	// reportPause is how long nothing is written after a write has failed.
 	reportPause = time.Minute
 )
 
-// openReports tell of what stands and of what could not be read, by the namespace of the
-// findings' subjects. What has no namespace is in the report of "". They are the reports of
-// the serve whose Lease is in the namespace serve.
+// openReports are the reports about the standing findings and about what could not be read,
+// by the namespace of the findings' subjects. Subjects without a namespace are in the report
+// of "". They belong to the serve whose Lease is in the namespace serve.
 func openReports(l *look, serve string) map[string]*OpenReport {
 	reports := map[string]*OpenReport{}
 	add := func(namespace string, r OpenReportResult) {
@@ -80,7 +80,7 @@ func unreadText(g snapshot.Gap) string {
 	return fmt.Sprintf("%s could not be read (%s), so that something may be missing here: %s", g.Kind, g.Reason, g.Detail)
 }
 
-// worst is the order of results: errors first, and then one that stays the same.
+// worst orders results: errors first, and equal ones in an order that stays the same.
 func worst(a, b finding.Standing) int {
 	return cmp.Or(
 		cmp.Compare(b.Severity.Rank(), a.Severity.Rank()), cmp.Compare(a.Code, b.Code),
@@ -122,40 +122,40 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:min(len(text), longestMessage)], "")
 }
 
-// store is where OpenReports are.
+// store reads and writes OpenReports.
 type store interface {
 	OpenReports(ctx context.Context, serve string) (map[string]metav1.ObjectMeta, error)
 	WriteOpenReport(context.Context, *OpenReport, *metav1.ObjectMeta) (metav1.ObjectMeta, error)
 	DeleteOpenReport(context.Context, *metav1.ObjectMeta) error
 }
 
-// reportWriter keeps the OpenReports what the last look found.
+// reportWriter keeps the OpenReports in agreement with the last look.
 type reportWriter struct {
 	store
 	serve string
 	logf  func(format string, args ...any)
-	// listed is when those that are there were listed; zero before.
+	// listed is when the existing objects were listed; zero before the first time.
 	listed time.Time
 	there  map[string]*written
-	// foreign are the namespaces in which somebody else has given our name to another.
+	// foreign are the namespaces in which somebody else's object has our name.
 	foreign map[string]bool
 	pause   time.Time
 	said    string
 }
 
-// written is an object that is there.
+// written is an existing object.
 type written struct {
 	metav1.ObjectMeta
-	// text and shape are what it says, and which findings that is about; "" for an
-	// object that another process has written.
+	// text is its content, and shape identifies the findings in it; "" for an object that
+	// another process has written.
 	text, shape string
 	at          time.Time
-	// doubtful reports whether it may have had findings which nobody can see for now.
+	// doubtful reports whether it may have had findings that nobody can see for now.
 	doubtful bool
 }
 
-// write makes the objects what the look found. It writes one only where its findings are
-// other ones, or its words are old.
+// write brings the objects into agreement with the look. It writes an object only where its
+// findings have changed, or its texts are old.
 func (w *reportWriter) write(ctx context.Context, l *look, now time.Time) {
 	if now.Before(w.pause) {
 		return
@@ -166,7 +166,7 @@ func (w *reportWriter) write(ctx context.Context, l *look, now time.Time) {
 		return
 	}
 	w.pause = now.Add(reportPause)
-	if text := err.Error(); text != w.said { // once for as long as it is so
+	if text := err.Error(); text != w.said { // once while the error stays the same
 		w.said = text
 		w.logf("OpenReports were not written: %s", text)
 	}
@@ -186,8 +186,8 @@ func (w *reportWriter) try(ctx context.Context, l *look, now time.Time) error {
 		}
 	}
 	for _, namespace := range slices.Sorted(maps.Keys(w.there)) {
-		// Whether the findings of another process have healed, or cannot be seen for now,
-		// nobody knows.
+		// It is unknown whether the findings of another process have healed, or cannot be
+		// seen for now.
 		if wanted[namespace] != nil || w.doubts(namespace) && !l.report.Complete {
 			continue
 		}
@@ -199,13 +199,15 @@ func (w *reportWriter) try(ctx context.Context, l *look, now time.Time) error {
 	return nil
 }
 
-// doubts reports whether the object of the namespace has, or had, what another process found.
+// doubts reports whether the object of the namespace has, or had, findings of another
+// process.
 func (w *reportWriter) doubts(namespace string) bool {
 	there := w.there[namespace]
 	return there != nil && (there.text == "" || there.doubtful)
 }
 
-// list finds out what is there. What is not as it was written is written again.
+// list finds out which objects exist. One that is not in the state in which it was written is
+// written again.
 func (w *reportWriter) list(ctx context.Context) error {
 	list, err := w.OpenReports(ctx, w.serve)
 	if err != nil {
@@ -228,7 +230,7 @@ func (w *reportWriter) put(ctx context.Context, o *OpenReport, complete bool, no
 		return nil
 	}
 	doubtful := !complete && w.doubts(o.Namespace)
-	if doubtful { // it takes the place of another process's
+	if doubtful { // it replaces another process's object
 		addResult(o, OpenReportResult{
 			Policy: "reading", Result: "error", Message: "something cannot be read (see the ClusterReport): what stood here before may be missing",
 		})
@@ -255,13 +257,13 @@ func (w *reportWriter) put(ctx context.Context, o *OpenReport, complete bool, no
 		w.logf("the OpenReport %s in namespace %q is somebody else's, and is left alone", reportName, o.Namespace)
 		return nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause), there == nil && o.Namespace != "" && apierrors.IsNotFound(err):
-		return nil // the namespace goes, and all in it
+		return nil // the namespace is being deleted, with everything in it
 	}
 	return w.changed(err)
 }
 
-// changed takes the error of a write for nothing where somebody has changed or deleted
-// the object meanwhile: the next look finds out what is there.
+// changed ignores the error of a write where somebody has changed or deleted the object
+// meanwhile: the next look lists the objects again.
 func (w *reportWriter) changed(err error) error {
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		w.listed = time.Time{}
@@ -270,7 +272,7 @@ func (w *reportWriter) changed(err error) error {
 	return err
 }
 
-// shapeOf is what an object says without the words.
+// shapeOf is the content of an object without its texts.
 func shapeOf(o *OpenReport) string {
 	var b strings.Builder
 	fmt.Fprint(&b, o.Summary)

@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestOpenReports: each finding of the corpus that stands is one result, in the report of
-// its namespace, and what could not be read is one, too.
+// TestOpenReports: each standing finding of the corpus is one result, in the report of its
+// namespace, and so is each kind that could not be read.
 func TestOpenReports(t *testing.T) {
 	acts := finding.Standing{Finding: finding.Finding{Code: "VD301", Actions: []finding.Action{{Kind: finding.ApplyRepair, When: finding.Now, Sentence: "add the entry again"}}}}
 	if p := resultOf(acts).Properties; p["action"] != "repair" || p["do"] != "add the entry again" {
@@ -66,7 +66,7 @@ func TestOpenReports(t *testing.T) {
 	}
 }
 
-// standingOf is a look that found the pods of a namespace waiting.
+// standingOf is a look that found these pods waiting.
 func standingOf(now time.Time, complete bool, pods ...string) *look {
 	l := &look{report: &finding.Report{TakenAt: metav1.NewTime(now), Complete: complete}}
 	for _, pod := range pods {
@@ -112,7 +112,7 @@ func TestWorstComeFirst(t *testing.T) {
 	}
 }
 
-// kept is a store that refuses what it is told to.
+// kept is a store that refuses the given writes.
 type kept struct {
 	objects map[string]metav1.ObjectMeta
 	refuse  map[string]error
@@ -172,7 +172,7 @@ func (k *kept) DeleteOpenReport(_ context.Context, there *metav1.ObjectMeta) err
 // TestReportWriter: what is written, and what is left alone, from look to look.
 func TestReportWriter(t *testing.T) {
 	type step struct {
-		after    time.Duration // of the first step
+		after    time.Duration // since the first step
 		complete bool
 		pods     []string
 		meddle   func(*kept)
@@ -199,7 +199,7 @@ func TestReportWriter(t *testing.T) {
 		},
 		"nothing is healed that may only be hidden": {
 			{0, false, nil, func(k *kept) { k.touch("a", "ours"); k.touch("b", "ours") }, []string{"list", "create "}, ""},
-			// What is found is told although something cannot be read, and that with it.
+			// Findings are reported although something cannot be read, and so is that gap.
 			{time.Minute, false, []string{"a/1"}, none, []string{"update a"}, ""},
 			{2 * time.Minute, false, nil, none, nil, ""},
 			{3 * time.Minute, true, []string{"a/1"}, none, []string{"update a", "delete ", "delete b"}, ""},
@@ -219,7 +219,7 @@ func TestReportWriter(t *testing.T) {
 		"without the right": {
 			{0, true, []string{"a/1"}, func(k *kept) { k.refuse["create a"] = forbidden }, []string{"list", "create a"}, "OpenReports were not written: "},
 			{59 * time.Second, true, []string{"a/1"}, none, nil, ""},
-			{time.Minute, true, []string{"a/1"}, none, []string{"create a"}, ""}, // said before
+			{time.Minute, true, []string{"a/1"}, none, []string{"create a"}, ""}, // written before
 			{2 * time.Minute, true, []string{"a/1"}, func(k *kept) { clear(k.refuse) }, []string{"create a"}, ""},
 		},
 		"without the kind": {

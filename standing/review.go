@@ -9,18 +9,18 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 )
 
-// access is what a token may do.
+// access is the answer of a review.
 type access int
 
 // The answers of review.
 const (
 	unauthenticated access = iota // nobody's token
-	forbidden                     // somebody's, who may not
+	forbidden                     // somebody's, who has no right
 	allowed
 )
 
-// review asks the API server whose token it is, and whether they may get the path,
-// which is about no resource. With an error the answer is not allowed.
+// review asks the API server whose token it is, and whether that user may get the path, which
+// is about no resource. With an error, access is never allowed.
 func review(ctx context.Context, c *cluster.Cluster, token, path string) (access, error) {
 	who := &authenticationv1.TokenReview{}
 	asked := &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}

@@ -34,8 +34,8 @@ func decoded[T runtime.Object](t *testing.T, r *http.Request) T {
 	return object.(T)
 }
 
-// TestReview: only a user whom the API server knows, and allows, is let in; it is asked
-// about all that it said about them.
+// TestReview: only a user whom the API server knows and allows is let in; the API server is
+// asked about all attributes that it gave for the user.
 func TestReview(t *testing.T) {
 	a := newAPI(t)
 	a.handle(tokenReviews, func(r *http.Request) (int, runtime.Object) {
@@ -47,7 +47,7 @@ func TestReview(t *testing.T) {
 			if review.Spec.Token == "denied" {
 				review.Status.User.Username = "mallory"
 			}
-		default: // what an authenticator says of a bad token
+		default: // an authenticator's error about a bad token
 			review.Status = authenticationv1.TokenReviewStatus{Error: "expired", User: authenticationv1.UserInfo{Username: "jane"}}
 		}
 		return http.StatusCreated, review

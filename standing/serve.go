@@ -1,5 +1,5 @@
-// Package standing is the standing mode: it follows a cluster, and answers at any time over
-// HTTP what the last look found. It writes nothing but its Lease and, where asked to,
+// Package standing is the standing mode: it follows a cluster, and answers over HTTP with the
+// findings of the last look at any time. It writes nothing but its Lease and, where asked to,
 // events and OpenReports.
 package standing
 
@@ -27,40 +27,40 @@ type Options struct {
 	// Namespace. Identity is unique among them.
 	LeaderElect         bool
 	Namespace, Identity string
-	// ReportPage serves the HTML report to those who may get cluster.PagePath.
+	// ReportPage serves the HTML report to users who may get cluster.PagePath.
 	ReportPage bool
-	// Local serves it without a token, to whoever calls this machine by a name of its own:
-	// a page elsewhere that leads a browser here has another name.
+	// Local serves it without a token, to clients that call this machine by a name of its
+	// own: a page elsewhere that leads a browser here uses another name.
 	Local bool
 	// Events writes an event about each finding's subject, once an hour.
 	Events bool
-	// Reports writes OpenReports of what stands.
+	// Reports writes OpenReports about the standing findings.
 	Reports bool
-	// SaveMemory has garbage collected more often from the first look on.
+	// SaveMemory collects garbage more often from the first look on.
 	SaveMemory bool
 	// Version is the version of the binary.
 	Version string
-	// Look makes a report of a snapshot; first says that there was none before.
+	// Look makes a report about a snapshot; first reports whether there was none before.
 	Look func(s *snapshot.Snapshot, first bool) (*repair.View, error)
-	// Log gets a line for each thing that an operator should know.
+	// Log gets a line for each event that an operator should know of.
 	Log io.Writer
-	// Now is the clock of the process. Ages in reports come from the API server's.
+	// Now is the clock of the process. Ages in reports come from the API server's clock.
 	Now func() time.Time
 }
 
 const (
-	// shutdownTime bounds how long requests under way are waited for at the end.
+	// shutdownTime bounds the wait for requests under way at the end.
 	shutdownTime = 5 * time.Second
-	// eventPause is how long no event is written after one could not be.
+	// eventPause is how long no event is written after a write has failed.
 	eventPause = time.Minute
 	// gcPercent is how much the heap may grow between two collections with SaveMemory, in
-	// percent. While the lists are read it is more, as nearly all that they take stays; what
-	// a look takes is soon garbage.
+	// percent. It is more while the lists are read, because nearly all of their memory stays
+	// in use; the memory of a look is soon garbage.
 	gcPercent = 6
 )
 
-// Run serves until the context ends, and then returns nil; an error says why it had to
-// end before.
+// Run serves until the context ends, and then returns nil; an error says why it had to end
+// earlier.
 func Run(ctx context.Context, c *cluster.Cluster, o Options) error {
 	s := newServer(o, func(ctx context.Context, token, path string) (access, error) { return review(ctx, c, token, path) })
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", o.Listen)
@@ -84,7 +84,7 @@ func Run(ctx context.Context, c *cluster.Cluster, o Options) error {
 	late, stop := context.WithTimeout(context.WithoutCancel(ctx), shutdownTime)
 	defer stop()
 	if web.Shutdown(late) != nil {
-		_ = web.Close() // whoever still reads has had the time
+		_ = web.Close() // readers have had enough time
 	}
 	return err
 }
@@ -173,15 +173,15 @@ func (s *server) logf(format string, args ...any) {
 	fmt.Fprintln(s.Log, output.Safe(fmt.Sprintf(format, args...)))
 }
 
-// server is what answers requests while the cluster is followed.
+// server answers requests while the cluster is followed.
 type server struct {
 	Options
 	state   *state
 	metrics *metrics
 	review  func(ctx context.Context, token, path string) (access, error)
-	// reviews and pages are under way: each takes a place.
+	// reviews and pages have a place for each that may be under way.
 	reviews, pages chan struct{}
-	// scrapes answers for metrics.
+	// scrapes serves the metrics.
 	scrapes *exposition
 }
 
@@ -192,7 +192,7 @@ func newServer(o Options, review func(context.Context, string, string) (access, 
 	return s
 }
 
-// web is the HTTP server, with a bound on everything that a client can make it wait for.
+// web is the HTTP server, with a bound on everything for which a client can make it wait.
 func (s *server) web() *http.Server {
 	return &http.Server{
 		Handler:           s.handler(),

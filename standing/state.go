@@ -17,16 +17,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// roundBound is how long a leader may take from one look to the next, and to the first
-// one: the lists of a large cluster are waited for up to two minutes.
+// roundBound is the longest time from one look of a leader to the next, and to the first one:
+// the lists of a large cluster are waited for up to two minutes.
 const roundBound = 4 * time.Minute
 
-// state is what is known, for requests to read.
+// state is the knowledge that requests read.
 type state struct {
 	mu       sync.Mutex
 	timeline finding.Timeline
-	// waitsSince is when each pod was first seen to wait, where the objects do not say since
-	// when it does.
+	// waitsSince is when each pod was first seen to wait, for waits whose beginning no object
+	// shows.
 	waitsSince map[string]time.Time
 	// leading reports whether this process looks, and beat when it last began or ended a look.
 	leading bool
@@ -35,7 +35,7 @@ type state struct {
 	last *look
 }
 
-// look is what one report shows. Nothing changes it.
+// look is the content of one report. It is never changed.
 type look struct {
 	report   *finding.Report
 	standing []finding.Standing
@@ -44,8 +44,8 @@ type look struct {
 	loads    []load
 }
 
-// found is the report with those of its findings that stand: not with what may be a
-// hidden one as another check sees it.
+// found is the report with only its standing findings: a finding that may be a hidden one as
+// another check sees it is left out.
 func (l *look) found() *finding.Report {
 	r := *l.report
 	r.Findings = nil
@@ -64,8 +64,8 @@ type wait struct {
 	lasts                                             time.Duration
 }
 
-// load is how many volumes of a driver are attached to a node, and may be. It is
-// negative where that is not known, or not limited.
+// load is how many volumes of a driver are attached to a node, and how many may be. A number
+// is negative where it is not known, or not limited.
 type load struct {
 	node, driver    string
 	attached, limit int
@@ -83,7 +83,7 @@ func (s *state) end() {
 	s.leading, s.last = false, nil
 }
 
-// saw takes a new report. A finding that it cannot see stands on.
+// saw takes over a new report. A finding that the report cannot see stays.
 func (s *state) saw(view *repair.View, now time.Time) {
 	detaches, loads := detachesOf(view), loadsOf(view)
 	s.mu.Lock()
@@ -93,7 +93,7 @@ func (s *state) saw(view *repair.View, now time.Time) {
 	s.beat = now
 }
 
-// now is what requests are answered from; l is nil while there is no report.
+// now is the state for the answer to a request; l is nil while there is no report.
 func (s *state) now() (leading bool, beat time.Time, l *look) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -137,7 +137,7 @@ func newWait(s *snapshot.Snapshot, entry finding.Waiting, lasts time.Duration) w
 	return w
 }
 
-// loadsOf has an entry for each driver of each CSINode, and each that has anything
+// loadsOf has an entry for each driver of each CSINode, and for each other that has a volume
 // attached.
 func loadsOf(view *repair.View) []load {
 	s := view.Snapshot

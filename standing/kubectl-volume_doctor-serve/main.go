@@ -1,4 +1,4 @@
-// Command kubectl-volume_doctor-serve follows a cluster for good, and serves what it finds
+// Command kubectl-volume_doctor-serve follows a cluster permanently, and serves its findings
 // as metrics. kubectl runs it as "kubectl volume-doctor serve".
 package main
 

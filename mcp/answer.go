@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	// MaxTokens is how much of a model's attention an answer takes.
+	// MaxTokens is the longest answer, in tokens of a model.
 	MaxTokens = 2000
-	// bytesPerToken is a careful guess: English prose has four or more to a token, names
-	// and identifiers have about three.
+	// bytesPerToken is a careful guess: English prose has four or more bytes to a token,
+	// names and identifiers about three.
 	bytesPerToken = 3
 	maxAnswer     = MaxTokens * bytesPerToken
-	// room is what a report may take of an answer: less the lines around it.
+	// room is the longest report in an answer: the answer without the lines around it.
 	room = maxAnswer - 700
-	// warned is what warnings may take of a report's room.
+	// warned is how much of a report's room warnings may take.
 	warned = 900
 )
 
-// Tokens is a careful estimate of how many tokens the text is.
+// Tokens is a careful estimate of the number of tokens in the text.
 func Tokens(text string) int { return (len(text) + bytesPerToken - 1) / bytesPerToken }
 
 // The exit codes of the commands that read.
@@ -34,7 +34,7 @@ const (
 	exitNoAnswer = 2
 )
 
-// answer is what a model reads of a command's run, and whether the run failed.
+// answer is the text of a command's run for a model, and whether the run failed.
 func (t tool) answer(r ran) (text string, failed bool) {
 	var verdict string
 	switch {
@@ -72,8 +72,8 @@ func (t tool) report(stdout string, limit int) string {
 	return summary(r, limit)
 }
 
-// messages are the warnings, the notes and the error among what a command says on
-// standard error; the rest is progress.
+// messages are the warnings, the notes and the error in a command's standard error; the rest
+// is progress.
 func messages(stderr string) string {
 	var b strings.Builder
 	for line := range strings.Lines(stderr) {
@@ -85,8 +85,8 @@ func messages(stderr string) string {
 	return b.String()
 }
 
-// marked puts the text between two marks with a number that nobody can know before,
-// and leaves nothing in it that looks like a mark.
+// marked puts the text between two marks with a number that nobody can know in advance, and
+// removes from the text everything that looks like a mark.
 func marked(text string) string {
 	number := make([]byte, 16)
 	_, _ = rand.Read(number) // never fails
@@ -96,7 +96,8 @@ func marked(text string) string {
 
 var brackets = regexp.MustCompile(`<{3,}|>{3,}`)
 
-// unmarked has nothing that could be taken for a mark. It is as long as the text.
+// unmarked is the text without anything that could be taken for a mark. Its length stays the
+// same.
 func unmarked(text string) string {
 	return brackets.ReplaceAllStringFunc(text, func(run string) string {
 		return strings.NewReplacer("<", "(", ">", ")").Replace(run)

@@ -13,18 +13,18 @@ import (
 )
 
 const (
-	// longestLine is how many bytes of a line are told at most, and usualLine where the
-	// room gets short. A check says itself less than that; a driver may say a page.
+	// longestLine is the longest line in bytes, and usualLine the longest where room is
+	// short. A check's own text is shorter; a driver may write a page.
 	longestLine = 1500
 	usualLine   = 600
-	// longestCommand is how many bytes a command line may have, which is never cut.
+	// longestCommand is the longest command line in bytes; a command line is never cut.
 	longestCommand = 1200
-	// cutOff ends a line that goes on.
+	// cutOff is the end of a line that was cut.
 	cutOff = " …"
 )
 
-// summary is the report in at most limit bytes: the causes with the most severe
-// findings first, as many as there is room for, and how many more there are.
+// summary is the report in at most limit bytes: as many causes as there is room for, those
+// with the most severe findings first, and how many more there are.
 func summary(r *finding.Report, limit int) string {
 	type told struct {
 		tree []finding.Finding
@@ -39,11 +39,11 @@ func summary(r *finding.Report, limit int) string {
 
 	pieces := []string{fit(parts.Heading, limit/6)}
 	closing := fit(parts.Closing, limit/4)
-	left := limit - len(pieces[0]) - len(closing) - usualLine // which is kept for what is left out
+	left := limit - len(pieces[0]) - len(closing) - usualLine // the rest is kept for the line about what is left out
 	for i, c := range causes {
 		shortest := usualLine
 		if i == 0 {
-			shortest /= 4 // one cause at least is told
+			shortest /= 4 // at least one cause is shown
 		}
 		text := shortLines(c.text, longestLine)
 		for line := usualLine; len(text) > left && line >= shortest; line /= 2 {
@@ -63,8 +63,8 @@ func summary(r *finding.Report, limit int) string {
 	return strings.Join(pieces, "\n")
 }
 
-// withSubject is the cause with the object that it is about, where the text names only
-// what that stands for: whoever asks again has to know.
+// withSubject is the cause with the name of its object where the text has only a stand-in:
+// the next call needs the name.
 func withSubject(cause string, f finding.Finding) string {
 	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(f.Subject.Name) + `($|[^\w.-]|\.($|\W))`) // n1 does not stand in n10
 	if whole.MatchString(cause) {
@@ -87,8 +87,8 @@ func worst(tree []finding.Finding) int {
 	return rank
 }
 
-// leftOut counts the causes for which there is no room, and names where to look for the
-// first of them.
+// leftOut counts the causes for which there is no room, and names a target for the first of
+// them.
 func leftOut(causes [][]finding.Finding) string {
 	const few, shortName = 3, 100
 	counts := map[string]int{}
@@ -116,8 +116,8 @@ func leftOut(causes [][]finding.Finding) string {
 	return output.Safe(text) + "\n"
 }
 
-// fit is the text in at most limit bytes: its first and its last paragraph, and as many
-// of the lines between as there is room for. It says how many lines are missing.
+// fit is the text in at most limit bytes: its first and its last paragraph, and as many of
+// the lines between as there is room for, with the number of missing lines.
 func fit(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -141,8 +141,8 @@ func fit(text string, limit int) string {
 	return b.String() + strings.Join(lines[last:], "")
 }
 
-// shortLines cuts the ends of lines that have more bytes than limit, but for command
-// lines: half of a command is worse than none.
+// shortLines cuts lines of more than limit bytes, except command lines: half of a command is
+// worse than none.
 func shortLines(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -162,11 +162,10 @@ func shortLines(text string, limit int) string {
 	return b.String()
 }
 
-// isCommand says that the line is one to be pasted, also where it is labelled.
+// isCommand matches a line with a command to paste, also one with a label.
 var isCommand = regexp.MustCompile(`^ +(do +)?kubectl `)
 
-// beginning is as much of the line as has room, up to the end of a word where there is
-// one.
+// beginning is as much of the line as there is room for, up to the end of a word if possible.
 func beginning(line string, limit int) string {
 	end := limit - len(cutOff)
 	for end > 0 && !utf8.RuneStart(line[end]) {

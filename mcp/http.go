@@ -18,13 +18,13 @@ import (
 const (
 	// maxConnections bounds the clients over HTTP.
 	maxConnections = 32
-	// slowest is how long a client may take to send a request, or to take an answer.
+	// slowest is how long a client may take to send a request, or to read an answer.
 	slowest = 20 * time.Second
-	// leaving is how long calls under way have when the server ends.
+	// leaving is how long calls under way may take when the server ends.
 	leaving = time.Second
 )
 
-// Listen opens the address. Only with a token may it be another than one of loopback.
+// Listen opens the address. Only with a token may it be other than loopback.
 func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 	var config net.ListenConfig
 	l, err := config.Listen(ctx, "tcp", address)
@@ -38,9 +38,9 @@ func Listen(ctx context.Context, address, token string) (net.Listener, error) {
 	return l, nil
 }
 
-// OverHTTP serves streamable HTTP until ctx ends. Requests have to bear the token
-// where there is one. A page in a browser cannot make them: the Host must be one of
-// loopback where the connection is, and the Origin, if there is one, the server's own.
+// OverHTTP serves streamable HTTP until ctx ends. Requests must bear the token if there is
+// one. A page in a browser cannot make them: the Host must be a loopback one where the
+// connection is, and an Origin must be the server's own.
 func OverHTTP(ctx context.Context, s *sdk.Server, l net.Listener, token string, limit time.Duration) error {
 	handler := http.NewCrossOriginProtection().Handler(sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s },
 		&sdk.StreamableHTTPOptions{Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxRequest, PropagateRequestCancellation: true}))
@@ -64,7 +64,7 @@ func OverHTTP(ctx context.Context, s *sdk.Server, l net.Listener, token string, 
 	return nil
 }
 
-// bears accepts the token alone.
+// bears accepts only the token.
 func bears(token string) auth.TokenVerifier {
 	want := sha256.Sum256([]byte(token))
 	return func(_ context.Context, given string, _ *http.Request) (*auth.TokenInfo, error) {

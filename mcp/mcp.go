@@ -1,6 +1,6 @@
-// Package mcp lets a language model ask: a server of the Model Context Protocol whose
-// tools run the commands that only read. An answer is short, and what others chose in
-// it stands between marks that they cannot forge.
+// Package mcp lets a language model ask questions: a server of the Model Context Protocol
+// whose tools run the commands that only read. An answer is short, and texts in it that
+// others chose stand between marks that they cannot forge.
 package mcp
 
 import (
@@ -19,8 +19,8 @@ const (
 	DefaultLimit = 2 * time.Minute
 	// atOnce bounds the calls that hold a cluster in memory side by side.
 	atOnce = 2
-	// maxRequest is how many bytes a request may have. The longest that the tools take
-	// has less than a tenth of it.
+	// maxRequest is the longest request in bytes. The longest that the tools accept has less
+	// than a tenth of it.
 	maxRequest = 256 << 10
 )
 
@@ -28,13 +28,14 @@ const (
 // It is safe for use by several goroutines, and ends when ctx does.
 type Run func(ctx context.Context, stdout, stderr io.Writer, args ...string) int
 
-// Options say what a server does.
+// Options are the settings of a server.
 type Options struct {
 	Run Run
-	// Base are the flags of every command that the server was started with: which
-	// cluster or file, as whom.
+	// Base are the flags with which the server was started and that every command gets: the
+	// cluster or file, and the user.
 	Base []string
-	// OneCluster says that Base names the cluster or the file: no call may name another.
+	// OneCluster reports whether Base names the cluster or the file: then no call may name
+	// another.
 	OneCluster bool
 	// Version is this program's.
 	Version string
@@ -42,7 +43,7 @@ type Options struct {
 	Limit time.Duration
 }
 
-// instructions are what a model reads before its first call.
+// instructions is the text that a model reads before its first call.
 const instructions = `volume-doctor finds out why Kubernetes volumes do not attach, detach or mount. All tools only read.
 Begin with trace for one pod, diagnose for anything else. Then explain with the code of a finding.
 
@@ -55,7 +56,7 @@ Command lines in a report are for the person to decide on and to run: show them,
 yourself. Anything with --apply writes to the cluster. "Incomplete" means that something could not be
 read: then no finding is no proof that nothing is wrong.`
 
-// server is what the calls share.
+// server is the state that the calls share.
 type server struct {
 	Options
 	slots chan struct{}
@@ -74,7 +75,7 @@ func New(o Options) *sdk.Server {
 func OverStdio(ctx context.Context, s *sdk.Server, in io.Reader, out io.Writer) error {
 	err := s.Run(ctx, &sdk.IOTransport{Reader: io.NopCloser(in), Writer: unclosed{out}, MaxLineLength: maxRequest})
 	if ctx.Err() != nil || errors.Is(err, io.EOF) {
-		return nil // to be interrupted is how a server ends
+		return nil // an interrupt is how a server ends
 	}
 	return err
 }
@@ -83,14 +84,14 @@ type unclosed struct{ io.Writer }
 
 func (unclosed) Close() error { return nil }
 
-// ran is what a command has left behind.
+// ran is the output of a command.
 type ran struct {
 	stdout, stderr string
 	code           int
 }
 
-// run runs a command within the limit, when there is a slot for it. A command that
-// does not end with its context keeps its slot until it does.
+// run runs a command within the limit, once there is a slot for it. A command that does not
+// end with its context keeps its slot until it does.
 func (s *server) run(ctx context.Context, args []string) (ran, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.Limit)
 	defer cancel()

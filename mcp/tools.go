@@ -15,8 +15,8 @@ import (
 // mostTargets is how many objects a call may name.
 const mostTargets = 20
 
-// Inputs of the tools. No field becomes an argument before it was found to be a name,
-// and none can be a flag.
+// Inputs of the tools. A field becomes an argument only if it is a valid name, and none can
+// be a flag.
 type (
 	where struct {
 		Namespace string `json:"namespace,omitempty" jsonschema:"the namespace of pods and claims; the kubeconfig's own without it"`
@@ -45,13 +45,13 @@ type (
 	}
 )
 
-// tool is a command, and what a model is told about it.
+// tool is a command, with its description for a model.
 type tool struct {
 	name, title, description string
-	// says is what exit codes 0 and 1 mean.
+	// says are the meanings of exit codes 0 and 1.
 	says [2]string
-	// ours says that the answer has this program's own words alone, so that nothing in it
-	// stands between marks.
+	// ours reports whether the answer has only this program's own words, so that nothing in
+	// it needs marks.
 	ours bool
 }
 
@@ -93,7 +93,7 @@ func (s *server) addTools(to *sdk.Server) {
 	})
 }
 
-// traced are the arguments for the one thing that is traced.
+// traced are the arguments for the one target of a trace.
 func (s *server) traced(in traceInput) (args []string, err error) {
 	given := 0
 	for _, of := range []struct{ field, kind, name string }{{"pod", "pod", in.Pod}, {"claim", "pvc", in.Claim}, {"volume", "pv", in.Volume}} {
@@ -127,12 +127,12 @@ func add[In any](s *server, to *sdk.Server, t tool, args func(In) ([]string, err
 	})
 }
 
-// schemaOf describes the input. A list is a list, and not a list or null: strict readers,
-// such as the inspector's, warn of a property with two types.
+// schemaOf describes the input. A list is described as a list, not as a list or null: strict
+// readers, such as the inspector's, warn about a property with two types.
 func schemaOf[In any]() *jsonschema.Schema {
 	schema, err := jsonschema.For[In](nil)
 	if err != nil {
-		panic(err) // of types that are fixed
+		panic(err) // the types are fixed
 	}
 	for _, property := range schema.Properties {
 		if property.Items != nil {
@@ -142,8 +142,8 @@ func schemaOf[In any]() *jsonschema.Schema {
 	return schema
 }
 
-// asked are the arguments of a command on a cluster: the server's own flags, those of
-// the call, and behind "--" the targets, which are in the field of the input.
+// asked are the arguments of a command on a cluster: the server's own flags, those of the
+// call, and after "--" the targets, which come from the named field of the input.
 func (s *server) asked(w where, field string, targets []string, command ...string) ([]string, error) {
 	args := slices.Concat(command, s.Base)
 	switch {
@@ -178,9 +178,9 @@ var (
 	contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,252}$`)
 )
 
-// mayBeTarget refuses what is not KIND/NAME, and names that no object of the API has.
-// Whether there is such a kind the command decides. The text itself is not repeated: an
-// answer has no words of others outside its marks.
+// mayBeTarget refuses a text that is not KIND/NAME, and names that no API object can have.
+// Whether the kind exists the command decides. The error does not repeat the text: an answer
+// has no words of others outside its marks.
 func mayBeTarget(field, target string) error {
 	k, name, found := strings.Cut(target, "/")
 	if !found || !kind.MatchString(k) {

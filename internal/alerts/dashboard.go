@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// dashboard is as much of Grafana's model as ours needs. Grafana 11 has schema version 39,
+// dashboard has as much of Grafana's model as ours needs. Grafana 11 has schema version 39,
 // and later ones convert it.
 type dashboard struct {
 	Title         string                `json:"title"`
@@ -71,7 +71,7 @@ type defaults struct {
 	Min  *int   `json:"min,omitempty"`
 }
 
-// transformation takes the columns that Prometheus adds out of a table.
+// transformation removes the columns that Prometheus adds to a table.
 type transformation struct {
 	ID      string         `json:"id"`
 	Options map[string]any `json:"options"`
@@ -87,15 +87,15 @@ const (
 	table  = "table"
 )
 
-// chart is a panel as Dashboard describes it. What of a replica matters is told by maxBy:
-// the one that stands by has no series about the cluster.
+// chart is a panel as Dashboard describes it. Where replicas matter, maxBy chooses the
+// series: a replica that stands by has none about the cluster.
 type chart struct {
 	kind, title, about, unit string
 	width, height            int
 	expr, legend             string
 }
 
-// own selects a metric that every Go process has, for our processes alone.
+// own selects a metric that every Go process has, for only our processes.
 func own(expr string) string {
 	return fmt.Sprintf("%s * on (job, instance) group_left () max by (job, instance) (%s)", expr, metric("volume_doctor_build_info").Name)
 }

@@ -23,7 +23,7 @@ type spec struct {
 	Groups []Group `yaml:"groups"`
 }
 
-// PrometheusRule is the same for the Prometheus operator.
+// PrometheusRule is the same rules for the Prometheus operator.
 func PrometheusRule() ([]byte, error) {
 	return file(struct {
 		APIVersion string   `yaml:"apiVersion"`

@@ -1,5 +1,5 @@
-// Package alerts makes the alert rules and the dashboard of deploy/alerts out of the
-// tables of checks and of metrics. Only tests import it.
+// Package alerts makes the alert rules and the dashboard of deploy/alerts from the tables of
+// checks and of metrics. Only tests import it.
 package alerts
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/standing"
 )
 
-// Group is a group of rules as a rules file and a PrometheusRule have it.
+// Group is a group of rules in the form of a rules file and a PrometheusRule.
 type Group struct {
 	Name  string `yaml:"name"`
 	Rules []Rule `yaml:"rules"`
 }
 
-// Rule is an alert rule. Durations are as Prometheus writes them.
+// Rule is an alert rule. Durations are in Prometheus' form.
 type Rule struct {
 	Alert         string      `yaml:"alert"`
 	Expr          string      `yaml:"expr"`
@@ -29,8 +29,9 @@ type Rule struct {
 	Annotations   Annotations `yaml:"annotations"`
 }
 
-// Labels are those that a rule sets. Severity is critical or warning, two of those of
-// kubernetes-mixin, which receivers are routed by. It takes the place of the finding's own.
+// Labels are the labels that a rule sets. Severity is critical or warning, two of the
+// severities of kubernetes-mixin by which receivers are routed. It replaces the finding's
+// own.
 type Labels struct {
 	Severity string `yaml:"severity"`
 }
@@ -44,31 +45,31 @@ type Annotations struct {
 
 const (
 	// settles is the "for" of findings, waits and detaches: two evaluations at the usual
-	// interval of 30 s see it. The checks have their grace inside, so that more would
-	// only be late.
+	// interval of 30 s see the failure. The checks have their grace built in, so that more
+	// would only be late.
 	settles = "1m"
-	// lingers is longer than a missed scrape, and than the 45 s after which another
-	// replica leads, with the time for its first look. A series that is away for so long
-	// has not healed.
+	// lingers is longer than a missed scrape, and than the 45 s after which another replica
+	// leads plus the time for its first look. A series that is missing for less has not
+	// healed.
 	lingers = "3m"
 	// podWaits is how long a pod may wait for a volume. It is a judgement, the same as for
 	// KubePodNotReady in kubernetes-mixin.
 	podWaits = 15 * time.Minute
-	// detachTakes is how long a detach may take: from then on the checks call it stuck.
+	// detachTakes is how long a detach may take; after that the checks call it stuck.
 	detachTakes = facts.StuckDeleting
-	// lookAge is more than serve may take from one look to the next before its
-	// /healthz has it restarted, and is compared with another machine's clock.
+	// lookAge is more than the time from one look to the next after which serve's /healthz
+	// fails and it is restarted; it is compared with another machine's clock.
 	lookAge = 5 * time.Minute
 
 	source = "https://github.com/volume-doctor/kubectl-volume-doctor/blob/main/"
 )
 
-// installation are the target labels that tell one installation from another; those that
-// tell its replicas apart are left out.
+// installation are the target labels that distinguish installations; those that distinguish
+// an installation's replicas are left out.
 var installation = []string{"cluster", "namespace", "job"}
 
-// severities are the labels of alerts for the severities of findings, the worst first; ""
-// for one that alerts nobody.
+// severities are the labels of alerts for the severities of findings, the worst first; "" for
+// a severity that alerts nobody.
 var severities = []struct {
 	of     finding.Severity
 	label  string
@@ -83,8 +84,8 @@ var severities = []struct {
 		"Nothing has to be done: it may end by itself."},
 }
 
-// Groups are all rules. There is one about findings for each severity that alerts anybody:
-// see docs/adr/0019-alert-rules.md.
+// Groups are all rules. There is one rule about findings for each severity that alerts
+// anybody: see docs/adr/0019-alert-rules.md.
 func Groups() []Group {
 	return []Group{
 		{Name: "volume-doctor.findings", Rules: findingRules()},
@@ -100,7 +101,7 @@ func findingRules() []Rule {
 			continue
 		}
 		since := metric("volume_doctor_finding_since_timestamp_seconds")
-		// What to do may change, and the alert is to stay the same.
+		// The action may change while the alert must stay the same.
 		labels := slices.DeleteFunc(slices.Clone(since.Labels), func(l string) bool { return l == "action" })
 		rules = append(rules, Rule{
 			Alert: "VolumeDoctor" + strings.ToUpper(string(s.of[:1])) + string(s.of[1:]),
@@ -120,7 +121,7 @@ func findingRules() []Rule {
 
 func waitRules() []Rule {
 	waiting, detaching := metric("volume_doctor_waiting_seconds"), metric("volume_doctor_detaching_seconds")
-	// The state changes as the wait goes on, and the alert is to stay the same.
+	// The state changes while the pod waits, and the alert must stay the same.
 	labels := slices.DeleteFunc(slices.Clone(waiting.Labels), func(l string) bool { return l == "state" })
 	return []Rule{
 		warning("VolumeDoctorPodWaits",
@@ -162,8 +163,8 @@ func selfRules() []Rule {
 	}
 }
 
-// maxBy takes one series of several replicas: the one of the labels, or of the installation
-// where there are none.
+// maxBy takes one series of several replicas: one for each value of the labels, or of the
+// installation's where none are given.
 func maxBy(labels ...string) string {
 	if len(labels) == 0 {
 		labels = installation
@@ -174,7 +175,7 @@ func maxBy(labels ...string) string {
 	return "max by (" + strings.Join(labels, ", ") + ")"
 }
 
-// metric is the metric of serve with the name.
+// metric is serve's metric of this name.
 func metric(name string) standing.Metric {
 	all := standing.Metrics()
 	i := slices.IndexFunc(all, func(m standing.Metric) bool { return m.Name == name })

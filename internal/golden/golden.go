@@ -1,4 +1,4 @@
-// Package golden keeps generated files what the tests expect: with -update they
+// Package golden keeps generated files in agreement with the tests: with -update the files
 // are written again, but only once every test has passed. Only tests import it.
 package golden
 
@@ -20,10 +20,9 @@ var (
 	kept   = map[string][]byte{}
 )
 
-// register registers the flag -update: "" compares, "true" writes into place, and
-// anything else is a directory, below which the files are written by their paths
-// in the module. There make collects those of several packages before it moves
-// any of them.
+// register registers the flag -update: "" compares, "true" writes into place, and any other
+// value is a directory below which the files are written by their paths in the module. make
+// collects the files of several packages there before it moves any of them.
 func register() *string {
 	to := new(string)
 	flag.BoolFunc("update", "rewrite the generated files if every test passes; -update=DIR writes them below DIR", func(value string) error {
@@ -46,8 +45,8 @@ func Keep(path string, data []byte) {
 	kept[path] = data
 }
 
-// Want holds a generated file to its text; with -update the text becomes the file's.
-// The test's name begins with TestGenerated: make generate runs no others.
+// Want compares a generated file with the text; with -update the text becomes the file's. The
+// test's name must begin with TestGenerated: make generate runs no others.
 func Want(t testing.TB, path string, got []byte) {
 	t.Helper()
 	if !strings.HasPrefix(t.Name(), "TestGenerated") {

@@ -12,8 +12,8 @@ const inner = "GOLDEN_INNER"
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
 
-// TestGeneratedInner is two tests of a package that generates files: the first wants a
-// file, the second fails where it is told to.
+// TestGeneratedInner stands for two tests of a package that generates files: the first wants
+// a file, the second fails where it is told to.
 func TestGeneratedInner(t *testing.T) {
 	dir, ok := os.LookupEnv(inner)
 	if !ok {
@@ -27,8 +27,8 @@ func TestGeneratedInner(t *testing.T) {
 	})
 }
 
-// TestWritesAllOrNothing: a file is written only with -update, and only if no test
-// has failed; with a directory it is written there.
+// TestWritesAllOrNothing: a file is written only with -update, and only if no test has
+// failed; with a directory it is written there.
 func TestWritesAllOrNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name, flag, fails string

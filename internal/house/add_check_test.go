@@ -29,9 +29,9 @@ import (
 
 var addCheck = flag.Bool("add-check", false, "add a check to a copy of the module, as CONTRIBUTING.md says, and run its tests; takes minutes")
 
-// newCheck is what somebody writes who adds a check: steps 1, 2 and 4 of
-// CONTRIBUTING.md. The check itself is of no use. It reads a field of pods that no other
-// code reads.
+// newCheck are the files that somebody writes to add a check: steps 1, 2 and 4 of
+// CONTRIBUTING.md. The check itself is useless. It reads a field of pods that no other code
+// reads.
 var newCheck = map[string]string{
 	"testdata/cases/vd699-odd.txtar": `A pod has the class.
 -- overlay.yaml --
@@ -130,8 +130,8 @@ None.
 `,
 }
 
-// inLists are step 3: the table of checks, and the names that stay for good. Each
-// new line comes after the last that looks like it.
+// inLists are step 3: the table of checks, and the list of permanent names. Each new line
+// comes after the last that looks like it.
 var inLists = map[string]struct{ after, line string }{
 	"diagnose/all.go":         {`\t\tdriver\.\w+,\n`, "\t\tdriver.OddPod,\n"},
 	"diagnose/checks_test.go": {`\t"VD6\d\d": "[a-z-]+",\n`, "\t\"VD699\": \"odd-pod\",\n"},
@@ -273,7 +273,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// copyModule copies what is kept under version control.
+// copyModule copies the files that are under version control.
 func copyModule(t *testing.T, to string) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {

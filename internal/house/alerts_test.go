@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 )
 
-// TestGeneratedAlertFiles keeps the rules and the dashboard what the tables of checks and of
-// metrics make of them. That Prometheus takes them is shown in e2e/alerts.
+// TestGeneratedAlertFiles keeps the rules and the dashboard in agreement with the tables of
+// checks and of metrics. e2e/alerts shows that Prometheus accepts them.
 func TestGeneratedAlertFiles(t *testing.T) {
 	for path, make_ := range map[string]func() ([]byte, error){
 		"deploy/alerts/rules.yaml": alerts.RulesFile, "deploy/alerts/prometheusrule.yaml": alerts.PrometheusRule, "deploy/alerts/dashboard.json": alerts.Dashboard,
@@ -25,8 +25,8 @@ func TestGeneratedAlertFiles(t *testing.T) {
 	}
 }
 
-// TestAlertCommands: what an alert tells its reader to run does run, and answers, whether
-// the object has a namespace or not.
+// TestAlertCommands: the commands in an alert's text run, and answer, whether or not the
+// object has a namespace.
 func TestAlertCommands(t *testing.T) {
 	const file = "testdata/snapshots/backoff-drop.yaml"
 	commands := 0

@@ -13,8 +13,8 @@ import (
 
 const module = "github.com/volume-doctor/kubectl-volume-doctor"
 
-// line is the order of the rooms. A package may import those of a later room,
-// and none of its own: the packages of one room do not know each other.
+// line is the order of the rooms. A package may import those of a later room, and none of its
+// own room: the packages of one room do not know each other.
 var line = [][]string{
 	{"", "standing/kubectl-volume_doctor-serve"},
 	{"internal/alerts"},
@@ -129,7 +129,7 @@ func checkImport(t *testing.T, path, pkg, imported string) {
 		t.Errorf("%s imports %s, and needs nothing but the standard library", path, imported)
 	}
 	if imported == "net/url" || imported == "net/netip" || slices.Contains(slices.Concat(talkers, forTests), pkg) {
-		return // these two read and write addresses, and reach none
+		return // these two parse and format addresses, and reach none
 	}
 	for _, banned := range impure {
 		if imported == banned || strings.HasPrefix(imported, banned+"/") {

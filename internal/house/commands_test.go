@@ -12,12 +12,12 @@ import (
 	"testing"
 )
 
-// openCommand is a kubectl command line that something is put into: by a verb of
-// fmt, or by what is added to its end.
+// openCommand matches a kubectl command line with an open end: a verb of fmt, or an end to
+// which something is added.
 var openCommand = regexp.MustCompile(`(?s)kubectl\s.*%[-+# 0-9.\[\]]*[a-zA-Z]|kubectl\s[^"]*\s$`)
 
-// closedWords are literals that look like openCommand and take only words of
-// this module's own.
+// closedWords are literals that openCommand matches and that take only this module's own
+// words.
 var closedWords = map[string]string{
 	"kubectl volume-doctor explain ": "the code of a check",
 	"it is never made unasked: see kubectl volume-doctor explain %s, then give --allow %s": "the kind of a repair",
@@ -26,8 +26,8 @@ var closedWords = map[string]string{
 	"kubectl volume-doctor %s\nmodel: attach/detach controllers of Kubernetes %s to %s\n":  "the version, no command",
 }
 
-// TestCommandsAreBuilt: a command that is shown to be pasted is made of words by
-// safetext.Kubectl, which quotes them. Nobody formats one.
+// TestCommandsAreBuilt: a command that is shown to be pasted is built from words by
+// safetext.Kubectl, which quotes them. None is formatted.
 func TestCommandsAreBuilt(t *testing.T) {
 	seen := map[string]bool{}
 	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {

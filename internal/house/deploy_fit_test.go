@@ -43,8 +43,8 @@ func deployedAs[T any](t *testing.T, base, kind string) *T {
 	return found
 }
 
-// TestDeployedObjectsFit: the objects of the base, which are those of the chart, find the
-// pods and ports that they are about, and the pod asks for what it needs.
+// TestDeployedObjectsFit: the objects of the base, which are those of the chart, select the
+// pods and ports that they are about, and the pod requests what it needs.
 func TestDeployedObjectsFit(t *testing.T) {
 	text, err := os.ReadFile("deploy/kustomize/volume-doctor.yaml")
 	if err != nil {
@@ -53,7 +53,7 @@ func TestDeployedObjectsFit(t *testing.T) {
 	for _, fault := range unfit(t, string(text)) {
 		t.Error(fault)
 	}
-	// Near misses: each is noticed.
+	// These are near misses, each of which must be noticed.
 	for _, edit := range []struct{ old, misspelt, fault string }{
 		{"  podSelector:\n    matchLabels:\n      app.kubernetes.io/name: volume-doctor", "  podSelector:\n    matchLabels:\n      app.kubernetes.io/name: other", "NetworkPolicy"},
 		{"  selector:\n    matchLabels:\n      app.kubernetes.io/name: volume-doctor\n      app.kubernetes.io/instance: volume-doctor\n\n", "  selector:\n    matchLabels:\n      app.kubernetes.io/name: other\n\n", "PodDisruptionBudget"},
@@ -74,7 +74,7 @@ func TestDeployedObjectsFit(t *testing.T) {
 	}
 }
 
-// unfit says what does not fit together in the base.
+// unfit lists the parts of the base that do not fit together.
 func unfit(t *testing.T, base string) (faults []string) {
 	t.Helper()
 	deployment := deployedAs[appsv1.Deployment](t, base, "Deployment")
@@ -137,8 +137,8 @@ func unfit(t *testing.T, base string) (faults []string) {
 	return faults
 }
 
-// TestCronJobIsBounded: the job, each of its requests and its memory have an end, it reaches
-// the API server alone, and what it leaves goes.
+// TestCronJobIsBounded: the job, each of its requests and its memory are bounded, it reaches
+// only the API server, and what it leaves is removed.
 func TestCronJobIsBounded(t *testing.T) {
 	text := contents(t, "deploy/cronjob/cronjob.yaml") + "\n---\n" + contents(t, "deploy/cronjob/networkpolicy.yaml")
 	job := deployedAs[batchv1.CronJob](t, text, "CronJob").Spec.JobTemplate.Spec

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestEvidence: each proof has a row in docs/evidence/README.md that says what of it the gate
-// has, and is made of targets that the Makefile has; the proofs of a night are all of them.
+// TestEvidence: each proof has a row in docs/evidence/README.md that says how much of it the
+// gate runs, and consists of targets that the Makefile has; the nightly proofs are all of
+// them.
 func TestEvidence(t *testing.T) {
 	page, makefile := contents(t, "docs/evidence/README.md"), contents(t, "Makefile")
 	_, table, found := strings.Cut(page, "| part | proves |")
@@ -62,8 +63,8 @@ func TestEvidence(t *testing.T) {
 	}
 }
 
-// TestNamedTests: a test that the Makefile names is there, or nothing would run and nobody
-// would notice.
+// TestNamedTests: each test that the Makefile names exists; otherwise nothing would run and
+// nobody would notice.
 func TestNamedTests(t *testing.T) {
 	makefile, tests := contents(t, "Makefile"), testSources(t)
 	for _, list := range []string{"CORPUS", "STORIES"} {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestFeatureTable: each of our cells names a test that there is, and each of
-// theirs is a file in the commit that was read, or "not found".
+// TestFeatureTable: each of our cells names an existing test, and each of theirs is a file in
+// the commit that was read, or "not found".
 func TestFeatureTable(t *testing.T) {
 	page, err := os.ReadFile("docs/evidence/feature-table.md")
 	if err != nil {

@@ -17,8 +17,8 @@ type named struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// Of the manifests on docs/fleet.md, the fields that the published types have and that
-// the page uses: those of Argo CD's ApplicationSet (argoproj.io/v1alpha1) and of Open
+// These types have the fields of the manifests on docs/fleet.md, as far as the page uses
+// them, from the published types: Argo CD's ApplicationSet (argoproj.io/v1alpha1) and Open
 // Cluster Management's Placement (v1beta1), ManagedClusterSetBinding (v1beta2) and
 // ManifestWorkReplicaSet (v1alpha1).
 type (
@@ -72,7 +72,7 @@ type (
 	}
 )
 
-// strictly decodes the block of the page that begins with these lines.
+// strictly decodes the block of the page with this type.
 func strictly[S any](t *testing.T, documents []string, apiVersion, kind string) manifest[S] {
 	t.Helper()
 	var m manifest[S]
@@ -88,7 +88,7 @@ func strictly[S any](t *testing.T, documents []string, apiVersion, kind string) 
 	return m
 }
 
-// TestFleetManifests: the manifests of docs/fleet.md have fields that there are, and fit
+// TestFleetManifests: the manifests of docs/fleet.md have only existing fields, and fit
 // together.
 func TestFleetManifests(t *testing.T) {
 	var documents []string
@@ -122,7 +122,7 @@ var (
 	grouping   = regexp.MustCompile(`\b(by|without|on|ignoring)\s*\(([^)]*)\)`)
 )
 
-// TestFleetQueries: the queries of docs/fleet.md ask for metrics and labels that serve has.
+// TestFleetQueries: the queries of docs/fleet.md use metrics and labels that serve has.
 func TestFleetQueries(t *testing.T) {
 	queries := blocks(t, "docs/fleet.md", "promql")
 	if len(queries) < 4 {

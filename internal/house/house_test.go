@@ -1,5 +1,5 @@
-// Package house holds the module to its own rules: which package imports which, where a
-// fact may stand, what the documents say, and what is generated from the code.
+// Package house checks the module's own rules: which package imports which, where a fact may
+// stand, what the documents say, and what is generated from the code.
 package house
 
 import (
@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 )
 
-// TestMain runs the tests in the module's root, where all paths begin.
+// TestMain runs the tests in the module's root, from which all paths start.
 func TestMain(m *testing.M) {
 	if err := os.Chdir("../.."); err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestInvariantsPage holds docs/invariants.md to its word: each test that it
-// names is where it says.
+// TestInvariantsPage: each test that docs/invariants.md names exists in the named place.
 func TestInvariantsPage(t *testing.T) {
 	page, err := os.ReadFile("docs/invariants.md")
 	if err != nil {
@@ -33,8 +32,9 @@ func TestInvariantsPage(t *testing.T) {
 	}
 }
 
-// TestPromisesHaveTests holds SECURITY.md and docs/repairing-safely.md to tests: each section
-// and each step that promises something names one, and each that is named is where it says.
+// TestPromisesHaveTests: each section and each step of SECURITY.md and
+// docs/repairing-safely.md that promises something names a test, and each named test exists
+// in the named place.
 func TestPromisesHaveTests(t *testing.T) {
 	for page, promisesNothing := range map[string][]string{
 		"SECURITY.md":              {"Report a vulnerability", "What is released"},
@@ -57,7 +57,7 @@ func TestPromisesHaveTests(t *testing.T) {
 				}
 			}
 		}
-		// Tests stand before the file, or the folder, that has them all.
+		// Tests are listed before the file, or the folder, that has them all.
 		named := 0
 		for _, list := range regexp.MustCompile("((?:`(?:Test|Fuzz)[A-Za-z0-9]+`(?:,|, and| and)?\\s+)+)in\\s+`([a-z0-9/_]+(?:_test\\.go)?)`").FindAllStringSubmatch(string(text), -1) {
 			files := []string{list[2]}
@@ -85,8 +85,7 @@ func TestPromisesHaveTests(t *testing.T) {
 	}
 }
 
-// TestSecurityReviewPage holds docs/evidence/attacks.md to its word: each test that
-// it names is there.
+// TestSecurityReviewPage: each test that docs/evidence/attacks.md names exists.
 func TestSecurityReviewPage(t *testing.T) {
 	page, err := os.ReadFile("docs/evidence/attacks.md")
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// riddles are words that a reader whose first language is not English stumbles
-// over, each with what to write instead.
+// riddles are words that readers whose first language is not English stumble over, each with
+// what to write instead.
 var riddles = []struct {
 	words   *regexp.Regexp
 	instead string
@@ -32,15 +32,14 @@ var riddles = []struct {
 	{regexp.MustCompile(`(?i)\bis\s+mounted\s+stays?\s+mounted\b|\bare\s+mounted\s+stay\s+mounted\b`), "whose mounts end, with their number"},
 }
 
-// pages are what users read: those of explain, and those of docs/ that people write.
+// pages are the pages that users read: those of explain, and the hand-written ones of docs/.
 var pages = []string{
 	"README.md", "SECURITY.md", "diagnose/docs/*.md", "repair/docs/*.md", "docs/alerts.md", "docs/ci.md", "docs/codes.md", "docs/fleet.md", "docs/in-cluster.md", "docs/mcp.md", "docs/offline.md", "docs/reading-a-report.md",
 	"docs/repairing-safely.md", "docs/evidence/supported-releases.md", "docs/backend.md", "docs/controller-log.md",
 }
 
-// TestPlainEnglish holds every message, every text of help and every page to plain
-// words. A message is any string in the sources: none of them is for machines alone
-// and has such words.
+// TestPlainEnglish checks every message, every help text and every page for plain words. Any
+// string in the sources counts as a message: none that only machines read has such words.
 func TestPlainEnglish(t *testing.T) {
 	strings_, texts := 0, 0
 	for _, path := range sources(t) {
@@ -81,8 +80,8 @@ func TestPlainEnglish(t *testing.T) {
 	}
 }
 
-// joined is the text of a string literal, or of several that are added up: a phrase
-// may stand partly in one and partly in the next.
+// joined is the text of a string literal, or of several that are added: a phrase may begin in
+// one and end in the next.
 func joined(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -107,7 +106,7 @@ func checkWords(t *testing.T, path, text string) {
 	}
 }
 
-// TestRiddlesAreSeen: the words are found also where a line ends between them.
+// TestRiddlesAreSeen: the words are found also where a line ends within them.
 func TestRiddlesAreSeen(t *testing.T) {
 	for _, text := range []string{"made anew", "At\nonce", "it tells of", "on its\n  way off", "has ceased to", "mended", "for want\nof", "See at the provider", "is for one node at a\ntime"} {
 		seen := false

@@ -11,9 +11,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
-// TestUnusedMethodsAreLeftOut: nothing that is linked looks for methods by a name that it
-// reads at run time, as templates do. The linker would have to keep all methods of all API
-// types, which costs each command 5 to 12 MB of memory (docs/adr/0022-pages-without-reflection.md).
+// TestUnusedMethodsAreLeftOut: no linked code looks up methods by a name that it reads at run
+// time, as templates do. The linker would have to keep all methods of all API types, which
+// costs each command 5 to 12 MB of memory (docs/adr/0022-pages-without-reflection.md).
 func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	long.Test(t)
 	for _, program := range programs {
@@ -21,7 +21,7 @@ func TestUnusedMethodsAreLeftOut(t *testing.T) {
 	}
 }
 
-// programs are the folders of what is released.
+// programs are the folders of the released programs.
 var programs = []string{".", "./standing/kubectl-volume_doctor-serve"}
 
 func unusedMethodsAreLeftOut(t *testing.T, program string) {
@@ -44,9 +44,9 @@ func unusedMethodsAreLeftOut(t *testing.T, program string) {
 	}
 }
 
-// TestNoTypedClients: the programs link no client of all API groups. Whoever builds one
-// for the first time waits for each package, and those are 270 of them. The plug-in does
-// without what only serve needs.
+// TestNoTypedClients: the programs do not link clients of all API groups. The first build
+// waits for each package, and those would be 270 more. The plug-in also does not link what
+// only serve needs.
 func TestNoTypedClients(t *testing.T) {
 	for program, most := range map[string]int{programs[0]: 740, programs[1]: 755} {
 		t.Run(program, func(t *testing.T) { noTypedClients(t, program, most) })

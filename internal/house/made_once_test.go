@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMadeOnce: a report, a plan and a snapshot are values. No exported method assigns to
-// its receiver: who has one has what everybody has.
+// TestMadeOnce: a report, a plan and a snapshot are values. No exported method assigns to its
+// receiver, so that all holders see the same.
 func TestMadeOnce(t *testing.T) {
 	looked := 0
 	for folder, name := range map[string]string{"diagnose/finding": "Report", "reconcile": "Plan", "snapshot": "Snapshot"} {
@@ -48,7 +48,7 @@ func TestMadeOnce(t *testing.T) {
 	}
 }
 
-// rootOf is the variable in which the expression's place is.
+// rootOf is the variable that the expression's place belongs to.
 func rootOf(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:

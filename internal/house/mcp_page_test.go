@@ -30,8 +30,8 @@ type state struct {
 	file string
 }
 
-// modes and threads are the states, of 30 failure modes and 10 real threads. They are named,
-// so that a new check does not change the page.
+// modes and threads are the states, of 30 failure modes and 10 real threads. They are listed
+// by name, so that a new check does not change the page.
 var (
 	modes = strings.Fields("vd101-just-old-enough vd102-controller-restarted vd103-attacher-gone-since vd108-being-deleted " +
 		"vd111-count-down vd112-attached-elsewhere vd115-machine-not-found vd119-deleting vd125-nobody-waits " +
@@ -45,7 +45,8 @@ var (
 		"rook-cephfs-no-attacher vsphere-detach-from-deleted-node vsphere-disk-not-seen")
 )
 
-// tokens counts the answer's, without the test's own directory, which is another each time.
+// tokens is the number of tokens in the answer, without the test's own directory, which
+// differs each time.
 func (s state) tokens(answer string) int {
 	return mcp.Tokens(strings.ReplaceAll(answer, filepath.Dir(s.file)+string(filepath.Separator), ""))
 }
@@ -85,7 +86,7 @@ func fortyStates(t *testing.T) []state {
 	return states
 }
 
-// model asks a server about the file.
+// model is a client of a server on the file.
 func model(t *testing.T, file string) *sdk.ClientSession {
 	t.Helper()
 	run := func(_ context.Context, stdout, stderr io.Writer, args ...string) int {
@@ -112,11 +113,11 @@ func answered(t *testing.T, session *sdk.ClientSession, tool string, arguments m
 	return result.Content[0].(*sdk.TextContent).Text
 }
 
-// wrapper is what gRPC puts around what a driver says.
+// wrapper matches gRPC's prefix of a driver's message.
 var wrapper = regexp.MustCompile(`^rpc error: code = \w+ desc = `)
 
-// missing is what the answer does not have of the facts that decide about the finding:
-// its code, its subject, what is wrong and what to do.
+// missing is what the answer lacks of the facts that decide about the finding: its code, its
+// subject, the fault and what to do.
 func missing(answer string, f finding.Finding) string {
 	has := func(text string) bool {
 		return strings.Contains(answer, output.Safe(strings.Join(strings.Fields(text), " ")))
@@ -154,8 +155,9 @@ func missing(answer string, f finding.Finding) string {
 	return ""
 }
 
-// TestGeneratedModelPage asks a server about forty states. Each answer stays within its tokens
-// and has the facts that decide; docs/mcp.md shows one, and docs/evidence/mcp.md has the table.
+// TestGeneratedModelPage asks a server about forty states. Each answer stays within its
+// tokens and has the facts that decide; docs/mcp.md shows one answer, and
+// docs/evidence/mcp.md has the table.
 func TestGeneratedModelPage(t *testing.T) {
 	const page, lengths = "docs/mcp.md", "docs/evidence/mcp.md"
 	var rows strings.Builder

@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// namesAgain are the files that may spell a name of reconcile/names.go, with the
-// reason.
+// namesAgain are the files that may spell a name of reconcile/names.go, with the reason.
 var namesAgain = map[string]string{
 	"snapshot/trim/trim.go":         "stands beneath reconcile, and lists the annotations that it keeps",
 	"snapshot/read_partial.go":      "stands beneath reconcile, and knows a volume by its driver and handle",
@@ -59,8 +58,8 @@ var kindTables = map[string]string{
 	"snapshot/bundle_others.go":  "the names of the files of other tools",
 }
 
-// TestKindsStandInOneTable: what has to know which kinds there are asks
-// snapshot.Resources, and a right names a kind by its constant.
+// TestKindsStandInOneTable: code that needs the list of kinds asks snapshot.Resources, and a
+// right names a kind by its constant.
 func TestKindsStandInOneTable(t *testing.T) {
 	kinds, plurals := map[string]bool{}, map[string]bool{}
 	ast.Inspect(parsed(t, "snapshot/snapshot.go"), func(n ast.Node) bool {
@@ -119,8 +118,8 @@ func TestKindsStandInOneTable(t *testing.T) {
 	}
 }
 
-// codesIn are where a finding's code may stand outside its check, with the reason.
-// In repair it stands in tables alone: lists and maps of codes.
+// codesIn are the places where a finding's code may stand outside its check, with the reason.
+// In repair it may only stand in tables: lists and maps of codes.
 var codesIn = map[string]string{
 	"diagnose/checks/":                "the checks, and how their findings relate",
 	"diagnose/pod_stuck.go":           "the remainder, which is no room's",
@@ -167,8 +166,8 @@ func TestCodesStandInTables(t *testing.T) {
 	}
 }
 
-// timers are the files that hold upstream timers. Elsewhere a duration is derived
-// from one, or its comment says that it is a judgement.
+// timers are the files with upstream timers. Elsewhere a duration is derived from one of
+// these, or its comment says that it is a judgement.
 var timers = []string{"diagnose/facts/timing.go", "reconcile/until.go", "reconcile/world.go"}
 
 func TestThresholdsAreDerivedFromTimers(t *testing.T) {
@@ -193,7 +192,7 @@ func TestThresholdsAreDerivedFromTimers(t *testing.T) {
 	}
 }
 
-// bareDuration reports whether the expression is made of numbers and units alone.
+// bareDuration reports whether the expression consists only of numbers and units.
 func bareDuration(e ast.Expr) bool {
 	switch e := e.(type) {
 	case *ast.BinaryExpr:
@@ -254,8 +253,9 @@ func sources(t *testing.T) []string {
 	return paths
 }
 
-// rawEvents are the files of diagnose and repair that may read the snapshot's events past
-// View.EventsOf, which leaves out those that are older than what they speak of.
+// rawEvents are the files of diagnose and repair that may read the snapshot's events other
+// than by View.EventsOf, which leaves out those that are older than the objects that they are
+// about.
 var rawEvents = map[string]string{
 	"diagnose/facts/said_since.go":                                       "is where they are left out",
 	"diagnose/facts/unbound.go":                                          "a claim's, with an age of their own",

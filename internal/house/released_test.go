@@ -7,11 +7,11 @@ import (
 )
 
 // released is the newest release that can be downloaded, as in v1.2.3. There is none yet:
-// once there is, this constant says so, and the test below what has to name it.
+// once there is, this constant has it, and the test below says what must name it.
 const released = ""
 
 // TestNothingIsNamedThatIsNotThere: before the first release, no page and no job tells
-// anybody to download one; afterwards the pages tell how.
+// anybody to download one; afterwards the pages say how.
 func TestNothingIsNamedThatIsNotThere(t *testing.T) {
 	download := regexp.MustCompile(`go install github\.com/volume-doctor/|kubectl krew install|releases/download/|kubectl-volume-doctor/ci/\S*@`)
 	named := 0
@@ -34,7 +34,8 @@ func TestNothingIsNamedThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestReadmeIsOnePage: somebody who has just found it reads all of it.
+// TestReadmeIsOnePage: the README is short enough to be read in full by somebody who has just
+// found it.
 func TestReadmeIsOnePage(t *testing.T) {
 	if lines := strings.Count(contents(t, "README.md"), "\n"); lines > 110 {
 		t.Errorf("README.md has %d lines, which is more than 110", lines)

@@ -12,8 +12,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestGeneratedReleasesPage keeps the table of docs/evidence/supported-releases.md what the model
-// does, patch release by patch release, and everything in it explained.
+// TestGeneratedReleasesPage keeps the table of docs/evidence/supported-releases.md in
+// agreement with the model, patch release by patch release, with an explanation for
+// everything in it.
 func TestGeneratedReleasesPage(t *testing.T) {
 	const file, begin, end = "docs/evidence/supported-releases.md", "<!-- generated: begin -->\n", "<!-- generated: end -->\n"
 	content, err := os.ReadFile(file)

@@ -15,9 +15,9 @@ import (
 	"testing"
 )
 
-// TestOtherSystems: all packages and their tests are right in their types for each system
-// of a release. Nothing is compiled, which takes a twentieth of the time of go vet there
-// (make vet-all, each night).
+// TestOtherSystems: all packages and their tests pass the type checker for each system of a
+// release. Nothing is compiled, so this takes a twentieth of the time of go vet there (make
+// vet-all, each night).
 func TestOtherSystems(t *testing.T) {
 	for _, system := range []string{"windows", "darwin"} {
 		t.Run(system, func(t *testing.T) {
@@ -29,8 +29,8 @@ func TestOtherSystems(t *testing.T) {
 	}
 }
 
-// rightFor checks the types of all that the module's packages and tests need on the system,
-// of what is not its own without the bodies of functions. It returns how many are its own.
+// rightFor type-checks everything that the module's packages and tests need on the system; in
+// other modules without function bodies. It returns how many packages are the module's own.
 func rightFor(t *testing.T, system string) (own int) {
 	list := exec.Command("go", "list", "-deps", "-test", "-json=Dir,ImportPath,ImportMap,GoFiles,Module", "./...")
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+system)
@@ -43,7 +43,7 @@ func rightFor(t *testing.T, system string) (own int) {
 		t.Fatal(err)
 	}
 	known, files := map[string]*types.Package{"unsafe": types.Unsafe}, token.NewFileSet()
-	for decoder := json.NewDecoder(out); ; { // what is imported comes first
+	for decoder := json.NewDecoder(out); ; { // imported packages come first
 		var p struct {
 			Dir, ImportPath string
 			ImportMap       map[string]string
@@ -92,7 +92,7 @@ func rightFor(t *testing.T, system string) (own int) {
 		if ours {
 			own++
 		}
-		known[p.ImportPath], _ = config.Check(p.ImportPath, files, parsed, nil) // Error is told
+		known[p.ImportPath], _ = config.Check(p.ImportPath, files, parsed, nil) // Error collects it
 	}
 	if err := list.Wait(); err != nil {
 		t.Fatal(err)

@@ -18,12 +18,12 @@ var makeWrongEdits = flag.Bool("wrong-edits", false, "make each wrong edit and s
 // wrongEdit is a change that a tired person might make.
 type wrongEdit struct {
 	room, path string
-	old, new   string // old stands once in the file
+	old, new   string // old occurs once in the file
 	does       string
-	pkg, test  string // the test of the gate that fails then
+	pkg, test  string // the test of the gate that must then fail
 }
 
-// wrongEdits were chosen by hand, before it was known which test would notice.
+// wrongEdits were chosen by hand, before it was known which test would notice them.
 var wrongEdits = []wrongEdit{
 	{
 		"reconcile", "reconcile/plan.go",
@@ -157,7 +157,7 @@ var wrongEdits = []wrongEdit{
 	},
 }
 
-// TestGeneratedWrongEdits writes the page of the edits.
+// TestGeneratedWrongEdits writes the page about the edits.
 func TestGeneratedWrongEdits(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, `# Wrong edits
@@ -188,8 +188,8 @@ would notice. Each makes the gate (`+"`make test`"+`) fail: the test that is nam
 	golden.Want(t, "docs/evidence/wrong-edits.md", []byte(b.String()))
 }
 
-// TestWrongEdits makes each edit in an overlay of the module: its test, which passes
-// otherwise, fails as the gate runs it.
+// TestWrongEdits makes each edit in an overlay of the module: its test passes without the
+// edit and fails with it, as the gate runs it.
 func TestWrongEdits(t *testing.T) {
 	if !*makeWrongEdits {
 		t.Skip("each edit builds a package and all that imports it: a quarter of an hour; make wrong-edits runs it")

@@ -3,7 +3,8 @@ package long
 
 import "testing"
 
-// Test skips the test where -short is set, as the gate has it: "make prove PART=whole" runs it.
+// Test skips the test where -short is set, as the gate sets it: "make prove PART=whole" runs
+// it.
 func Test(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -6,7 +6,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Cross adds the other snapshot's objects; its own stay where both have one.
+// Cross adds the other snapshot's objects; where both have an object, s's own stays.
 func Cross(s, other *snapshot.Snapshot) *snapshot.Snapshot {
 	objects := snapshot.Objects{
 		VolumeAttachments: join(s.VolumeAttachments, other.VolumeAttachments),

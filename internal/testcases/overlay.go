@@ -15,13 +15,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// object is one document of a cluster: as it was written, and as JSON.
+// object is one document of a cluster, as its text and as JSON.
 type object struct {
 	text []byte
 	json []byte
 }
 
-// identity is how an overlay names an object: "Pod default/db-0", "Node worker-a".
+// identity is an object's name in an overlay: "Pod default/db-0", "Node worker-a".
 func identity(document []byte) (string, error) {
 	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(document, &o); err != nil {
@@ -124,8 +124,8 @@ func readBase(dir, name string) (header object, objects map[string]object, order
 	return header, objects, order, nil
 }
 
-// change returns the object that a document of an overlay is about, and what
-// becomes of it; nil where the document takes it away.
+// change returns the name of the object that a document of an overlay is about, and the
+// changed object; nil where the document removes it.
 func change(base string, objects map[string]object, text []byte) (string, *object, error) {
 	var fields map[string]json.RawMessage
 	if err := yaml.UnmarshalStrict(text, &fields); err != nil {

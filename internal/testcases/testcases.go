@@ -1,9 +1,9 @@
-// Package testcases reads testdata/cases for the tests of every package: clusters,
-// and what the plan and the findings of each must be. No other code uses it.
+// Package testcases reads testdata/cases for the tests of every package: clusters, with the
+// expected plan and findings of each. No other code uses it.
 //
-// A case is a txtar archive, which may have the lists of storage systems as well. Its cluster stands in cluster.yaml, as the command
-// snapshot writes one, or in overlay.yaml, as the difference from a cluster of
-// testdata/bases.
+// A case is a txtar archive, which may also have the lists of storage systems. Its cluster
+// stands in cluster.yaml, in the form that the command snapshot writes, or in overlay.yaml,
+// as the difference from a cluster of testdata/bases.
 package testcases
 
 import (
@@ -28,7 +28,7 @@ import (
 type Case struct {
 	Name string
 	Path string
-	// Archive is the file as it stands there.
+	// Archive is the unchanged file.
 	Archive *txtar.Archive
 	// Cluster is the whole cluster as a snapshot file.
 	Cluster  []byte
@@ -37,7 +37,7 @@ type Case struct {
 	read func() (*snapshot.Snapshot, error)
 }
 
-// Directory is testdata, as seen from the directory of the test that runs.
+// Directory is the path of testdata from the directory of the running test.
 func Directory() (string, error) {
 	for dir := "testdata"; len(dir) < 100; dir = filepath.Join("..", dir) {
 		if info, err := os.Stat(filepath.Join(dir, "cases")); err == nil && info.IsDir() {
@@ -120,8 +120,8 @@ func (c *Case) File(name string) []byte {
 	return c.Archive.Files[i].Data
 }
 
-// Snapshot is the cluster, as a copy that the caller may change. It is read once:
-// to read it for every test would take most of the time.
+// Snapshot is the cluster, as a copy that the caller may change. The file is read only once:
+// reading it for every test would take most of the time.
 func (c *Case) Snapshot() (*snapshot.Snapshot, error) {
 	s, err := c.read()
 	if err != nil {
@@ -132,8 +132,8 @@ func (c *Case) Snapshot() (*snapshot.Snapshot, error) {
 	return made, nil
 }
 
-// addStorage adds the storage systems' lists to the cluster. Each is a file "storage
-// TIME", and its text is what a tool printed at that time.
+// addStorage adds the storage systems' lists to the cluster. Each is a file "storage TIME",
+// whose text is a tool's output at that time.
 func (c *Case) addStorage() error {
 	for _, f := range c.Archive.Files {
 		kind, at, _ := strings.Cut(f.Name, " ")

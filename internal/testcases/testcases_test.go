@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
-// TestBasesAreReal: no base has a field that the API does not have or that
-// nothing reads, and each is the base of a case.
+// TestBasesAreReal: no base has a field that the API does not have or that nothing reads, and
+// each is used by a case.
 func TestBasesAreReal(t *testing.T) {
 	long.Test(t)
 	dir, err := Directory()
@@ -105,7 +105,7 @@ metadata: {name: web-1, namespace: default}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // what a test changes is its own
+	for range 2 { // a test may change its copy
 		s, err := c.Snapshot()
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ metadata: {name: web-1, namespace: default}
 	}
 }
 
-// TestOverlayMistakes: each mistake has a line that says what is wrong, and where.
+// TestOverlayMistakes: each mistake gives a line that says what is wrong, and where.
 func TestOverlayMistakes(t *testing.T) {
 	for name, tc := range map[string]struct{ overlay, want string }{
 		"no base":           {"serverVersion: v1.30.0\n", `the first document has no line "base: NAME"`},
@@ -154,7 +154,7 @@ func TestOverlayMistakes(t *testing.T) {
 	}
 }
 
-// TestWholeCluster: what the command snapshot writes is a case as it is.
+// TestWholeCluster: the output of the command snapshot is a case as it stands.
 func TestWholeCluster(t *testing.T) {
 	c, err := loaded(t, txtar.File{Name: "cluster.yaml", Data: []byte(base)})
 	if err != nil {

@@ -24,8 +24,8 @@ var kinds = func() *runtime.Scheme {
 	return scheme
 }()
 
-// used returns an error for a field of the overlay that the API does not have, or
-// that trim.Object takes away, so that no check can see it.
+// used returns an error for a field of the overlay that the API does not have, or that
+// trim.Object removes, so that no check can see it.
 func used(id string, fields map[string]json.RawMessage, document []byte) error {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(document, &meta); err != nil {
@@ -63,8 +63,8 @@ func used(id string, fields map[string]json.RawMessage, document []byte) error {
 	return nil
 }
 
-// lost is the path of a field that was set and stands before, but not after; ""
-// where there is none.
+// lost is the path of a field that was set and exists before, but not after; "" where there
+// is none.
 func lost(path string, set, before, after any) string {
 	if set == nil || before == nil {
 		return ""

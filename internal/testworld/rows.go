@@ -18,7 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Rows are the plan's rows of the pod's node, with what its kubelet says, if it was asked.
+// Rows are the plan's rows of the pod's node, with what its kubelet reports, if it was asked.
 func Rows(w *World, view *trace.KubeletView) *kubelet.Node {
 	s := w.Snapshot()
 	world := reconcile.NewWorld(s, reconcile.Options{})
@@ -35,8 +35,8 @@ func kubeletRows(n *kubelet.Node, pod, name string) (rows []kubelet.Volume) {
 	return rows
 }
 
-// Disagreements are where the plan's rows of the node differ from what trace prints of the
-// pods there, and volumes in use without a row.
+// Disagreements are the differences between the plan's rows of the node and the traces of the
+// pods there, and the volumes in use without a row.
 func Disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.NodeName) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	world := reconcile.NewWorld(s, settings)
@@ -73,7 +73,7 @@ func Disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.
 	return wrong
 }
 
-// disagree says where the rows of a volume differ from its trace.
+// disagree lists the differences between the rows of a volume and its trace.
 func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if len(rows) > 1 {
@@ -131,7 +131,7 @@ func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wro
 	return wrong
 }
 
-// Sample is a value of the kubelet's metrics with those labels.
+// Sample is a value of the kubelet's metrics with these labels.
 func Sample(family string, value float64, labels ...string) trace.KubeletSample {
 	s := trace.KubeletSample{Family: family, Labels: map[string]string{}, Value: value}
 	for i := 0; i < len(labels); i += 2 {
@@ -140,7 +140,7 @@ func Sample(family string, value float64, labels ...string) trace.KubeletSample 
 	return s
 }
 
-// Plugin is what the kubelet's metrics call the driver.
+// Plugin is the driver's name in the kubelet's metrics.
 const Plugin = "kubernetes.io/csi:" + Driver
 
 // Counts is how many volumes of the driver the kubelet wants mounted, and has mounted.
@@ -152,7 +152,7 @@ func Counts(wanted, mounted float64) []trace.KubeletSample {
 	}
 }
 
-// Operation is how many operations of that name ended so.
+// Operation is a sample that counts the operations of this name that ended with the status.
 func Operation(name, status, plugin string, value float64) trace.KubeletSample {
 	return Sample("storage_operation_duration_seconds", value, "volume_plugin", plugin, "operation_name", name, "status", status)
 }

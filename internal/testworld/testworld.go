@@ -1,6 +1,6 @@
-// Package testworld makes, for the tests of every package, a small cluster by hand: one
-// pod runs on one of two nodes with one volume that is attached there. A test takes
-// something of it away.
+// Package testworld makes, for the tests of every package, a small cluster by hand: one pod
+// runs on one of two nodes with one volume that is attached there. A test then removes a part
+// of it.
 package testworld
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// What the pod, its volume and its driver are called.
+// The names of the driver and the volume.
 const (
 	Driver = "ebs.csi.aws.com"
 	Volume = corev1.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-1")
@@ -32,8 +32,8 @@ func MinutesAgo(m float64) metav1.Time {
 	return metav1.NewTime(Now.Add(-time.Duration(m * float64(time.Minute))))
 }
 
-// World is a cluster in which one pod runs with one attached volume, until a
-// test takes something away.
+// World is a cluster in which one pod runs with one attached volume, until a test removes a
+// part.
 type World struct {
 	snapshot.Objects
 	Gaps []snapshot.Gap
@@ -41,7 +41,7 @@ type World struct {
 	Node *corev1.Node
 }
 
-// New is the cluster in which nothing is wrong.
+// New is the cluster without any fault.
 func New() *World {
 	w := &World{Node: NewNode("n1")}
 	w.Node.Status.VolumesInUse = []corev1.UniqueVolumeName{Volume}
@@ -68,7 +68,7 @@ func New() *World {
 	return w
 }
 
-// Meta is what an object of that name has that was made a day ago.
+// Meta is the metadata of an object of that name that was made a day ago.
 func Meta(namespace, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: types.UID("uid-" + name), CreationTimestamp: MinutesAgo(1440)}
 }
@@ -123,8 +123,8 @@ func NewPod(name, node string) *corev1.Pod {
 	return p
 }
 
-// Pending makes the pod one that was bound so many minutes ago and has not come
-// past its volumes.
+// Pending makes the pod one that was bound so many minutes ago and still waits for its
+// volumes.
 func (w *World) Pending(minutes float64) *World {
 	w.Pod.CreationTimestamp = MinutesAgo(minutes)
 	w.Pod.Status.Phase = corev1.PodPending
@@ -134,20 +134,20 @@ func (w *World) Pending(minutes float64) *World {
 	return w
 }
 
-// Waiting has the container wait for that reason.
+// Waiting makes the container wait for that reason.
 func (w *World) Waiting(reason string) {
 	w.Pod.Status.ContainerStatuses[0].Ready = false
 	w.Pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}
 }
 
-// Unattached takes the volume off the node and off the driver.
+// Unattached removes the volume from the node and detaches it.
 func (w *World) Unattached() *World {
 	w.VolumeAttachments = nil
 	w.Node.Status.VolumesAttached = nil
 	return w
 }
 
-// Stopped makes the pod one that was told to go so many minutes ago and whose
+// Stopped makes the pod one whose deletion was asked for so many minutes ago and whose
 // containers have ended.
 func (w *World) Stopped(minutes float64) *World {
 	deleted := MinutesAgo(minutes)
@@ -166,14 +166,14 @@ func (w *World) Event(reason, message string, minutes float64) *World {
 	return w
 }
 
-// SaidAgain has the last event repeated until now.
+// SaidAgain repeats the last event until now.
 func (w *World) SaidAgain() *World {
 	e := w.Events[len(w.Events)-1]
 	e.LastTimestamp, e.Count = MinutesAgo(0.1), 9
 	return w
 }
 
-// Without has the kinds not read.
+// Without makes these kinds gaps.
 func (w *World) Without(kinds ...snapshot.Kind) *World {
 	for _, kind := range kinds {
 		w.Gaps = append(w.Gaps, snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden})
@@ -192,8 +192,8 @@ func With(w *World, change func(*World)) *World {
 	return w
 }
 
-// Mounting is the snapshot with pods that mount what they list: the corpus
-// leaves that out.
+// Mounting is the snapshot with pods whose containers mount their volumes: the corpus leaves
+// the mounts out.
 func Mounting(s *snapshot.Snapshot) *snapshot.Snapshot {
 	for _, pod := range s.Pods {
 		for i := range pod.Spec.Containers {

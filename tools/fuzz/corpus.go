@@ -14,17 +14,17 @@ import (
 )
 
 const (
-	// largest is the most that one kept input has. Larger ones reach little that
-	// the smaller ones do not.
+	// largest is the largest size of a kept input. Larger ones reach little that the smaller
+	// ones do not.
 	largest = 2 << 10
-	// tried is how many of the smallest inputs of a target are looked at: each is
-	// run on its own.
+	// tried is how many of the smallest inputs of a target are examined: each is run on its
+	// own.
 	tried = 200
 )
 
-// keep copies, for each target, inputs from Go's cache to where go test replays
-// them: at most so many, each reaching code that those before it do not. Inputs that are
-// there already stay.
+// keep copies, for each target, inputs from Go's cache to where go test replays them: at most
+// that many, each reaching code that those before it do not. Inputs that are there already
+// stay.
 func keep(ctx context.Context, dir string, targets []*target, most int) error {
 	bin, err := os.MkdirTemp("", "fuzz")
 	if err != nil {
@@ -53,7 +53,7 @@ type chooser struct {
 	binary, dir, name, profile string
 }
 
-// input is one of the cache.
+// input is one input of the cache.
 type input struct {
 	name   string
 	size   int64
@@ -82,7 +82,7 @@ func (c *chooser) choose(ctx context.Context, t *target, most int) error {
 		fmt.Fprintf(os.Stderr, "%s: %d inputs\n", t, len(before))
 		return nil
 	}
-	reached, err := c.blocks(ctx, "^"+c.name+"$") // by the seeds and by what is kept already
+	reached, err := c.blocks(ctx, "^"+c.name+"$") // by the seeds and by the inputs that are kept already
 	if err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (c *chooser) choose(ctx context.Context, t *target, most int) error {
 			for b := range reached {
 				delete(i.blocks, b)
 			}
-			if len(i.blocks) > gain { // the smaller of two, for they are in that order
+			if len(i.blocks) > gain { // of two with the same gain the smaller one, because they are in that order
 				best, gain = i, len(i.blocks)
 			}
 		}
@@ -141,7 +141,7 @@ func inputs(dir string) ([]*input, error) {
 	return list, nil
 }
 
-// try runs one input, which has to stand where go test looks for it.
+// try runs one input, which must be in the folder in which go test looks for it.
 func (c *chooser) try(ctx context.Context, from, to string) (map[string]bool, error) {
 	if err := link(from, to); err != nil {
 		return nil, err
@@ -158,7 +158,7 @@ func link(from, to string) error {
 	return os.WriteFile(to, text, 0o644)
 }
 
-// blocks are the blocks of the code that a run reaches.
+// blocks are the blocks of code that a run reaches.
 func (c *chooser) blocks(ctx context.Context, run string) (map[string]bool, error) {
 	command := exec.CommandContext(ctx, c.binary, "-test.run="+run, "-test.coverprofile="+c.profile)
 	command.Dir = c.dir

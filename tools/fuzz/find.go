@@ -51,7 +51,7 @@ func find(ctx context.Context, dir string, wanted *regexp.Regexp) ([]*target, er
 	return targets, nil
 }
 
-// output is what a command prints.
+// output is the standard output of a command.
 func output(ctx context.Context, dir, name string, args ...string) (string, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir, c.Stderr = dir, os.Stderr

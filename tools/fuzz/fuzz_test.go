@@ -69,7 +69,7 @@ func TestLinesAreWhole(t *testing.T) {
 	}
 }
 
-// TestComments: a target says in its comment what is held against what.
+// TestComments: each fuzz target has a comment that says what it checks.
 func TestComments(t *testing.T) {
 	for _, pkg := range []string{"snapshot", "cluster", "repair", "repair/apply", "diagnose", "cmd", "output"} {
 		about, err := comments(filepath.Join("..", "..", pkg))

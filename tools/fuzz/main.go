@@ -1,5 +1,4 @@
-// Command fuzz runs the module's fuzz targets, each for a time, and writes down
-// what they did.
+// Command fuzz runs the module's fuzz targets, each for a time, and records the results.
 package main
 
 import (
@@ -48,10 +47,10 @@ func main() {
 	}
 }
 
-// target is one fuzz target and what it did.
+// target is one fuzz target with its results.
 type target struct {
 	pkg, name string // the package's folder
-	// about is what is held against what, from the target's comment.
+	// about says what is compared with what, from the target's comment.
 	about string
 
 	state      state
@@ -73,14 +72,14 @@ const (
 
 func (t *target) String() string { return t.pkg + "." + t.name }
 
-// run fuzzes the targets, some at once.
+// run fuzzes the targets, several side by side.
 func run(ctx context.Context, r *record, dir, memory string) error {
 	bin, err := os.MkdirTemp("", "fuzz")
 	if err != nil {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(bin) }()
-	// The binaries are built first: what is edited meanwhile is not what is fuzzed.
+	// The binaries are built first, so that later edits of the code do not matter.
 	built := map[string]string{}
 	for _, t := range r.targets {
 		if built[t.pkg] == "" {
@@ -128,7 +127,7 @@ func build(ctx context.Context, dir, pkg, out string, flags ...string) error {
 	return nil
 }
 
-// fuzz runs one target with one worker, and notes each line of what it says.
+// fuzz runs one target with one worker, and reads each line of its output.
 func (r *record) fuzz(ctx context.Context, t *target, binary, dir, memory string) {
 	cache, err := cacheOf(ctx, dir, t)
 	if err != nil {
@@ -140,7 +139,7 @@ func (r *record) fuzz(ctx context.Context, t *target, binary, dir, memory string
 		"-test.fuzzminimizetime=1x", "-test.parallel=1", "-test.timeout=0", "-test.fuzzcachedir="+filepath.Dir(cache))
 	c.Dir = dir
 	c.Env = append(os.Environ(), "GOMEMLIMIT="+memory, "GOMAXPROCS=1")
-	// An interrupt lets it save what it has found; it goes to the worker, too.
+	// An interrupt lets it save what it has found; it also goes to the worker.
 	c.Cancel = func() error { return c.Process.Signal(os.Interrupt) }
 	c.WaitDelay = 20 * time.Second
 	out := &lines{each: func(line string) { r.note(func() { t.read(line) }) }}
@@ -152,7 +151,7 @@ func (r *record) fuzz(ctx context.Context, t *target, binary, dir, memory string
 			t.cpu = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
 		}
 		switch {
-		case ctx.Err() != nil: // it stays cut off
+		case ctx.Err() != nil: // it stays marked as cut off
 		case err == nil:
 			t.state = finished
 		default:
@@ -168,7 +167,7 @@ func (r *record) fuzz(ctx context.Context, t *target, binary, dir, memory string
 	}
 }
 
-// cacheOf is where Go keeps the inputs that a target has found.
+// cacheOf is the folder in which Go keeps the inputs that a target has found.
 func cacheOf(ctx context.Context, dir string, t *target) (string, error) {
 	c := exec.CommandContext(ctx, "go", "list", "-f", "{{.ImportPath}}", ".")
 	c.Dir = dir

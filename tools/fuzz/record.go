@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// record is what the targets have done so far. It is written again and again, so
-// that a run that is killed leaves what is true of it.
+// record has the results of the targets so far. It is written again and again, so that a run
+// that is killed leaves a true record.
 type record struct {
 	targets []*target
-	// before are the page's rows of an earlier run, by target. One that does not run
+	// before are the page's rows from an earlier run, by target. A target that does not run
 	// now keeps its row.
 	before map[string]string
 	asked  time.Duration
@@ -32,7 +32,7 @@ type record struct {
 	written time.Time
 }
 
-// every is how old the page may be while targets run.
+// every is the largest age of the page while targets run.
 const every = 30 * time.Second
 
 // note makes a change to a target, and writes the page if it is old.
@@ -48,17 +48,17 @@ func (r *record) note(change func()) {
 	}
 }
 
-// progress is the line that a target prints every three seconds.
+// progress matches the line that a target prints every three seconds.
 var progress = regexp.MustCompile(`^fuzz: elapsed: (\S+), execs: (\d+) \(\d+/sec\), new interesting: (\d+) `)
 
-// failing is the line that names the input of a failure.
+// failing matches the line that names the input of a failure.
 var failing = regexp.MustCompile(`^\s*Failing input written to (\S+)`)
 
-// failingSeed is the line that names a failure of an input that was there before.
+// failingSeed matches the line about a failure of an input that was there before.
 var failingSeed = regexp.MustCompile(`^failure while testing seed corpus entry: (\S+)`)
 
-// failures is what the record says of the target's end. A target that runs is said
-// to be cut off: if the record ends here, it was.
+// failures is the record's text about the target's end. A target that is still running is
+// marked as cut off: if the record ends here, it was.
 func (t *target) failures() string {
 	switch t.state {
 	case finished:
@@ -72,7 +72,7 @@ func (t *target) failures() string {
 	}
 }
 
-// cpuTime is known once the target has ended.
+// cpuTime is the target's CPU time, which is known once it has ended.
 func (t *target) cpuTime() string {
 	if t.cpu == 0 {
 		return ""
@@ -80,7 +80,7 @@ func (t *target) cpuTime() string {
 	return short(t.cpu)
 }
 
-// read takes what a line says of the target.
+// read takes the results from a line of the target's output.
 func (t *target) read(line string) {
 	if m := failing.FindStringSubmatch(line); m != nil {
 		t.failure = m[1]
@@ -95,7 +95,7 @@ func (t *target) read(line string) {
 	if elapsed, err := time.ParseDuration(m[1]); err == nil {
 		t.elapsed = elapsed
 	}
-	// The expression takes digits alone.
+	// The expression matches only digits.
 	t.executions, _ = strconv.Atoi(m[2])
 	t.inputs, _ = strconv.Atoi(m[3])
 }

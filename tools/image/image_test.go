@@ -27,8 +27,8 @@ var platforms = []string{"amd64", "arm64"}
 // programs are the programs of each image, as they are released.
 var programs = []string{"kubectl-volume_doctor", "kubectl-volume_doctor-serve"}
 
-// hello builds a program for a platform, as those of a release are built but for the
-// commit, and further flags.
+// hello builds a program for a platform like those of a release, but for the commit, with
+// further flags.
 func hello(t *testing.T, name, arch string, flags ...string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), name+"_linux_"+arch)
@@ -100,8 +100,8 @@ func images(t *testing.T, out string) (v1.ImageIndex, []v1.Image) {
 	return index, list
 }
 
-// TestSameBytes: two builds, of files with other times and modes and at another path, are
-// the same, and the only time in them is SOURCE_DATE_EPOCH's.
+// TestSameBytes: two builds, from files with other times and modes and at another path, are
+// the same, and the only time in them is SOURCE_DATE_EPOCH.
 func TestSameBytes(t *testing.T) {
 	one, two := both(t), both(t)
 	for _, binary := range two {
@@ -134,8 +134,8 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestDockerfile: the Dockerfile puts the same files at the same paths, and starts the
-// same as the same user.
+// TestDockerfile: the Dockerfile puts the same files at the same paths, and starts the same
+// program as the same user.
 func TestDockerfile(t *testing.T) {
 	out, _ := build(t, epoch, both(t))
 	text, err := os.ReadFile("../../Dockerfile")
@@ -183,7 +183,8 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// paths are the files of the image; each belongs to root, and nobody may write it.
+// paths are the files of the image; it checks that each belongs to root and nobody may write
+// it.
 func paths(t *testing.T, image v1.Image) []string {
 	t.Helper()
 	content := mutate.Extract(image)
@@ -202,8 +203,8 @@ func paths(t *testing.T, image v1.Image) []string {
 	}
 }
 
-// TestPush: what the release workflow calls pushes the index, with an image for each
-// platform, and prints the digest that is signed then.
+// TestPush: the command of the release workflow pushes the index, with an image for each
+// platform, and prints the digest that is then signed.
 func TestPush(t *testing.T) {
 	out, digest := build(t, epoch, both(t))
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -226,8 +227,8 @@ func TestPush(t *testing.T) {
 	}
 }
 
-// TestRefuses: what would not run in an empty image, or is built from another commit than
-// the labels name, is not put into one.
+// TestRefuses: a binary that would not run in an empty image, or is built from another commit
+// than the labels name, is refused.
 func TestRefuses(t *testing.T) {
 	other := filepath.Join(t.TempDir(), "text")
 	must(t, os.WriteFile(other, []byte("#!/bin/sh\n"), 0o700))
@@ -249,8 +250,8 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// stamped is a program that says from which commit it is built: that of a repository made
-// for it.
+// stamped is a program that records the commit from which it is built: that of a repository
+// made for it.
 func stamped(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

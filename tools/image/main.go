@@ -37,7 +37,7 @@ import (
 const (
 	// entrypoint is the path of the program that the image starts.
 	entrypoint = "/kubectl-volume_doctor"
-	// user is nobody's on a node: the ID that distroless images have made usual.
+	// user is an ID that no user of a node has: the usual one of distroless images.
 	user = "65532:65532"
 
 	title       = "volume-doctor"
@@ -105,8 +105,7 @@ func run(o options, binaries []string, stdout io.Writer) error {
 	return err
 }
 
-// byArchitecture are the programs of each image. A binary itself says for which platform
-// it is.
+// byArchitecture are the programs of each image. A binary itself shows its platform.
 func byArchitecture(binaries []string, revision string) (map[string][]file, error) {
 	programs := map[string][]file{}
 	for _, binary := range binaries {
@@ -126,7 +125,8 @@ func byArchitecture(binaries []string, revision string) (map[string][]file, erro
 	return programs, nil
 }
 
-// architectureOf is the one that the binary is built for, where it may go into an image.
+// architectureOf is the architecture of the binary; it fails where the binary may not go into
+// an image.
 func architectureOf(binary, revision string) (string, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -141,7 +141,7 @@ func architectureOf(binary, revision string) (string, error) {
 			return "", fmt.Errorf("it is built with %s=%q, and has to be with %q", key, settings[key], want)
 		}
 	}
-	// Go writes no commit into what is built in a further work tree of git's.
+	// Go records no commit in a binary that is built in a further work tree of git.
 	if r := settings["vcs.revision"]; r != "" && r != revision {
 		return "", fmt.Errorf("it is built from commit %s, and not from %s", r, revision)
 	}
@@ -186,7 +186,7 @@ func imageOf(programs []file, platform *v1.Platform, o options, created time.Tim
 	return image, labels, err
 }
 
-// file is what the image has at a path.
+// file is the file at a path of the image.
 type file struct {
 	path, source string
 	mode         int64

@@ -103,7 +103,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestCommand reads what the command itself is made of.
+// TestCommand reads the licences of the released commands themselves.
 func TestCommand(t *testing.T) {
 	var out strings.Builder
 	if err := run([]string{"../..", "../../standing/kubectl-volume_doctor-serve"}, &out); err != nil {

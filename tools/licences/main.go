@@ -1,9 +1,8 @@
-// Command licences reads the licence of everything that is compiled into the
-// commands of a module, on every platform that they are released for. It prints the texts, which
-// a release has to carry, and fails on a licence that is not allowed, not
-// recognized or not there.
+// Command licences reads the licence of everything that is compiled into the commands of a
+// module, on every platform that they are released for. It prints the texts, which a release
+// must carry, and fails on a licence that is not allowed, not recognized or missing.
 //
-//	go run ./licences [FOLDER of a command's package ...]
+// go run ./licences [FOLDER of a command's package ...]
 package main
 
 import (
@@ -27,20 +26,20 @@ import (
 // licence may be linked with, at the price of their notices.
 var allowed = []string{"Apache-2.0", "MIT", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MPL-2.0"}
 
-// covered is how much of a file has to be the licence that it is taken for, in
-// per cent of its words; pkg.go.dev asks for as much.
+// covered is how much of a file must match the licence, in per cent of its words; pkg.go.dev
+// requires as much.
 const covered = 75
 
-// platforms are the platforms of .goreleaser.yaml: what is linked differs between them.
+// platforms are the platforms of .goreleaser.yaml: the linked packages differ between them.
 var platforms = []string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64"}
 
-// module is a module with the folders of it that are compiled in.
+// module is a module with its folders that are compiled in.
 type module struct {
 	path, version, root string
 	folders             []string
 }
 
-// notice is a file that a release has to carry; names are the licences in it.
+// notice is a file that a release must carry; names are the licences in it.
 type notice struct {
 	file  string
 	names []string
@@ -59,8 +58,8 @@ func main() {
 	}
 }
 
-// run writes the notices of all that the commands in the folders are made of. Its error
-// names every licence that stands in the way.
+// run writes the notices of everything in the commands of the folders. Its error names every
+// licence that prevents a release.
 func run(folders []string, out io.Writer) error {
 	modules, err := linked(folders)
 	if err != nil {
@@ -89,8 +88,8 @@ func everywhere(commands []string) (all []build) {
 	return all
 }
 
-// linked lists the modules that the commands in the folders are made of, over all
-// platforms, and Go's own library.
+// linked lists the modules in the commands of the folders, over all platforms, and Go's own
+// library.
 func linked(commands []string) ([]module, error) {
 	byPath := map[string]module{}
 	for _, built := range everywhere(commands) {
@@ -108,7 +107,7 @@ func linked(commands []string) ([]module, error) {
 		for line := range strings.Lines(string(text)) {
 			field := strings.Split(strings.TrimSpace(line), "\t")
 			if len(field) != 4 {
-				continue // of Go itself, or of the command's own module
+				continue // part of Go itself, or of the command's own module
 			}
 			m := byPath[field[0]]
 			m.path, m.version, m.root = field[0], field[1], field[2]
@@ -180,8 +179,8 @@ func read(m module) ([]notice, error) {
 	return notices, errors.Join(refused...)
 }
 
-// names recognizes the licences of a text. It is an error where one of them is not
-// allowed, or where much of the text is something else.
+// names recognizes the licences in a text. It fails where one of them is not allowed, or
+// where much of the text is something else.
 func names(text []byte) ([]string, error) {
 	coverage := licensecheck.Scan(text)
 	var names []string

@@ -1,8 +1,8 @@
 // Command publish lists what a release still needs from a person, each with how that was
 // checked. It changes nothing. Its exit code is 1 while something is missing, or is unknown
-// because nobody could be asked.
+// because nothing answered.
 //
-//	go run ./publish [FOLDER of the repository]
+// go run ./publish [FOLDER of the repository]
 package main
 
 import (
@@ -38,11 +38,11 @@ const (
 	maxPage = 1 << 20
 )
 
-// world is where things are looked for.
+// world has the places in which publish looks.
 type world struct {
 	folder                              string // of the repository
 	github, api, raw, modules, registry string
-	// run gives what a command says.
+	// run returns the output of a command.
 	run func(ctx context.Context, name string, args ...string) (string, error)
 }
 
@@ -51,7 +51,7 @@ type check struct {
 	what string
 	// how is the request or the command.
 	how string
-	// needs is what a person does where it is missing.
+	// needs says what a person must do where it is missing.
 	needs string
 	try   func(context.Context) error
 }
@@ -83,7 +83,7 @@ func run(ctx context.Context, name string, args ...string) (string, error) {
 	return string(text), err
 }
 
-// report writes a line for each thing, and says whether all of them are there.
+// report writes a line for each thing, and reports whether all of them are there.
 func report(ctx context.Context, w world, out io.Writer) (ready bool, err error) {
 	text, err := os.ReadFile(filepath.Join(w.folder, "deploy", "chart", "Chart.yaml"))
 	if err != nil {
@@ -169,13 +169,13 @@ func checks(w world, tag string) []check {
 	}
 }
 
-// no is a clear answer: it is not there.
+// no is the error for a clear answer: the thing is not there.
 type no string
 
 func (n no) Error() string { return string(n) }
 
-// isNo tells a clear answer from none: a command that ran and failed, and a registry that
-// does not have it or does not show it, have answered.
+// isNo reports whether the error is a clear answer that the thing is missing: a command that
+// ran and failed, and a registry that does not have it or does not show it, have answered.
 func isNo(err error) bool {
 	var answer no
 	var exit *exec.ExitError
@@ -186,7 +186,7 @@ func isNo(err error) bool {
 	return errors.As(err, &answer) || errors.As(err, &exit)
 }
 
-// has asks for a page, and fails where it is not there or lacks the text.
+// has fetches a page, and fails where the page is missing or lacks the text.
 func has(ctx context.Context, url, want string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
@@ -199,7 +199,7 @@ func has(ctx context.Context, url, want string) error {
 	defer func() { _ = response.Body.Close() }()
 	switch response.StatusCode {
 	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusNotFound, http.StatusGone: // GitHub's 401 is for what is not there, or not public
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusGone: // GitHub answers 401 for a page that does not exist or is not public
 		return no(response.Status)
 	default:
 		return errors.New(response.Status)

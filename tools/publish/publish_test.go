@@ -20,7 +20,7 @@ import (
 
 const tag = "v9.9.9"
 
-// published is a world in which everything is there but what a test takes away.
+// published is a world in which everything is there except what the test removes.
 func published(t *testing.T, without string) world {
 	t.Helper()
 	pages := map[string]string{
@@ -68,7 +68,7 @@ func published(t *testing.T, without string) world {
 	}
 }
 
-// TestPublished: where everything is there, nothing is asked for.
+// TestPublished: where everything is there, nothing is requested.
 func TestPublished(t *testing.T) {
 	var out strings.Builder
 	ready, err := report(t.Context(), published(t, ""), &out)
@@ -78,8 +78,8 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestMissing: whatever is missing, it alone is named, with how it was checked and who
-// has to do what.
+// TestMissing: only the missing thing is named, with how it was checked and what a person
+// must do.
 func TestMissing(t *testing.T) {
 	for without, what := range map[string]string{
 		"/volume-doctor/kubectl-volume-doctor/info/refs": "the repository, public",
@@ -108,7 +108,8 @@ func TestMissing(t *testing.T) {
 	}
 }
 
-// TestNoImage: the image, whose name stands in the commands of its attestations, too.
+// TestNoImage: the same for the image, whose name also stands in the commands of its
+// attestations.
 func TestNoImage(t *testing.T) {
 	w := published(t, image+":"+tag)
 	var out strings.Builder
@@ -119,7 +120,7 @@ func TestNoImage(t *testing.T) {
 	}
 }
 
-// TestOtherVersion: what is there of another version does not count.
+// TestOtherVersion: things of another version do not count.
 func TestOtherVersion(t *testing.T) {
 	w := published(t, "")
 	must(t, os.WriteFile(filepath.Join(w.folder, "deploy", "chart", "Chart.yaml"), []byte("appVersion: v10.0.0\n"), 0o600))
@@ -133,7 +134,7 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// TestNobodyAnswers: what cannot be checked is not ready, and is not said to be missing.
+// TestNobodyAnswers: a thing that cannot be checked is neither ready nor reported as missing.
 func TestNobodyAnswers(t *testing.T) {
 	w := published(t, "")
 	server := httptest.NewServer(nil)

@@ -20,8 +20,8 @@ func field(t *testing.T, file, name string) string {
 	return string(found[1])
 }
 
-// TestOneImage: what is installed is what the workflow pushes, and of one version: that of
-// the tag, where there is one.
+// TestOneImage: the installed image is the one that the workflow pushes, in one version: that
+// of the tag, where there is one.
 func TestOneImage(t *testing.T) {
 	version := field(t, "deploy/chart/Chart.yaml", "appVersion")
 	if want := "v" + field(t, "deploy/chart/Chart.yaml", "version"); version != want {
@@ -43,8 +43,8 @@ func TestOneImage(t *testing.T) {
 	}
 }
 
-// TestImageJob: what is signed and attested is the digest that was pushed, never a tag,
-// and the job may do it.
+// TestImageJob: the digest that was pushed is signed and attested, never a tag, and the job
+// has the rights for it.
 func TestImageJob(t *testing.T) {
 	_, job, found := strings.Cut(string(contents(t, root+"/.github/workflows/release.yaml")), "\n  image:\n")
 	if !found {

@@ -1,4 +1,4 @@
-// Package release holds the files of a release to each other and to the tools that
+// Package release compares the files of a release with each other and with the tools that
 // will read them: goreleaser's configuration, krew's manifest, the Makefile and the
 // workflows.
 package release
@@ -28,13 +28,13 @@ import (
 const (
 	root   = "../.."
 	binary = "kubectl-volume_doctor"
-	// serve is the program of the command serve, which stands beside the plug-in.
+	// serve is the program of the command serve, which is released beside the plug-in.
 	serve = "kubectl-volume_doctor-serve"
 	tag   = "v9.9.9"
 )
 
-// TestGoreleaser: goreleaser reads its file strictly, and makes of every platform
-// of the Makefile the same binary as the Makefile.
+// TestGoreleaser: goreleaser reads its file strictly, and makes for every platform of the
+// Makefile the same binary as the Makefile.
 func TestGoreleaser(t *testing.T) {
 	project := goreleaser(t)
 	if got, want := platforms(project), strings.Fields(variable(t, "PLATFORMS")); !slices.Equal(got, want) {
@@ -59,7 +59,7 @@ func TestGoreleaser(t *testing.T) {
 	}
 }
 
-// testBuild holds one program to what the Makefile makes.
+// testBuild compares one program of goreleaser with what the Makefile makes.
 func testBuild(t *testing.T, build config.Build, name string) {
 	t.Helper()
 	if main := strings.TrimPrefix(build.Main, "./"); build.Binary != name || build.ModTimestamp == "" || main != "" && path.Base(main) != name {
@@ -99,7 +99,7 @@ func TestKrewManifest(t *testing.T) {
 	}
 }
 
-// TestKrewRefuses: the validation is one that fails.
+// TestKrewRefuses: krew's validation can fail.
 func TestKrewRefuses(t *testing.T) {
 	good, _ := manifest(t, func(string) string { return strings.Repeat("a", 64) })
 	for _, tc := range []struct{ name, old, new, want string }{
@@ -116,8 +116,8 @@ func TestKrewRefuses(t *testing.T) {
 	}
 }
 
-// TestKrewInstalls: krew takes each platform's archive, and what it installs for
-// this one is the plug-in.
+// TestKrewInstalls: krew accepts each platform's archive, and what it installs for this
+// platform is the plug-in.
 func TestKrewInstalls(t *testing.T) {
 	project := goreleaser(t)
 	dir := t.TempDir()
@@ -158,7 +158,8 @@ func TestKrewInstalls(t *testing.T) {
 			if !strings.HasPrefix(out, "kubectl volume-doctor ") {
 				t.Errorf("what krew installed says %q", out)
 			}
-			// krew puts the plug-in alone on PATH, and that finds what lies beside it.
+			// krew puts only the plug-in on PATH, and the plug-in finds the program beside
+			// it.
 			if out := command(t, ".", nil, filepath.Join(home, "bin", binary), "serve", "--help"); !strings.Contains(out, "--leader-elect") {
 				t.Errorf("what krew installed does not serve: %q", out)
 			}
@@ -166,8 +167,8 @@ func TestKrewInstalls(t *testing.T) {
 	}
 }
 
-// TestWorkflows: actionlint passes them, what they call is pinned, they make what
-// the Makefile has, and goreleaser is the one of this test.
+// TestWorkflows: actionlint accepts them, the actions that they call are pinned, they make
+// what the Makefile has, and their goreleaser is the one of this test.
 func TestWorkflows(t *testing.T) {
 	files, err := filepath.Glob(root + "/.github/workflows/*.yaml")
 	if err != nil || len(files) == 0 {
@@ -219,7 +220,7 @@ func platforms(project config.Project) []string {
 	return all
 }
 
-// archive is the name that goreleaser gives a platform's archive.
+// archive is goreleaser's name of a platform's archive.
 func archive(t *testing.T, project config.Project, platform string) string {
 	t.Helper()
 	a := project.Archives[0]
@@ -237,8 +238,8 @@ func archive(t *testing.T, project config.Project, platform string) string {
 	return name + "." + formats[0]
 }
 
-// manifest fills in .krew.yaml as krew-release-bot does, and lists the addresses
-// that were asked for.
+// manifest fills in .krew.yaml as krew-release-bot does, and lists the addresses that were
+// requested.
 func manifest(t *testing.T, sum func(uri string) string) (text string, asked []string) {
 	t.Helper()
 	values := map[string]string{"TagName": tag}
@@ -286,7 +287,7 @@ func variable(t *testing.T, name string) string {
 	return ""
 }
 
-// pack writes an archive of the kind that its name says.
+// pack writes an archive in the format that its name shows.
 func pack(t *testing.T, file string, content map[string]string) {
 	t.Helper()
 	var b bytes.Buffer

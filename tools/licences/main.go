@@ -2,7 +2,7 @@
 // module, on every platform that they are released for. It prints the texts, which a release
 // must carry, and fails on a licence that is not allowed, not recognized or missing.
 //
-// go run ./licences [FOLDER of a command's package ...]
+//	go run ./licences [FOLDER of a command's package ...]
 package main
 
 import (

@@ -2,7 +2,7 @@
 // checked. It changes nothing. Its exit code is 1 while something is missing, or is unknown
 // because nothing answered.
 //
-// go run ./publish [FOLDER of the repository]
+//	go run ./publish [FOLDER of the repository]
 package main
 
 import (

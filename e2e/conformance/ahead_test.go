@@ -10,10 +10,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestAhead holds the newest release with each change that no release has yet, as its
-// patch makes it, against the model with the behaviour on. It wants the comparison to
-// tell the two apart: with the behaviour off the model must differ from the patched
-// controller, and with it on from the one without the patch.
+// TestAhead compares the newest release with each change that no release has yet, as its
+// patch makes it, with the model that has the behaviour. It also checks that the comparison
+// distinguishes the two: without the behaviour the model must differ from the patched
+// controller, and with it from the unpatched one.
 func TestAhead(t *testing.T) {
 	changes := reconcile.Ahead()
 	if len(changes) != len(Patches) {
@@ -61,9 +61,9 @@ func TestAhead(t *testing.T) {
 	}
 }
 
-// TestTaintTakenOff is what TaintReadsNode is for: a node is back in service and has the
-// volume in use, and the controller has not heard of that. Without the change it deletes
-// the VolumeAttachment under a running pod.
+// TestTaintTakenOff shows the purpose of TaintReadsNode: a node is back in service and has
+// the volume in use, and the controller has not yet heard of that. Without the change it
+// deletes the VolumeAttachment under a running pod.
 func TestTaintTakenOff(t *testing.T) {
 	pair := Pair{Volume: "kubernetes.io/csi/d^v", Node: "n1"}
 	node := &corev1.Node{}
@@ -86,7 +86,7 @@ func TestTaintTakenOff(t *testing.T) {
 	}
 }
 
-// TestPatches: lines that are not there, or more than once, are no place for a patch.
+// TestPatches: a patch fails where its lines are missing, or are there more than once.
 func TestPatches(t *testing.T) {
 	edits := parsePatch("# why\n--- a/b.go\n@@\n-\tone\n+\ttwo\n+\tthree\n@@\n-five\n--- c.go\n@@\n-x\n+y\n")
 	if len(edits) != 2 || len(edits["a/b.go"]) != 2 || edits["c.go"][0] != (edit{"x\n", "y\n"}) {

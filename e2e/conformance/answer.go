@@ -13,33 +13,33 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Pair is what the controller decides about.
+// Pair is a volume and a node, about which the controller decides.
 type Pair = reconcile.VolumeNode
 
-// Answer is what one side says about a cluster.
+// Answer is one side's answer about a cluster.
 type Answer struct {
-	// Managed are the nodes that the controller cares for.
+	// Managed are the nodes whose volumes the controller attaches and detaches.
 	Managed   sets.Set[types.NodeName]
 	Actual    map[Pair]ActualRow
 	Desired   map[Pair]DesiredRow
 	Decisions map[Pair]Decision
 	// Status is each node's status.volumesAttached after the pass.
 	Status map[types.NodeName]StatusRow
-	// Skipped says why a pod volume or a VolumeAttachment is in no world.
+	// Skipped has the reason why a pod volume or a VolumeAttachment is in neither world.
 	Skipped map[string]reconcile.SkipReason
-	// Ended are the pods that the controller takes for terminated.
+	// Ended are the pods that the controller treats as terminated.
 	Ended sets.Set[string]
 
-	// Lookups are the model's alone.
+	// Lookups are only in the model's answer.
 	Lookups
-	// Adopted counts what the model was given of the controller's answer, because
-	// upstream leaves it to chance.
+	// Adopted counts the parts of the controller's answer that the model was given, because
+	// upstream leaves them to chance.
 	Adopted map[Tolerance]int
-	// forceDetachSwitch says that the release knows the switch, and that it is set.
+	// forceDetachSwitch reports whether the release knows the switch, and it is set.
 	forceDetachSwitch bool
 }
 
-// Spec is what tells volume specs apart; the zero Spec is a nil one.
+// Spec has the parts of a volume spec by which two specs differ; the zero Spec is a nil one.
 type Spec = wire.Spec
 
 // ActualRow is a row of the actual state of the world before the pass.
@@ -48,7 +48,7 @@ type ActualRow struct {
 	Spec       Spec
 	DevicePath string
 	Mounted    bool
-	// MountedLater is Mounted once each node has been updated.
+	// MountedLater is the value of Mounted once each node has been updated.
 	MountedLater bool
 }
 
@@ -59,8 +59,8 @@ type DesiredRow struct {
 	Pods string
 }
 
-// Decision is what happens to a pair in the pass. The oracle leaves Contenders
-// empty: it shows who won.
+// Decision is the decision about a pair in the pass. The oracle leaves Contenders empty,
+// because it shows who won.
 type Decision struct {
 	Verb             reconcile.Verb
 	Reason           reconcile.Reason
@@ -69,34 +69,33 @@ type Decision struct {
 	Holders string
 	// Warned are the pods that got the multi-attach event, sorted and joined.
 	Warned string
-	// Event is how the message of that event begins.
+	// Event is the beginning of that event's message.
 	Event      string
 	Contenders []types.NodeName
-	// Forced says that a Wait ends in a forced detach; the oracle shows it in a
-	// pass of its own.
+	// Forced reports whether a Wait ends in a forced detach; the oracle shows that in a pass
+	// of its own.
 	Forced bool
-	// Bounded says of a MultiAttach that its holders leave within a known time,
-	// their detaches failing or not.
+	// Bounded reports whether the holders of a MultiAttach leave within a known time, whether
+	// or not their detaches fail.
 	Bounded bool
-	// Forgotten says of a Wait that the controller finds out before the time-out
-	// that the attachment is none (VerifyVolumesAreAttached).
+	// Forgotten reports whether the controller finds out, before the time-out of a Wait, that
+	// the attachment does not exist (VerifyVolumesAreAttached).
 	Forgotten bool
-	// Left is the state after a detach whose VolumeAttachment the API server does
-	// not delete.
+	// Left is the state after a detach whose VolumeAttachment the API server does not delete.
 	Left reconcile.AttachState
-	// Updated is what a Wait has become once each node has been updated.
+	// Updated is the verb that replaces a Wait once each node has been updated.
 	Updated reconcile.Verb
 }
 
-// Held is the oracle's verb where an operation of the volume that started
-// before in the same pass kept the pair's own detach from starting.
+// Held is the oracle's verb where an operation of the volume that started earlier in the same
+// pass kept the pair's own detach from starting.
 const Held reconcile.Verb = wire.Held
 
 // timedOut is the oracle's reason for a forced detach after the time-out.
 const timedOut reconcile.Reason = wire.TimedOut
 
-// StatusRow is a node's volumesAttached: device paths by name. What is listed
-// more than once has its count in its name.
+// StatusRow is a node's volumesAttached: device paths by name. The name of a volume that is
+// listed more than once includes the count.
 type StatusRow map[corev1.UniqueVolumeName]string
 
 func statusRow(list []corev1.AttachedVolume) StatusRow {
@@ -120,9 +119,8 @@ func (r StatusRow) String() string {
 	return "[" + strings.Join(rows, " ") + "]"
 }
 
-// Model is the answer of package reconcile for the release. Where upstream
-// leaves something to chance, the model is told what the oracle came to; a nil
-// oracle tells it nothing.
+// Model is the answer of package reconcile for the release. Where upstream leaves something
+// to chance, the model is given the oracle's result; with a nil oracle it is given nothing.
 func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 	c = c.In(release)
 	objects := c.Snapshot(release)
@@ -151,7 +149,7 @@ func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 	}
 	for _, s := range world.NodeStatus(plan) {
 		a.Status[s.Node] = statusRow(slices.DeleteFunc(slices.Clone(s.VolumesAttached), func(v corev1.AttachedVolume) bool {
-			return slices.Contains(s.Contended, v.Name) // as where the node is the one that loses it
+			return slices.Contains(s.Contended, v.Name) // as on the node that loses it
 		}))
 	}
 	for _, s := range world.Skipped {
@@ -165,7 +163,7 @@ func Model(c *Cluster, mode Mode, release Release, oracle *Answer) *Answer {
 	return a
 }
 
-// pairs are each volume in either world with each node, there or not.
+// pairs are each volume in either world with each node, existing or not.
 func (a *Answer) pairs(c *Cluster) []Pair {
 	volumes, nodes := sets.New[corev1.UniqueVolumeName](), sets.New[types.NodeName]()
 	for _, node := range c.Nodes {
@@ -237,7 +235,7 @@ func specOf(s *reconcile.VolumeSpec) Spec {
 	}
 }
 
-// join sorts what it joins.
+// join sorts the items and joins them.
 func join[T any](list []T) string {
 	names := make([]string, len(list))
 	for i := range list {

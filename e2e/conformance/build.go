@@ -17,13 +17,12 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// Release is a Kubernetes release whose controller is asked.
+// Release is a Kubernetes release whose controller is compared.
 type Release string
 
-// Releases are all that have a module file in the oracle's folder, oldest
-// first: each end of each behaviour of package reconcile, and the supported
-// minors. Of 1.27, 1.31 and 1.32 a module that the controller needs is not on the
-// Go module proxy.
+// Releases are all releases with a module file in the oracle's folder, oldest first: each end
+// of each behaviour of package reconcile, and the supported minors. For 1.27, 1.31 and 1.32 a
+// module that the controller needs is not on the Go module proxy.
 var Releases = []Release{
 	"v1.26.9", "v1.26.15", "v1.28.15", "v1.29.15", "v1.30.14", "v1.33.13", "v1.34.4", "v1.35.4", "v1.36.3", "v1.37.0",
 }
@@ -31,14 +30,14 @@ var Releases = []Release{
 // Newest is the last of Releases.
 var Newest = Releases[len(Releases)-1]
 
-// Minor is 30 of v1.30.14.
+// Minor is the minor version, as 30 for v1.30.14.
 func (r Release) Minor() (n int) {
 	_, _ = fmt.Sscanf(string(r), "v1.%d.", &n)
 	return n
 }
 
-// tags are the build constraints that hold for the release: it is one up to its
-// own minor and up to any later one.
+// tags are the build constraints that hold for the release: those for "up to" its own minor
+// and for "up to" any later one.
 func (r Release) tags() string {
 	var tags []string
 	for minor := r.Minor(); minor <= Newest.Minor(); minor++ {
@@ -47,9 +46,9 @@ func (r Release) tags() string {
 	return strings.Join(tags, ",")
 }
 
-// Build compiles the oracle of the release into the module's bin folder and
-// returns its path. It does nothing where what the oracle is built from is as it
-// was. It must be called from inside the e2e module, as go test does.
+// Build compiles the oracle of the release into the module's bin folder and returns its path.
+// It does nothing where the oracle's sources have not changed. It must be called from inside
+// the e2e module, as go test does.
 func (r Release) Build(ctx context.Context, log io.Writer) (string, error) {
 	return r.BuildPatched(ctx, log, "")
 }
@@ -63,8 +62,8 @@ func (r Release) BuildPatched(ctx context.Context, log io.Writer, patch string) 
 	return binary, nil
 }
 
-// BuildKubelet compiles the machine with the volume half of the release's kubelet, as
-// Build does the oracle. They share the module file.
+// BuildKubelet compiles the machine with the volume half of the release's kubelet, as Build
+// compiles the oracle. They share the module file.
 func (r Release) BuildKubelet(ctx context.Context, log io.Writer) (string, error) {
 	binary, err := r.build(ctx, log, "kubeletoracle", "")
 	if err != nil {
@@ -73,9 +72,8 @@ func (r Release) BuildKubelet(ctx context.Context, log io.Writer) (string, error
 	return binary, nil
 }
 
-// BuildOwn compiles a program of this module, named by its folder, with the versions of
-// the module itself and further flags, and returns its path. It must be called from inside
-// the module.
+// BuildOwn compiles a program of this module, named by its folder, with the module's own
+// versions and further flags, and returns its path. It must be called from inside the module.
 func BuildOwn(ctx context.Context, program string, flags ...string) (string, error) {
 	root, bin, unlock, err := lockBin(ctx)
 	if err != nil {
@@ -89,8 +87,8 @@ func BuildOwn(ctx context.Context, program string, flags ...string) (string, err
 	return binary, nil
 }
 
-// lockBin returns the module's root and the folder for what is built, in which nobody
-// else builds until unlock.
+// lockBin returns the module's root and the folder for binaries, in which no other process
+// builds until unlock is called.
 func lockBin(ctx context.Context) (root, bin string, unlock func(), err error) {
 	mod, err := goCommand(ctx, "", "env", "GOMOD")
 	if err != nil {
@@ -143,8 +141,8 @@ func (r Release) build(ctx context.Context, log io.Writer, program, patch string
 	return binary, os.WriteFile(stamp, []byte(want), 0o644)
 }
 
-// stamp identifies what the program is built from: its folder, those in it, and what
-// containers write.
+// stamp identifies the sources of the program: its folder, its subfolders, and the format of
+// the containers' records.
 func (r Release) stamp(root, program string) (string, error) {
 	files := []string{filepath.Join(root, "oracle", string(r)+".mod"), filepath.Join(root, "oracle", string(r)+".sum")}
 	for _, dir := range []string{program, filepath.Join(program, "*"), "records"} {

@@ -10,24 +10,24 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// chances are what the order of Go maps decides upstream, and what it can come
-// to. Where the controller came to one of several, the model is given that one
-// before it decides, so that all that follows has to agree.
+// chances are the results that depend on the order of Go maps upstream, with the possible
+// values. Where the controller came to one of several, the model is given that one before it
+// decides, so that everything that follows must agree.
 type chances struct {
-	// records are what a volume's record in the actual state of the world may hold
-	// once the worlds are populated.
+	// records are the possible records of a volume in the actual state of the world once the
+	// worlds are populated.
 	records map[corev1.UniqueVolumeName][]record
-	// wanted are the specs that a pair may have in the desired state of the world.
+	// wanted are the possible specs of a pair in the desired state of the world.
 	wanted map[Pair][]*reconcile.VolumeSpec
 }
 
-// record is what all nodes of a volume share. Who writes it last decides it.
+// record is the data that all nodes of a volume share. The last writer decides it.
 type record struct {
 	spec *reconcile.VolumeSpec
 	path string
 }
 
-// chancesOf asks the model for names and for the specs of pod volumes alone.
+// chancesOf asks the model only for names and for the specs of pod volumes.
 func chancesOf(c *Cluster, mode Mode, world *reconcile.World) *chances {
 	ch := &chances{records: map[corev1.UniqueVolumeName][]record{}, wanted: map[Pair][]*reconcile.VolumeSpec{}}
 	first := map[Pair]string{}
@@ -62,7 +62,7 @@ func chancesOf(c *Cluster, mode Mode, world *reconcile.World) *chances {
 	for _, pod := range c.Pods {
 		ch.readPod(pod, mode, world, first, refreshed)
 	}
-	// The three write one after the other.
+	// These three write one after the other.
 	for _, writers := range []map[corev1.UniqueVolumeName][]record{statuses, attachments, refreshed} {
 		for name, records := range writers {
 			ch.records[name] = records
@@ -71,8 +71,8 @@ func chancesOf(c *Cluster, mode Mode, world *reconcile.World) *chances {
 	return ch
 }
 
-// readPod notes what the pod writes: the last of its volumes with a name to the
-// actual state of the world, the first to the desired one.
+// readPod notes the pod's writes: to the actual state of the world the last of its volumes
+// with a name, to the desired one the first.
 func (ch *chances) readPod(pod *corev1.Pod, mode Mode, world *reconcile.World, first map[Pair]string, refreshed map[corev1.UniqueVolumeName][]record) {
 	last, wanted := map[corev1.UniqueVolumeName]record{}, map[Pair]bool{}
 	for i := range pod.Spec.Volumes {
@@ -84,7 +84,7 @@ func (ch *chances) readPod(pod *corev1.Pod, mode Mode, world *reconcile.World, f
 		if path, listed := first[pair]; listed {
 			last[name] = record{spec, path}
 		}
-		// Left alone, the controller may learn of the first volume's claim last.
+		// Without interference, the controller may learn of the first volume's claim last.
 		if !wanted[pair] || mode.Free {
 			ch.wanted[pair] = append(ch.wanted[pair], spec)
 		}
@@ -95,7 +95,7 @@ func (ch *chances) readPod(pod *corev1.Pod, mode Mode, world *reconcile.World, f
 	}
 }
 
-// attachmentSpec is what processVolumeAttachments makes of a PV. The translation
+// attachmentSpec is the spec that processVolumeAttachments makes from a PV. The translation
 // of a GCE disk turns ReadWriteMany into ReadWriteOnce.
 func attachmentSpec(c *Cluster, pvName *string, name corev1.UniqueVolumeName) *reconcile.VolumeSpec {
 	pv := c.volume(*pvName)
@@ -114,8 +114,8 @@ func attachmentSpec(c *Cluster, pvName *string, name corev1.UniqueVolumeName) *r
 	return &reconcile.VolumeSpec{PV: migrated, Migrated: true}
 }
 
-// adopt gives the world what the controller came to where the model came to
-// another of the things that it can come to. It returns how often.
+// adopt gives the world the controller's result where the model came to another of the
+// possible results. It returns how often it did so.
 func (ch *chances) adopt(world *reconcile.World, oracle *Answer) map[Tolerance]int {
 	adopted := map[Tolerance]int{}
 	for _, row := range world.Actual.Items() {

@@ -1,19 +1,17 @@
-// Package conformance asks the attach/detach controllers of several Kubernetes
-// releases what they do with a cluster, and holds the answer of package
-// reconcile for the same release against each, row by row.
+// Package conformance asks the attach/detach controllers of several Kubernetes releases what
+// they do with a cluster, and compares the answer of package reconcile for the same release
+// with each, row by row.
 //
-// Both sides read the same random objects: the controller, in the oracle of its
-// release, through a fake clientset and its own informers; the model as a
-// snapshot. Each side's answer becomes an Answer, and Compare lists where the two
-// differ.
+// Both sides read the same random objects: the controller, in the oracle of its release,
+// through a fake clientset and its own informers; the model as a snapshot. Each side's answer
+// becomes an Answer, and Compare lists where the two differ.
 //
 //	go test ./conformance -v -clusters 5000 -seed 1 -releases v1.30.14,v1.37.0
 //
-// prints what was compared. The first cluster that differs is shrunk and printed
-// as a snapshot file, which can be kept as a case under testdata/cases. The
-// controller is right by definition: what differs is mended in package
-// reconcile, or is something that upstream leaves to chance and then has to be
-// a Tolerance for no more than its own rows.
+// prints the counts of the comparison. The first cluster that differs is shrunk and printed
+// as a snapshot file, which can be kept as a case under testdata/cases. The controller is
+// right by definition: a difference is corrected in package reconcile, or is something that
+// upstream leaves to chance, and then must be a Tolerance for no more than its own rows.
 package conformance
 
 import (
@@ -34,23 +32,23 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// now is the time that every cluster is read at.
+// now is the time at which every cluster is read.
 var now = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
-// Cluster is what both sides are asked about.
+// Cluster is the input of both sides.
 type Cluster struct {
 	snapshot.Objects
 	DisableForceDetachOnTimeout bool
 	// FeatureGates are the gates of kube-controller-manager that are set.
 	FeatureGates map[string]bool
-	// Live are the nodes that the API server has where the controller's cache, which
-	// is Objects, is behind; nil where it is not.
+	// Live are the nodes that the API server has, where the controller's cache, which is
+	// Objects, is behind; nil where it is not.
 	Live []*corev1.Node
-	// Ahead are what the controller does and its release does not.
+	// Ahead are the behaviours that the controller has and its release does not.
 	Ahead []reconcile.Behaviour
 }
 
-// Options are the model's, set as the oracle is.
+// Options are the model's options, with the oracle's settings.
 func (c *Cluster) Options() reconcile.Options {
 	options := reconcile.Options{
 		DisableForceDetachOnTimeout: c.DisableForceDetachOnTimeout,
@@ -79,9 +77,8 @@ func flexAttachable() []string {
 	return names
 }
 
-// In is the cluster as an API server of the release holds it: up to 1.30 it
-// drops an image volume as unknown, and takes a volume without a source for an
-// emptyDir.
+// In is the cluster as an API server of the release stores it: up to 1.30 it drops an image
+// volume as unknown, and takes a volume without a source for an emptyDir.
 func (c *Cluster) In(release Release) *Cluster {
 	if release.Minor() > 30 {
 		return c
@@ -114,7 +111,7 @@ func (c *Cluster) claim(namespace, name string) *corev1.PersistentVolumeClaim {
 	})
 }
 
-// named returns nil where there is none.
+// named is the item for which is holds; nil where there is none.
 func named[T any](list []*T, is func(*T) bool) *T {
 	if i := slices.IndexFunc(list, is); i >= 0 {
 		return list[i]
@@ -122,7 +119,7 @@ func named[T any](list []*T, is func(*T) bool) *T {
 	return nil
 }
 
-// Snapshot gives the model its own copy of the objects.
+// Snapshot is a copy of the objects for the model.
 func (c *Cluster) Snapshot(release Release) *snapshot.Snapshot {
 	objects := snapshot.Objects{}
 	from, to := reflect.ValueOf(c.Objects), reflect.ValueOf(&objects).Elem()
@@ -174,8 +171,8 @@ func joinKinds(kinds []snapshot.Kind) string {
 	return strings.Join(names, ", ")
 }
 
-// Shrink drops objects, and then parts of nodes and pods, for as long as what
-// remains still fails.
+// Shrink removes objects, and then parts of nodes and pods, for as long as the rest still
+// fails.
 func Shrink(c *Cluster, fails func(*Cluster) bool) *Cluster {
 	for {
 		smaller := shrinkOnce(c, fails)
@@ -186,7 +183,7 @@ func Shrink(c *Cluster, fails func(*Cluster) bool) *Cluster {
 	}
 }
 
-// shrinkOnce returns nil where nothing can go.
+// shrinkOnce removes one thing; nil where nothing can be removed.
 func shrinkOnce(c *Cluster, fails func(*Cluster) bool) *Cluster {
 	lists := reflect.TypeFor[snapshot.Objects]()
 	for i := range lists.NumField() {

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Difference is a row in which the model and the controller do not agree.
+// Difference is a row in which the model and the controller disagree.
 type Difference struct {
 	Row           string
 	Model, Oracle string
@@ -28,9 +28,9 @@ func (d Difference) String() string {
 // Tolerance is why a row may differ.
 type Tolerance string
 
-// All that upstream leaves to chance. What of SpecOrder and PathOrder the
-// controller came to is given to the model, and all else compared: see chances.
-// The last two exist in Mode.Free only.
+// All results that upstream leaves to chance. The controller's choice in SpecOrder and
+// PathOrder is given to the model, and everything else is compared: see chances. The last two
+// exist in Mode.Free only.
 const (
 	MapOrder    Tolerance = "which contender was served"
 	SpecOrder   Tolerance = "which of a volume's specs was kept"
@@ -63,7 +63,7 @@ func Compare(c *Cluster, mode Mode, model, oracle *Answer) Result {
 		return r.Result
 	}
 	r.row("managed nodes", join(sets.List(model.Managed)), join(sets.List(oracle.Managed)), "addNodeToDswp")
-	if !mode.Free { // pods may then be looked at before their claims are known
+	if !mode.Free { // pods may then be handled before their claims are known
 		for _, key := range keys(model.Skipped, oracle.Skipped) {
 			r.row("skipped "+key, model.Skipped[key], oracle.Skipped[key], "ProcessPodVolumes, processVolumeAttachments")
 		}
@@ -98,8 +98,7 @@ func keys[K comparable, V any](a, b map[K]V) []K {
 	return all
 }
 
-// row compares one row. It counts as tolerated where it differs and chance
-// explains that.
+// row compares one row. A row that differs counts as tolerated where chance explains it.
 func (r *comparison) row(name string, model, oracle any, read string, chance ...Tolerance) {
 	r.Rows++
 	m, o := fmt.Sprintf("%+v", model), fmt.Sprintf("%+v", oracle)
@@ -116,7 +115,7 @@ func pairName(kind string, pair Pair) string {
 	return fmt.Sprintf("%s %s on %s", kind, pair.Volume, pair.Node)
 }
 
-// chanceOf returns those of the tolerances that apply to the pair.
+// chanceOf returns the given tolerances that apply to the pair.
 func (r *comparison) chanceOf(pair Pair, of ...Tolerance) []Tolerance {
 	var applies []Tolerance
 	for _, t := range of {
@@ -128,7 +127,7 @@ func (r *comparison) chanceOf(pair Pair, of ...Tolerance) []Tolerance {
 			ok = r.mode.Free && r.anyOn(pair.Volume, func(p Pair) bool { row := r.model.Actual[p]; return row.Mounted != row.MountedLater })
 		case NoOperation:
 			ok = r.mode.Free && r.mayEnd(pair)
-		default: // the model is given it
+		default: // the model is given the result
 		}
 		if ok {
 			applies = append(applies, t)
@@ -137,9 +136,9 @@ func (r *comparison) chanceOf(pair Pair, of ...Tolerance) []Tolerance {
 	return applies
 }
 
-// mayEnd reports whether an operation that calls nobody is started for the volume or,
-// for the nameless entries of a status that goes unwritten, on the node. A detach
-// may also start because the node's event came before the pass.
+// mayEnd reports whether an operation that calls no server is started for the volume or, for
+// the nameless entries of a status that is not written, on the node. A detach may also start
+// because the node's event came before the pass.
 func (r *comparison) mayEnd(pair Pair) bool {
 	for p, d := range r.model.Decisions {
 		row := r.model.Actual[p]
@@ -161,11 +160,11 @@ func (r *comparison) anyOn(volume corev1.UniqueVolumeName, f func(Pair) bool) bo
 	return false
 }
 
-// lost reports whether the controller passed the pair over because an operation
-// that excludes the pair's own was under way: one of a contender; for a Wait, the
-// detach from another node, in the shadow of which nothing is waited for; and for
-// a MultiAttach, an attach to a node that wants the volume by a spec for many,
-// which the pair's own spec for one takes for its own (IsOperationPending).
+// lost reports whether the controller passed over the pair because an operation that excludes
+// the pair's own was under way: that of a contender; for a Wait, the detach from another
+// node, during which nothing is waited for; and for a MultiAttach, an attach to a node that
+// wants the volume by a spec for many nodes, which the pair's spec for one node takes for its
+// own operation (IsOperationPending).
 func (r *comparison) lost(pair Pair) bool {
 	o := r.oracle.Decisions[pair]
 	if o.Verb != Held && o.Reason != reconcile.OperationPending {
@@ -180,7 +179,7 @@ func (r *comparison) lost(pair Pair) bool {
 			wanted := r.oracle.Desired[Pair{Volume: pair.Volume, Node: node}]
 			return !wanted.Spec.MultiAttach
 		})
-	default: // an operation, which has its Contenders
+	default: // an operation, which has Contenders of its own
 	}
 	return slices.ContainsFunc(rivals, func(node types.NodeName) bool {
 		return starts(r.oracle.Decisions[Pair{Volume: pair.Volume, Node: node}])
@@ -222,7 +221,7 @@ func (r *comparison) compareDesired(pair Pair) {
 
 func (r *comparison) compareDecision(pair Pair) {
 	m, o := r.model.Decisions[pair], r.oracle.Decisions[pair]
-	// Of contenders that exclude each other one is served, and then none beside it.
+	// Of contenders that exclude each other one is served, and no other beside it.
 	if len(m.Contenders) > 1 && starts(o) {
 		beside := slices.DeleteFunc(slices.Clone(m.Contenders), func(node types.NodeName) bool {
 			return node == pair.Node || !starts(r.oracle.Decisions[Pair{Volume: pair.Volume, Node: node}])
@@ -241,9 +240,9 @@ func (r *comparison) compareDecision(pair Pair) {
 		r.chanceOf(pair, MapOrder, EventOrder, NoOperation)...)
 }
 
-// alignUpdated leaves what a Wait has become in the next pass where it can be
-// told: where the volume had no operation, which would now be in its backoff,
-// and the next pass has not begun another node's.
+// alignUpdated compares the verb of a Wait in the next pass only where it is determined:
+// where the volume had no operation, which would now be in its backoff, and the next pass has
+// not begun another node's.
 func (r *comparison) alignUpdated(pair Pair, m, o *Decision) {
 	began := func(p Pair) bool { return r.oracle.Decisions[p].Updated == reconcile.Detach }
 	operated := func(p Pair) bool { return starts(r.oracle.Decisions[p]) }
@@ -272,7 +271,7 @@ func (r *comparison) compareStatus(node types.NodeName) {
 	r.Rows++
 }
 
-// compareBounded wants none of the holders confirmed once its detach, which the
+// compareBounded checks that no holder is confirmed any more once its detach, which the
 // time-out has begun, has failed.
 func (r *comparison) compareBounded(pair Pair, d Decision) {
 	for _, holder := range strings.Split(d.Holders, ",") {
@@ -283,9 +282,9 @@ func (r *comparison) compareBounded(pair Pair, d Decision) {
 	}
 }
 
-// compareTimedOut compares what is decided about unwanted pairs once the time
-// to wait for an unmount is over: Forced says so of the model's decisions.
-// disabled says that the controller is told not to care about that time.
+// compareTimedOut compares the decisions about unwanted pairs once the time to wait for an
+// unmount is over; in the model's decisions these have Forced. disabled reports whether the
+// controller is told to ignore that time.
 func (r *comparison) compareTimedOut(disabled bool) {
 	expired := *r.model
 	expired.Decisions = maps.Clone(r.model.Decisions)
@@ -317,7 +316,7 @@ func (r *comparison) compareTimedOut(disabled bool) {
 			r.model.Decisions[pair] = m
 		}
 		if m.Verb == reconcile.Wait && o.Verb == reconcile.Blocked {
-			o.Verb, o.Reason = m.Verb, m.Reason // no force helps what cannot be detached
+			o.Verb, o.Reason = m.Verb, m.Reason // no force helps where the volume cannot be detached
 		}
 		m.VolumeAttachment, o.VolumeAttachment = "", ""
 		m.Left, o.Left, m.Updated, o.Updated = "", "", "", ""

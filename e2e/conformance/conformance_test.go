@@ -22,8 +22,8 @@ var (
 	only     = flag.String("releases", "", "the releases to compare, separated by commas; all by default")
 )
 
-// comparedReasons is everything that a comparison of some hundred clusters has
-// to come across, or the generator has lost its grip.
+// comparedReasons are all reasons that must occur in a comparison of some hundred clusters;
+// otherwise the generator is broken.
 var comparedReasons = []any{
 	reconcile.WantedAndAttached, reconcile.NotAttached, reconcile.AttachUncertain, reconcile.NotWanted, reconcile.OutOfServiceTaint,
 	reconcile.StillMounted, reconcile.AssumedMounted, reconcile.AttachedElsewhere, reconcile.NoPlugin, reconcile.InvalidVolumeName,
@@ -62,7 +62,7 @@ func (t *tally) add(r Result, model *Answer) {
 	}
 }
 
-// TestReleases holds the model against the real controller of each release.
+// TestReleases compares the model with the real controller of each release.
 func TestReleases(t *testing.T) {
 	var summary strings.Builder
 	for _, release := range selected(t) {
@@ -104,8 +104,8 @@ func TestReleases(t *testing.T) {
 	t.Logf("\n| release | clusters | passes | rows | differing | left to chance | seeds | date |\n|---|---|---|---|---|---|---|---|\n%s", summary.String())
 }
 
-// TestKept compares the clusters that once differed, each several times in each
-// mode, for what upstream leaves to chance.
+// TestKept compares the clusters that once differed, each several times in each mode, because
+// upstream leaves some results to chance.
 func TestKept(t *testing.T) {
 	kept := keptClusters(t)
 	files := slices.Sorted(maps.Keys(kept))
@@ -123,7 +123,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// tolerated counts the rows that differ by what upstream leaves to chance.
+// tolerated counts the rows that differ only by chance.
 func (t *tally) tolerated() (n int) {
 	for _, count := range t.Tolerated {
 		n += count
@@ -145,8 +145,8 @@ func selected(t *testing.T) []Release {
 	return list
 }
 
-// each calls f with as many seeds, from several oracles of the release at once.
-// An oracle waits now and then, so there are more of them than processors.
+// each calls f with that many seeds, from several oracles of the release side by side. An
+// oracle waits at times, so there are more of them than processors.
 func each(t *testing.T, release Release, first uint64, count int, f func(t *testing.T, o *Oracle, s uint64)) {
 	eachPatched(t, release, "", first, count, f)
 }
@@ -183,8 +183,8 @@ func eachPatched(t *testing.T, release Release, patch string, first uint64, coun
 	workers.Wait()
 }
 
-// compare asks both sides about the cluster. The model's release is the
-// oracle's, but where a test wants to see that it matters.
+// compare asks both sides about the cluster. The model's release is the oracle's, except in
+// tests which check that it matters.
 func compare(o *Oracle, c *Cluster, mode Mode, modelled Release) (Result, *Answer, error) {
 	oracle, err := o.Ask(c, mode)
 	if err != nil {
@@ -194,8 +194,7 @@ func compare(o *Oracle, c *Cluster, mode Mode, modelled Release) (Result, *Answe
 	return Compare(c, mode, model, oracle), model, nil
 }
 
-// explain shrinks a cluster that differs, and is what is left of it, with both
-// answers.
+// explain shrinks a cluster that differs, and prints the rest with both answers.
 func explain(o *Oracle, c *Cluster, mode Mode, modelled Release) string {
 	var last Result
 	small := Shrink(c, func(c *Cluster) bool {
@@ -215,8 +214,8 @@ func explain(o *Oracle, c *Cluster, mode Mode, modelled Release) string {
 	return b.String()
 }
 
-// TestExplain makes two releases differ, by the words of the multi-attach event,
-// and wants all that it takes to see why.
+// TestExplain makes two releases differ, by the words of the multi-attach event, and checks
+// that the explanation has everything that is needed to see why.
 func TestExplain(t *testing.T) {
 	const modelled = "v1.36.3"
 	var once sync.Once
@@ -241,7 +240,7 @@ func TestExplain(t *testing.T) {
 			if err != nil {
 				t.Fatalf("%v:\n%s", err, text)
 			}
-			// Two nodes, and a pod, its claim and its volume.
+			// What must remain: two nodes, and a pod, its claim and its volume.
 			if len(left.Nodes) != 2 || len(left.Pods) != 1 || len(left.Claims) != 1 || len(left.Volumes) != 1 {
 				t.Errorf("more is left than it takes:\n%s", text)
 			}
@@ -263,9 +262,8 @@ func TestOldestModelled(t *testing.T) {
 	}
 }
 
-// TestReleasesMatter holds the model of a release against the controller of the
-// next one that is compared: it must differ exactly where the table of behaviours
-// says that the two releases do.
+// TestReleasesMatter compares the model of a release with the controller of the next compared
+// release: they must differ exactly where the table of behaviours says so.
 func TestReleasesMatter(t *testing.T) {
 	for i, release := range Releases[1:] {
 		modelled := Releases[i]

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestGates holds the controllers of the releases with random feature gates against the
-// model with the same, and wants each gate to make the model without it differ.
+// TestGates compares the controllers of the releases with random feature gates with the model
+// that has the same gates, and checks for each gate that the model without it differs.
 func TestGates(t *testing.T) {
 	for _, release := range selected(t) {
 		gates := gatesOf(release)
@@ -71,8 +71,8 @@ func toldBy(c *Cluster, mode Mode, release Release, oracle *Answer) (gates []str
 	return gates
 }
 
-// TestGatesAreTheReleases: a gate that a release has locked, or no longer knows, keeps no
-// controller of it from starting in the list, and each that is in the list is known.
+// TestGatesAreTheReleases: gatesOf leaves out each gate that the release has locked or no
+// longer knows, with which its controller would not start.
 func TestGatesAreTheReleases(t *testing.T) {
 	for release, want := range map[Release]string{
 		"v1.26.15": "CSIMigrationAzureFile CSIMigrationPortworx CSIMigrationvSphere InTreePluginAWSUnregister InTreePluginAzureDiskUnregister " +

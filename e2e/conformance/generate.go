@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Random makes the cluster of a seed. Names come from small pools, so that
-// objects meet; everything that the controller reads varies, right and wrong.
+// Random makes the cluster of a seed. Names come from small pools, so that objects refer to
+// each other; everything that the controller reads varies, right and wrong.
 func Random(seed uint64) *Cluster {
 	g := &generator{r: rand.New(rand.NewPCG(seed, 0)), c: &Cluster{}}
 	g.c.DisableForceDetachOnTimeout = g.chance(0.2)
@@ -41,7 +41,7 @@ type generator struct {
 
 func (g *generator) chance(p float64) bool { return g.r.Float64() < p }
 
-// between is inclusive.
+// between is a random number from low to high, both included.
 func (g *generator) between(low, high int) int { return low + g.r.IntN(high-low+1) }
 
 func pick[T any](g *generator, list ...T) T { return list[g.r.IntN(len(list))] }
@@ -80,7 +80,7 @@ func (g *generator) nodes() {
 			g.ready(n)
 		}
 		if g.chance(0.05) {
-			g.ready(n) // the API server does not refuse a second one
+			g.ready(n) // the API server accepts a second one
 		}
 		n.Spec.Unschedulable = g.chance(0.1)
 		if g.chance(0.25) {
@@ -107,8 +107,8 @@ func (g *generator) taint(n *corev1.Node, key, value string) {
 		Effect: pick(g, corev1.TaintEffectNoExecute, corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule)})
 }
 
-// csiNodes say which in-tree plugins have moved to CSI on their nodes: in most
-// cases all of them.
+// csiNodes marks the in-tree plugins that have moved to CSI on their nodes: in most cases all
+// of them.
 func (g *generator) csiNodes() {
 	for _, n := range g.c.Nodes {
 		if g.chance(0.1) {
@@ -123,7 +123,7 @@ func (g *generator) csiNodes() {
 			}
 			separator := ","
 			if g.chance(0.05) {
-				separator = ", " // nobody trims it
+				separator = ", " // the controller does not trim it
 			}
 			csiNode.Annotations = map[string]string{corev1.MigratedPluginsAnnotationKey: strings.Join(moved, separator)}
 		}
@@ -176,7 +176,7 @@ func (g *generator) claims() {
 		}
 		pv.Spec.ClaimRef = &corev1.ObjectReference{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 		pv.Status.Phase = corev1.VolumeBound
-		if g.chance(0.1) { // nobody looks
+		if g.chance(0.1) { // nobody reads it
 			pv.Status.Phase = pick(g, corev1.VolumeAvailable, corev1.VolumeReleased, corev1.VolumeFailed, corev1.VolumePending, "")
 		}
 		if g.chance(0.2) {
@@ -214,7 +214,7 @@ func (g *generator) names() []corev1.UniqueVolumeName {
 	return names
 }
 
-// oddities are what else a node status may hold: anything at all.
+// oddities are further entries of a node status: it may hold anything.
 var oddities = []corev1.UniqueVolumeName{
 	"", "garbage", "two/parts", "kubernetes.io/csi/", "kubernetes.io/csi/no-separator", "kubernetes.io/csi/absent.csi^gone",
 	"kubernetes.io/csi/optional.csi^gone", "kubernetes.io/csi/absent.csi^a^b", "kubernetes.io/fc/[x]:0", "kubernetes.io/aws-ebs/vol-1",
@@ -230,7 +230,7 @@ func (g *generator) statuses() {
 			return pick(g, oddities...)
 		}
 		if g.chance(0.3) {
-			return names[0] // the favourite's: see claimName
+			return names[0] // the favourite's volume: see claimName
 		}
 		return pick(g, names...)
 	}
@@ -254,13 +254,13 @@ func (g *generator) statuses() {
 	}
 	for _, n := range g.c.Nodes {
 		if len(n.Status.VolumesAttached) == 0 && g.chance(0.15) {
-			n.Status.VolumesAttached = []corev1.AttachedVolume{{DevicePath: "/dev/xvde"}} // nothing but a nameless entry
+			n.Status.VolumesAttached = []corev1.AttachedVolume{{DevicePath: "/dev/xvde"}} // only a nameless entry
 		}
 	}
 }
 
-// rivals makes two nodes quarrel about a volume that can be attached, which
-// random names bring about too seldom.
+// rivals makes two nodes compete for a volume that can be attached, which random names bring
+// about too seldom.
 func (g *generator) rivals() {
 	world := reconcile.NewWorld(g.c.Snapshot(Newest), g.c.Options())
 	for _, claim := range g.c.Claims {
@@ -307,8 +307,8 @@ func (g *generator) rival(name string, node *corev1.Node, claim *corev1.Persiste
 	})
 }
 
-// twin is another PV for the same device, most often for many nodes where the
-// first is for one or the other way round, and its claim.
+// twin is another PV for the same device, with its claim. Most often one of the two is for
+// many nodes and the other for one.
 func (g *generator) twin(of *corev1.PersistentVolume, claimed *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	pv, claim := of.DeepCopy(), claimed.DeepCopy()
 	pv.Name, pv.UID, pv.Spec.AccessModes = "twin", g.uid(), g.accessModes()

@@ -37,8 +37,8 @@ func (g *generator) podVolume(pod *corev1.Pod, name string) corev1.Volume {
 	return v
 }
 
-// claimName moves the pod to the namespace of the claim that it picks. The
-// first claim is everybody's favourite, so that nodes compete for its volume.
+// claimName moves the pod to the namespace of the claim that it picks. The first claim is
+// picked most often, so that nodes compete for its volume.
 func (g *generator) claimName(pod *corev1.Pod) string {
 	if len(g.c.Claims) == 0 || g.chance(0.08) {
 		return pick(g, "missing", "")

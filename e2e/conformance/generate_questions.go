@@ -23,8 +23,8 @@ func modes(seed uint64) []Mode {
 	}
 }
 
-// gatesOf are the gates that a controller of the release can be started with another
-// value of than the release's own, each with that value.
+// gatesOf are the gates that a controller of the release can be started with at another value
+// than the release's own, each with that value.
 func gatesOf(release Release) map[string]bool {
 	gates := map[string]bool{}
 	for _, gate := range reconcile.Gates() {
@@ -37,11 +37,11 @@ func gatesOf(release Release) map[string]bool {
 	return gates
 }
 
-// gatedReleases are one for each set of gates and of in-tree plugins behind them. The
+// gatedReleases has one release for each set of gates and of in-tree plugins behind them. The
 // others are compared where they are named (-releases).
 var gatedReleases = []Release{"v1.26.15", "v1.29.15", "v1.30.14", "v1.35.4"}
 
-// someOf has each gate in every second cluster.
+// someOf sets each gate in every second cluster.
 func someOf(gates map[string]bool, seed uint64) map[string]bool {
 	random := rand.New(rand.NewPCG(seed, 2)) //nolint:gosec // which clusters are compared must not change
 	some := map[string]bool{}
@@ -53,17 +53,17 @@ func someOf(gates map[string]bool, seed uint64) map[string]bool {
 	return some
 }
 
-// lateNews are the behaviours about what the API server has and the controller's cache
-// has not. Each is asked in the mode in which it decides anything.
+// lateNews are the behaviours that depend on objects of the API server that the controller's
+// cache does not have yet. Each is asked in the mode in which it changes a decision.
 var lateNews = map[reconcile.Behaviour]Mode{
 	reconcile.TimeoutReadsNode: {TimedOut: true},
 	reconcile.TaintReadsNode:   {},
 }
 
-// newsOf are nodes as the API server may have them while the controller's cache has
-// those of the cluster: some have become Ready, or fell silent, were taken out of
-// service or put back, have gone or come again. None has anything in use any more, so
-// that the last look before a detach, which every release takes, finds nothing.
+// newsOf are nodes as the API server may have them while the controller's cache has those of
+// the cluster: some have become Ready or fallen silent, were taken out of service or put
+// back, are gone or have come again. None has any volume in use any more, so that the last
+// look before a detach, which every release takes, finds nothing.
 func newsOf(c *Cluster, seed uint64) []*corev1.Node {
 	random := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // which clusters are compared must not change
 	cached := slices.Clone(c.Nodes)

@@ -22,7 +22,7 @@ func seLinuxCluster(seed uint64) *Cluster {
 			SELinuxChangePolicy: pick(g, nil, nil, new(corev1.SELinuxChangePolicyRecursive), new(corev1.SELinuxChangePolicyMountOption)),
 		})
 		for i := range pod.Spec.Volumes {
-			if v := &pod.Spec.Volumes[i]; v.FC != nil || v.ISCSI != nil { // the controller warns of a pod's own, too
+			if v := &pod.Spec.Volumes[i]; v.FC != nil || v.ISCSI != nil { // the controller warns about a pod's own volume, too
 				v.VolumeSource = corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 			}
 		}
@@ -51,8 +51,8 @@ func seLinuxCluster(seed uint64) *Cluster {
 	return g.c
 }
 
-// eachVolumeOnce names the volumes of a pod, of two that are the same one alone: which of
-// them counts the controller leaves to chance.
+// eachVolumeOnce names the volumes of a pod, and only one of two that are the same volume:
+// the controller leaves to chance which of them counts.
 func (g *generator) eachVolumeOnce(pod *corev1.Pod) (names []string) {
 	w := reconcile.NewWorld(g.c.Snapshot(Newest), g.c.Options())
 	seen := map[corev1.UniqueVolumeName]bool{}

@@ -35,16 +35,16 @@ func (g *generator) accessModes() []corev1.PersistentVolumeAccessMode {
 		corev1.ReadWriteOnce, corev1.ReadWriteMany, corev1.ReadOnlyMany, corev1.ReadWriteOncePod,
 	}
 	g.r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	// An empty list is none, as it is once it has been sent.
+	// An empty list becomes nil, as it does when it is sent.
 	return append([]corev1.PersistentVolumeAccessMode(nil), all[:g.between(0, 4)]...)
 }
 
-// handle comes from a pool so small that PVs share one now and then.
+// handle is a handle from a pool so small that PVs sometimes share one.
 func (g *generator) handle() string {
 	return pick(g, "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "path/to/h", "odd^handle", "a b", "")
 }
 
-// pvSource is half the time CSI.
+// pvSource is a CSI source half of the time.
 func (g *generator) pvSource(pv *corev1.PersistentVolume) corev1.PersistentVolumeSource {
 	if g.chance(0.5) {
 		return corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: pick(g, csiDrivers...), VolumeHandle: g.handle()}}
@@ -70,7 +70,7 @@ func (g *generator) fc() *corev1.FCVolumeSource {
 func (g *generator) fcPV(*corev1.PersistentVolume) corev1.PersistentVolumeSource {
 	source := corev1.PersistentVolumeSource{FC: g.fc()}
 	if g.chance(0.1) {
-		// The API server allows one source only; the plugins would quarrel.
+		// The API server allows only one source; the plugins would conflict.
 		source.ISCSI = &corev1.ISCSIPersistentVolumeSource{TargetPortal: "10.0.0.1", IQN: "iqn.x"}
 	}
 	return source
@@ -82,7 +82,7 @@ func (g *generator) iscsiPV(*corev1.PersistentVolume) corev1.PersistentVolumeSou
 	}}
 }
 
-// flexDriver may be unknown to the controller, or not attach.
+// flexDriver is a driver that may be unknown to the controller, or may not attach.
 func (g *generator) flexDriver() string {
 	return pick(g, "acme/disk", "acme/share", "acme/unknown", "plain")
 }
@@ -91,13 +91,13 @@ func (g *generator) flexPV(*corev1.PersistentVolume) corev1.PersistentVolumeSour
 	return corev1.PersistentVolumeSource{FlexVolume: &corev1.FlexPersistentVolumeSource{Driver: g.flexDriver()}}
 }
 
-// The last one cannot be translated.
+// awsID is a volume's id; the last one cannot be translated.
 func (g *generator) awsID() string {
 	return pick(g, "vol-1", "aws://us-east-1a/vol-1", "aws:///vol-2", "aws://us-east-1a/not-a-volume")
 }
 
-// zone labels the volume in the new way, in the old one, in both or not at all.
-// A volume that was made for CSI has a node affinity as well.
+// zone labels the volume in the new way, in the old one, in both or not at all. A volume that
+// was made for CSI also has a node affinity.
 func (g *generator) zone(pv *corev1.PersistentVolume, zones ...string) {
 	pv.Labels = map[string]string{}
 	for _, key := range []string{corev1.LabelTopologyZone, corev1.LabelFailureDomainBetaZone} {
@@ -172,7 +172,7 @@ func (g *generator) unattachablePV(*corev1.PersistentVolume) corev1.PersistentVo
 	)
 }
 
-// inline is a volume source that stands in the pod itself.
+// inline is a volume source in the pod itself.
 func (g *generator) inline() corev1.VolumeSource {
 	return pick(g,
 		corev1.VolumeSource{CSI: &corev1.CSIVolumeSource{Driver: pick(g, csiDrivers...)}},

@@ -13,23 +13,23 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Lookups are the model's answers to what the diagnoses ask a world. The
-// controller has no such questions, but its own answer bounds each of these.
+// Lookups are the model's answers to the diagnoses' questions to a world. The controller has
+// no such questions, but its own answer bounds each of these.
 type Lookups struct {
-	// Recovered are the VolumeAttachments that World.Attachments gives for any pair.
+	// Recovered are the VolumeAttachments that World.Attachments returns for any pair.
 	Recovered sets.Set[string]
-	// AttachmentVolume is the volume that each VolumeAttachment is about, where
-	// that can be told.
+	// AttachmentVolume is the volume that each VolumeAttachment is about, where it can be
+	// told.
 	AttachmentVolume map[string]corev1.UniqueVolumeName
-	// PodVolume is the volume that each volume of a pod is, where that can be told,
-	// by its key in the skips.
+	// PodVolume is the volume behind each volume of a pod, where it can be told, by its key
+	// in the skips.
 	PodVolume map[string]corev1.UniqueVolumeName
-	// Attachment is the VolumeAttachment shown for a pair.
+	// Attachment is the VolumeAttachment that is shown for a pair.
 	Attachment map[Pair]string
 	// Volume and Volumes are the PVs behind a unique name.
 	Volume  map[corev1.UniqueVolumeName]string
 	Volumes map[corev1.UniqueVolumeName][]string
-	// LivePods may have the pair's volume mounted.
+	// LivePods are the pods that may have the pair's volume mounted.
 	LivePods map[Pair][]string
 }
 
@@ -72,8 +72,8 @@ func lookupsOf(world *reconcile.World, objects *snapshot.Snapshot, pairs []Pair)
 	return l
 }
 
-// compareLookups holds the look-ups against what the controller's worlds, its
-// log and its operations show.
+// compareLookups compares the look-ups with the controller's worlds, its log and its
+// operations.
 func (r *comparison) compareLookups() {
 	recovered := sets.New[string]()
 	for _, va := range r.cluster.VolumeAttachments {
@@ -107,7 +107,7 @@ func podVolumeKey(pod *corev1.Pod, i int) string {
 	return wire.PodVolumeKey(pod.Namespace+"/"+pod.Name, pod.Spec.Volumes[i].Name)
 }
 
-// comparePodVolumes: what the pod wants is among its volumes.
+// comparePodVolumes: a volume that the pod wants is among its volumes.
 func (r *comparison) comparePodVolumes(pod *corev1.Pod) {
 	for i := range pod.Spec.Volumes {
 		key := podVolumeKey(pod, i)
@@ -119,8 +119,8 @@ func (r *comparison) comparePodVolumes(pod *corev1.Pod) {
 	}
 }
 
-// compareVolumes wants the PV that the controller resolved behind its name. A
-// flexvolume in a pod has none.
+// compareVolumes checks that the PV that the controller resolved is among those behind its
+// name. A flexvolume in a pod has none.
 func (r *comparison) compareVolumes(pair Pair, spec Spec) {
 	const read = "GetUniqueVolumeNameFromSpec"
 	volumes := r.model.Volumes[pair.Volume]
@@ -135,9 +135,9 @@ func (r *comparison) compareVolumes(pair Pair, spec Spec) {
 	}
 }
 
-// compareLivePods: the pods that want the volume are among them, those that
-// have ended are not, and those are that the controller left out for another
-// reason than that.
+// compareLivePods: the pods that want the volume are among the live pods; those that have
+// ended are not; and those that the controller left out for another reason than their end
+// are.
 func (r *comparison) compareLivePods(pair Pair) {
 	live := sets.New(r.model.LivePods[pair]...)
 	row := r.oracle.Desired[pair]
@@ -159,8 +159,8 @@ func (r *comparison) compareLivePods(pair Pair) {
 	}
 }
 
-// leftOut reports whether a claim of the pod names the CSI PV, and the controller
-// did not take it for another reason.
+// leftOut reports whether a claim of the pod names the CSI PV, and the controller left the
+// pod's volume out for another reason than the pod's end.
 func (r *comparison) leftOut(pod *corev1.Pod, pvName string) bool {
 	pv := r.cluster.volume(pvName)
 	if pv == nil || pv.Spec.CSI == nil {

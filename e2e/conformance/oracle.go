@@ -17,14 +17,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Mode says how the oracle's pass is run.
+// Mode is the way in which the oracle's pass is run.
 type Mode = wire.Mode
 
-// patience is far more than an oracle takes for an answer.
+// patience is far longer than an oracle takes for an answer.
 const patience = 3 * time.Minute
 
-// Oracle is the controller of one release, in a process of its own. It answers
-// one question at a time.
+// Oracle is the controller of one release, in a process of its own. It answers one question
+// at a time.
 type Oracle struct {
 	Release Release
 
@@ -68,7 +68,7 @@ func (o *Oracle) Ask(c *Cluster, mode Mode) (*Answer, error) {
 	return fromWire(answer), nil
 }
 
-// request is the cluster as the oracle's release has it.
+// request is the cluster as an API server of the oracle's release stores it.
 func (o *Oracle) request(c *Cluster, mode Mode) *wire.Request {
 	c = c.In(o.Release)
 	return &wire.Request{
@@ -78,7 +78,7 @@ func (o *Oracle) request(c *Cluster, mode Mode) *wire.Request {
 	}
 }
 
-// Send puts a question to the oracle.
+// Send asks the oracle a question.
 func (o *Oracle) Send(request *wire.Request) (*wire.Answer, error) {
 	watchdog := time.AfterFunc(patience, func() { _ = o.cmd.Process.Kill() })
 	defer watchdog.Stop()

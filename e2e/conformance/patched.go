@@ -16,10 +16,10 @@ import (
 //go:embed ahead/*.patch
 var patchFiles embed.FS
 
-// Patches are the changes of upstream that no release has yet, by the number of their
-// pull request. Each is written by what the pull request says that it does: files of the
-// module k8s.io/kubernetes, and of each the lines that go and those that come, without
-// any around them.
+// Patches are the upstream changes that no release has yet, by the number of their pull
+// request. Each is written from the description of the pull request: files of the module
+// k8s.io/kubernetes, each with the lines that are removed and those that are added, without
+// context lines.
 var Patches = func() map[string]string {
 	all := map[string]string{}
 	files, _ := patchFiles.ReadDir("ahead")
@@ -30,7 +30,7 @@ var Patches = func() map[string]string {
 	return all
 }()
 
-// with names the release with a patch.
+// with is the name of the release with a patch.
 func (r Release) with(patch string) string {
 	if patch == "" {
 		return string(r)
@@ -38,14 +38,14 @@ func (r Release) with(patch string) string {
 	return string(r) + "+" + patch
 }
 
-// patched adds to the arguments of go build what puts the patched files over those of
-// the release. The go command takes no overlay over its module cache, so that the module
-// is read through a link beside the binaries, always the same one: what no patch changes
-// is compiled once.
+// patched adds to the arguments of go build an overlay of the patched files over those of the
+// release. The go command accepts no overlay over its module cache, so that the module is
+// read through a link beside the binaries, always the same one: the packages that no patch
+// changes are compiled only once.
 func (r Release) patched(ctx context.Context, root, patch string, args []string) ([]string, error) {
 	const module = "k8s.io/kubernetes"
 	modfile := filepath.Join("oracle", string(r)+".mod")
-	if _, err := goCommand(ctx, root, "mod", "download", "-modfile="+modfile, module); err != nil { // no directory before that
+	if _, err := goCommand(ctx, root, "mod", "download", "-modfile="+modfile, module); err != nil { // before that there is no directory
 		return nil, err
 	}
 	source, err := goCommand(ctx, root, "list", "-modfile="+modfile, "-m", "-f={{.Dir}}", module)
@@ -90,10 +90,10 @@ func (r Release) patched(ctx context.Context, root, patch string, args []string)
 	return append(args, "-modfile="+filepath.Join(dir, "oracle.mod"), "-overlay="+file), os.WriteFile(file, text, 0o644)
 }
 
-// edit is some lines that others take the place of.
+// edit replaces some lines by others.
 type edit struct{ old, fresh string }
 
-// parsePatch are the edits of a patch by file.
+// parsePatch returns the edits of a patch by file.
 func parsePatch(patch string) map[string][]edit {
 	edits := map[string][]edit{}
 	var file string
@@ -114,8 +114,8 @@ func parsePatch(patch string) map[string][]edit {
 	return edits
 }
 
-// apply makes the edits. The lines that go must be in the text once each, so that a
-// patch for another release is no patch at all.
+// apply makes the edits. The removed lines must be in the text exactly once, so that a patch
+// for another release fails.
 func apply(text string, edits []edit) (string, error) {
 	for _, e := range edits {
 		var places []int

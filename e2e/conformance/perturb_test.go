@@ -12,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// perturbation spoils one row of the model's answer. It returns false where
-// the answer has no such row.
+// perturbation changes one row of the model's answer. It returns false where the answer has
+// no such row.
 type perturbation struct {
 	name  string
 	mode  Mode
@@ -121,8 +121,8 @@ var perturbations = []perturbation{
 	{"skip reason", Mode{}, change(skippedOf, func(r *reconcile.SkipReason) bool { *r += "x"; return true })},
 }
 
-// boundedOnly are the rows that the controller's answer bounds and does not
-// always decide: to be noticed in some cluster is enough.
+// boundedOnly are the rows that the controller's answer bounds and does not always determine:
+// it is enough that their change is noticed in some cluster.
 var boundedOnly = []string{
 	"wait after an update", "VolumeAttachment shown", "PV behind a name", "PVs behind a name missing", "live pods missing",
 }
@@ -143,7 +143,7 @@ func spoil(s *string) bool {
 	return *s != "x"
 }
 
-// drop leaves out the first row.
+// drop removes the first row.
 func drop[K comparable, V any](of func(*Answer) map[K]V) func(*Answer) bool {
 	return func(a *Answer) bool {
 		key, ok := firstKey(of(a))
@@ -152,7 +152,7 @@ func drop[K comparable, V any](of func(*Answer) map[K]V) func(*Answer) bool {
 	}
 }
 
-// change spoils the first row that f agrees to.
+// change changes the first row for which f returns true.
 func change[K comparable, V any](of func(*Answer) map[K]V, f func(*V) bool) func(*Answer) bool {
 	return func(a *Answer) bool {
 		for _, key := range keys(of(a), nil) {
@@ -210,9 +210,9 @@ func (a *Answer) clone() *Answer {
 	return &b
 }
 
-// TestComparisonCanFail spoils right answers. A spoilt row must be reported in
-// each cluster in which upstream leaves nothing to chance, and each kind of row
-// must be reported somewhere.
+// TestComparisonCanFail changes right answers. A changed row must be reported in each cluster
+// in which upstream leaves nothing to chance, and each kind of row must be reported
+// somewhere.
 func TestComparisonCanFail(t *testing.T) {
 	reported := map[string]int{}
 	var mu sync.Mutex
@@ -239,8 +239,8 @@ func TestComparisonCanFail(t *testing.T) {
 	t.Logf("reported: %v", reported)
 }
 
-// spoilEach spoils the right answer in one way after the other, counts those that the
-// comparison reports, and returns those that it has to and does not.
+// spoilEach changes the right answer in one way after the other, counts the changes that the
+// comparison reports, and returns those that it misses and must report.
 func spoilEach(c *Cluster, mode Mode, oracle *Answer, reported map[string]int) (missed []string) {
 	right := Model(c, mode, Newest, oracle)
 	before := Compare(c, mode, right, oracle)
@@ -260,7 +260,7 @@ func spoilEach(c *Cluster, mode Mode, oracle *Answer, reported map[string]int) (
 	return missed
 }
 
-// TestShrink keeps what a failure needs and nothing else.
+// TestShrink: Shrink keeps only what the failure needs.
 func TestShrink(t *testing.T) {
 	c := Random(1)
 	hasOdd := func(c *Cluster) bool {

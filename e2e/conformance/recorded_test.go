@@ -20,13 +20,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// recordAnswers has the controllers of all releases asked again.
+// recordAnswers makes TestRecord ask the controllers of all releases again.
 var recordAnswers = flag.Bool("record", false, "ask the controllers of all releases, and keep their answers for the tests named TestRecorded...")
 
 // answersFile has one question a line, with the answers.
 const answersFile = "testdata/answers.json.gz"
 
-// answersOf identifies what draws the questions and what puts them to the releases.
+// answersOf identifies the code that draws the questions and that asks the releases.
 func answersOf(t *testing.T) string {
 	t.Helper()
 	fingerprint, err := recorded.Fingerprint("generate*.go", "cluster.go", "build.go", "testdata/*.yaml", "ahead/*.patch",
@@ -37,25 +37,26 @@ func answersOf(t *testing.T) string {
 	return fingerprint
 }
 
-// question is a cluster, and how the controllers were asked about it.
+// question is a cluster, the way in which the controllers were asked about it, and their
+// answers.
 type question struct {
 	Kind kind
-	// Name is the seed, or the file.
+	// Name is the seed, or the file's name.
 	Name    string
 	Cluster *Cluster
 	Mode    Mode
 	Answers []answers
 }
 
-// answers is what some releases said alike.
+// answers is one answer, with the releases that gave it.
 type answers struct {
 	Releases []Release
-	// Patch is the patch of Patches with which the release was asked.
+	// Patch is the one of Patches with which the release was asked.
 	Patch  string `json:",omitempty"`
 	Answer *wire.Answer
 }
 
-// kind is a test that asks.
+// kind is the test whose questions these are.
 type kind string
 
 const (
@@ -66,17 +67,18 @@ const (
 	seLinux kind = "SELinux" // TestSELinux
 )
 
-// How many clusters are recorded of each kind, but for those that are kept.
+// recordedClusters is how many random clusters of each kind are recorded; the kept ones are
+// recorded all.
 var recordedClusters = map[kind]int{random: 300, gated: 60, ahead: 60, seLinux: 100}
 
-// asking is a question that is to be put to a release.
+// asking is a question for one release.
 type asking struct {
 	*question
 	release Release
 	patch   string
 }
 
-// questions are all that are recorded. The clusters have gone through JSON, as those that
+// questions are all recorded questions. Their clusters have passed through JSON, as when they
 // are read again.
 func questions(t *testing.T) (all []asking) {
 	t.Helper()
@@ -131,7 +133,7 @@ func questions(t *testing.T) (all []asking) {
 	return all
 }
 
-// TestRecord asks the controllers of all releases what is recorded.
+// TestRecord asks the controllers of all releases the recorded questions.
 func TestRecord(t *testing.T) {
 	if !*recordAnswers {
 		t.Skip("make record asks the controllers of all releases")
@@ -144,7 +146,7 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	var mu sync.Mutex
-	said := map[*question]map[string]int{} // where in Answers the text of an answer is
+	said := map[*question]map[string]int{} // the place in Answers of an answer, by its text
 	for _, release := range Releases {
 		for _, patch := range append([]string{""}, slices.Sorted(maps.Keys(Patches))...) {
 			asked := slices.DeleteFunc(slices.Clone(all), func(a asking) bool { return a.release != release || a.patch != patch })
@@ -200,7 +202,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// sortAnswer puts what a controller keeps in maps into one order.
+// sortAnswer sorts the lists that the controller keeps in maps.
 func sortAnswer(a *wire.Answer) {
 	byPair := func(a, b wire.Pair) int { return strings.Compare(a.Volume+" "+a.Node, b.Volume+" "+b.Node) }
 	slices.SortStableFunc(a.Actual, func(x, y wire.Actual) int { return byPair(x.Pair, y.Pair) })
@@ -237,7 +239,7 @@ func recordedOf(t *testing.T, of kind) (list []question) {
 	return list
 }
 
-// sideBySide calls f for each, on all processors.
+// sideBySide calls f for each question, on all processors.
 func sideBySide(list []question, f func(question)) {
 	next := make(chan question)
 	var workers sync.WaitGroup
@@ -255,8 +257,8 @@ func sideBySide(list []question, f func(question)) {
 	workers.Wait()
 }
 
-// compareRecorded holds the model of each release against what its controller said, and
-// returns how many answers there were of each.
+// compareRecorded compares the model of each release with its controller's answers, and
+// returns the number of answers of each.
 func compareRecorded(t *testing.T, list []question) (byRelease map[Release]int, total *tally) {
 	t.Helper()
 	total, byRelease = newTally(), map[Release]int{}
@@ -281,8 +283,8 @@ func compareRecorded(t *testing.T, list []question) (byRelease map[Release]int, 
 	return byRelease, total
 }
 
-// TestRecordedReleases holds the model against what the controller of each release said of
-// random clusters, and of those that once differed.
+// TestRecordedReleases compares the model with the answers of each release's controller about
+// random clusters and about those that once differed.
 func TestRecordedReleases(t *testing.T) {
 	for _, of := range []kind{random, kept} {
 		list := recordedOf(t, of)
@@ -300,7 +302,8 @@ func TestRecordedReleases(t *testing.T) {
 	}
 }
 
-// TestRecordedGates: so it is with feature gates, and without one of them the model differs.
+// TestRecordedGates does the same with feature gates, and checks that the model without one
+// of them differs.
 func TestRecordedGates(t *testing.T) {
 	list := recordedOf(t, gated)
 	byRelease, _ := compareRecorded(t, list)
@@ -322,8 +325,8 @@ func TestRecordedGates(t *testing.T) {
 	}
 }
 
-// TestRecordedAhead: so it is with what no release does yet, and without it the model
-// differs.
+// TestRecordedAhead does the same with behaviours that no release has yet, and checks that
+// the model without them differs.
 func TestRecordedAhead(t *testing.T) {
 	list := recordedOf(t, ahead)
 	compareRecorded(t, list)
@@ -344,8 +347,8 @@ func TestRecordedAhead(t *testing.T) {
 	}
 }
 
-// TestRecordedReleasesMatter holds the model of a release against what the controller of the
-// next one said: it differs exactly where the table of behaviours says that the two do.
+// TestRecordedReleasesMatter compares the model of a release with the answers of the next
+// one's controller: they differ exactly where the table of behaviours says so.
 func TestRecordedReleasesMatter(t *testing.T) {
 	list := recordedOf(t, random)
 	list = slices.DeleteFunc(list, func(q question) bool { return q.Mode.Free })
@@ -374,14 +377,15 @@ func TestRecordedReleasesMatter(t *testing.T) {
 	}
 }
 
-// TestRecordedSELinux: the conflicts of SELinux labels are those that the controller warns of.
+// TestRecordedSELinux: the model's conflicts of SELinux labels are those that the controller
+// warns about.
 func TestRecordedSELinux(t *testing.T) {
 	found := map[preflight.SELinuxProperty]int{}
 	for _, q := range recordedOf(t, seLinux) {
 		for _, wrong := range compareSELinux(q.Cluster, q.Answers[0].Answer, found) {
 			t.Errorf("%s: %s", q.Name, wrong)
 		}
-		if said := *q.Answers[0].Answer; len(said.SELinux) > 0 { // a spoilt answer is noticed
+		if said := *q.Answers[0].Answer; len(said.SELinux) > 0 { // a changed answer must be noticed
 			said.SELinux = said.SELinux[1:]
 			if len(compareSELinux(q.Cluster, &said, map[preflight.SELinuxProperty]int{})) == 0 {
 				t.Errorf("%s: nobody noticed that a conflict is missing", q.Name)
@@ -395,7 +399,7 @@ func TestRecordedSELinux(t *testing.T) {
 	}
 }
 
-// TestRecordedComparisonCanFail spoils right answers, as TestComparisonCanFail does.
+// TestRecordedComparisonCanFail changes right answers, as TestComparisonCanFail does.
 func TestRecordedComparisonCanFail(t *testing.T) {
 	reported := map[string]int{}
 	for _, q := range recordedOf(t, random)[:150] {
@@ -414,7 +418,7 @@ func TestRecordedComparisonCanFail(t *testing.T) {
 	}
 }
 
-// keptClusters are those that once differed, by their files.
+// keptClusters are the clusters that once differed, by their files.
 func keptClusters(t *testing.T) map[string]*Cluster {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*.yaml")

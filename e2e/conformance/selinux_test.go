@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestSELinux holds the SELinux conflicts that `preflight upgrade` tells of against
-// those that upstream's own controller finds among the same pods. From 1.27, none of
-// them is there already.
+// TestSELinux compares the SELinux conflicts that `preflight upgrade` reports with those that
+// upstream's own controller finds among the same pods. For an upgrade from 1.27 all of them
+// are new.
 func TestSELinux(t *testing.T) {
 	var mu sync.Mutex
 	found := map[preflight.SELinuxProperty]int{}
@@ -40,8 +40,8 @@ func TestSELinux(t *testing.T) {
 	}
 }
 
-// compareSELinux says where the conflicts that the model has are not the controller's, and
-// counts them by what they are about.
+// compareSELinux lists where the model's conflicts differ from the controller's, and counts
+// the conflicts by their property.
 func compareSELinux(c *Cluster, answer *wire.Answer, found map[preflight.SELinuxProperty]int) (wrong []string) {
 	upgrade := preflight.OfUpgrade(c.Snapshot("v1.27.16"), string(Newest), c.Options())
 	conflicts, multiple := map[string]bool{}, map[string]bool{}
@@ -78,8 +78,8 @@ func compareSELinux(c *Cluster, answer *wire.Answer, found map[preflight.SELinux
 	return wrong
 }
 
-// persistent reports whether the volume that the event speaks of is a persistent one: no
-// other is ever mounted with a label.
+// persistent reports whether the volume in the event is a persistent one: no other is ever
+// mounted with a label.
 func (c *Cluster) persistent(pod, event string) bool {
 	for _, p := range c.Pods {
 		for i := range p.Spec.Volumes {

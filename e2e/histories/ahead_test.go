@@ -8,15 +8,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestAhead has a controller that assumes no mounts live through random histories, and
-// wants the model with MountsNotAssumed to foretell it and the one without to fail.
-// The other two behaviours that no release has are about objects that the controller has
-// not heard of, of which no history compares anything.
+// TestAhead has a controller that assumes no mounts live through random histories, and checks
+// that the model with MountsNotAssumed foretells it and the one without does not. The other
+// two behaviours that no release has are about objects of which the controller has not heard,
+// and no history compares those.
 func TestAhead(t *testing.T) {
 	t.Parallel()
 	oracle := startPatched(t, conformance.Newest, "141385")
 	total, without := row{Release: conformance.Newest, Counts: map[string]int{}}, 0
-	first := *seed + 299 // among the next 60 are four that only a controller that assumes no mounts lives through
+	first := *seed + 299 // among the next 60 are four that distinguish a controller that assumes no mounts
 	for s := first; s < first+uint64(max(60, *count/2)); s++ {
 		request := Generate(s)
 		story := live(t, oracle, request)

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// compareNow wants what the model says the controller does now to be done within
-// a few passes, for one of the contenders where there are several.
+// compareNow checks that the controller does, within a few passes, what the model says it
+// does now, for one of the contenders where there are several.
 func (c *comparison) compareNow(m *moment, deeds []wire.Deed) {
 	if m.Blind || m.Losing || m.until-m.At <= slack {
 		return
@@ -46,14 +46,14 @@ type debt struct {
 	then  reconcile.Verb
 }
 
-// due is by when what a row says must have happened, and what the model said.
+// due is the time by which the event of a row must have happened, and the model's row.
 type due struct {
 	by, since time.Duration
 	text      string
 }
 
-// compareBounds wants each row with a latest moment to be gone by then: what it
-// says has happened, or the objects have changed so that it does not apply.
+// compareBounds checks that each row with a latest moment is gone by then: its event has
+// happened, or the objects have changed so that the row does not apply.
 func (c *comparison) compareBounds(i int) {
 	m := &c.moments[i]
 	if m.Blind || m.Losing || m.justStarted() {
@@ -76,7 +76,7 @@ func (c *comparison) compareBounds(i int) {
 				continue
 			}
 			if u.Event == reconcile.OperationEnds && u.Then == reconcile.MultiAttach && !m.pending(d.Volume) {
-				continue // it has ended, and failed: nothing is done that could be seen
+				continue // the operation has ended and failed, which no deed shows
 			}
 			key := debt{d.VolumeNode, u.Event, u.Then}
 			by, ok := m.by(&d, u)
@@ -95,13 +95,13 @@ func (c *comparison) compareBounds(i int) {
 	for key, d := range standing {
 		if d.by+slack < m.until {
 			c.differ(m.until, key.VolumeNode, "not by %s, as the model says since %s: %s", d.by, d.since, d.text)
-			d.by = 1 << 62 // once is enough
+			d.by = 1 << 62 // report it only once
 		}
 	}
 }
 
-// by is when at the latest what the row says must happen, if anything is known of
-// the controller that is at work.
+// by is the latest time at which the row's event must happen, where there is a bound for the
+// controller that is at work.
 func (m *moment) by(d *reconcile.Decision, u reconcile.Until) (time.Duration, bool) {
 	if m.justStarted() {
 		return m.Started + u.Bound, true

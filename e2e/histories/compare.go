@@ -17,19 +17,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// slack is how much later than its bound something may be seen: a pass or two, and
-// one in which a patch was lost.
+// slack is how much later than its bound an event may be seen: a pass or two, and one in
+// which a patch was lost.
 const slack = 5 * wire.Loop
 
-// Result is what the comparison of a history came to.
+// Result is the result of comparing a history.
 type Result struct {
-	// Counts are by what was counted.
+	// Counts are the numbers of compared things, by their names.
 	Counts map[string]int
 	// Differences are in the order of time.
 	Differences []string
 }
 
-// moment is a wire.Moment and what the model says of it.
+// moment is a wire.Moment with the model's answer about it.
 type moment struct {
 	wire.Moment
 	// until is when the next one begins.
@@ -38,7 +38,7 @@ type moment struct {
 	plan  *reconcile.Plan
 }
 
-// comparison holds one story against the model.
+// comparison compares one story with the model.
 type comparison struct {
 	*Result
 	request *wire.Request
@@ -47,8 +47,8 @@ type comparison struct {
 	owed    map[debt]*due
 }
 
-// Compare asks the model about each moment of the story and holds what the
-// controller did against it.
+// Compare asks the model about each moment of the story and compares the answers with what
+// the controller did.
 func Compare(release conformance.Release, request *wire.Request, story *wire.Story, ask Asks) *Result {
 	c := &comparison{Result: &Result{Counts: map[string]int{}}, request: request, story: story, owed: map[debt]*due{}}
 	for i, m := range story.Moments {
@@ -71,16 +71,15 @@ func Compare(release conformance.Release, request *wire.Request, story *wire.Sto
 	return c.Result
 }
 
-// Asks has the model say what it makes of a moment.
+// Asks is a function that returns the model's answer about a moment.
 type Asks func(conformance.Release, *wire.Request, time.Time, wire.Moment) (*reconcile.World, *reconcile.Plan)
 
-// AskModel asks package reconcile.
+// AskModel is package reconcile's answer.
 func AskModel(release conformance.Release, request *wire.Request, began time.Time, m wire.Moment) (*reconcile.World, *reconcile.Plan) {
 	return AskAhead()(release, request, began, m)
 }
 
-// AskAhead asks package reconcile about a controller with behaviours that no release
-// has yet.
+// AskAhead asks package reconcile about a controller with behaviours that no release has yet.
 func AskAhead(ahead ...reconcile.Behaviour) Asks {
 	return func(release conformance.Release, request *wire.Request, began time.Time, m wire.Moment) (*reconcile.World, *reconcile.Plan) {
 		w := reconcile.NewWorld(asked(release, request, began, m, nil), reconcile.Options{
@@ -105,7 +104,7 @@ func asked(release conformance.Release, request *wire.Request, began time.Time, 
 	return s
 }
 
-// copies keeps the originals from snapshot.New, which takes its lists over.
+// copies keeps the originals from snapshot.New, which takes over its lists.
 func copies[T interface{ DeepCopy() T }](list []T) []T {
 	all := make([]T, 0, len(list))
 	for _, object := range list {
@@ -118,7 +117,7 @@ func (c *comparison) differ(at time.Duration, pair reconcile.VolumeNode, format 
 	c.Differences = append(c.Differences, fmt.Sprintf("at %s, %s on %s: %s", at, pair.Volume, pair.Node, fmt.Sprintf(format, args...)))
 }
 
-// deedsIn are those that the controller did on the objects of the moment.
+// deedsIn are the controller's deeds on the objects of the moment.
 func (c *comparison) deedsIn(m *moment) []wire.Deed {
 	var deeds []wire.Deed
 	for _, d := range c.story.Deeds {
@@ -129,8 +128,7 @@ func (c *comparison) deedsIn(m *moment) []wire.Deed {
 	return deeds
 }
 
-// deedsOnTheSame are those that the controller did on the same objects up to the
-// end of the moment.
+// deedsOnTheSame are the controller's deeds on the same objects up to the end of the moment.
 func (c *comparison) deedsOnTheSame(i int) (deeds []wire.Deed) {
 	for _, m := range c.moments[c.sameSince(i) : i+1] {
 		deeds = append(deeds, c.deedsIn(&m)...)
@@ -147,9 +145,9 @@ func (c *comparison) sameSince(i int) int {
 	return i
 }
 
-// otherMemory is the moment's, unless the controller remembered what the model
-// has when the objects came to be as they are: what it has done since is what the
-// rows of the decisions are about.
+// otherMemory is the otherMemory of the moment, but "" where the controller remembered the
+// same as the model when the objects came to be as they are: its deeds since then are what
+// the rows of the decisions are about.
 func (c *comparison) otherMemory(i int, volume corev1.UniqueVolumeName) string {
 	other := c.moments[i].otherMemory(volume)
 	if other != "" && c.moments[c.sameSince(i)].otherMemory(volume) == "" {
@@ -162,10 +160,9 @@ func pairOf(p wire.Pair) reconcile.VolumeNode {
 	return reconcile.VolumeNode{Volume: corev1.UniqueVolumeName(p.Volume), Node: types.NodeName(p.Node)}
 }
 
-// compareDeeds wants each deed to be what the model says that the controller does
-// now, or what follows by itself, and not before its time. It passes over those on
-// volumes of which the running controller remembers something else than one that
-// starts now.
+// compareDeeds checks that each deed is what the model says the controller does now, or
+// follows by itself, and does not come too early. It skips deeds on volumes about which the
+// running controller remembers something else than one that starts now.
 func (c *comparison) compareDeeds(i int, deeds []wire.Deed) {
 	m := &c.moments[i]
 	for _, deed := range deeds {
@@ -195,8 +192,8 @@ func (c *comparison) compareDeeds(i int, deeds []wire.Deed) {
 	}
 }
 
-// compareContenders wants one of the contenders served, and each that is passed
-// over to have been told of the one that was.
+// compareContenders checks that only one of the contenders is served, and that the model has
+// the served node among the contenders of each node that still waits.
 func (c *comparison) compareContenders(i int, d *reconcile.Decision, deed wire.Deed) {
 	m, deeds := &c.moments[i], c.deedsOnTheSame(i)
 	about := func(other wire.Deed, node types.NodeName) bool {
@@ -258,10 +255,10 @@ func (c *comparison) follows(i int, d *reconcile.Decision, deed wire.Deed) strin
 	return why
 }
 
-// verifiedFirst reports whether a pair that is to be detached is forgotten before that is
-// done, since it has no VolumeAttachment: its detach has begun in the very pass that then
-// looks at what is attached (reconciler.go reconcile, then sync), or cannot begin because
-// another operation on the volume runs or waits.
+// verifiedFirst reports whether a pair that is to be detached is forgotten first, because it
+// has no VolumeAttachment: its detach has begun in the very pass that then verifies the
+// attachments (reconciler.go reconcile, then sync), or cannot begin because another operation
+// on the volume runs or waits.
 func (c *comparison) verifiedFirst(i int, d *reconcile.Decision, deed wire.Deed) bool {
 	m := &c.moments[i]
 	if deed.Verb != wire.Forgotten || d.Verb != reconcile.Detach || deed.At-m.Started < m.world.VerifySync()-wire.Loop {
@@ -273,8 +270,8 @@ func (c *comparison) verifiedFirst(i int, d *reconcile.Decision, deed wire.Deed)
 	return !attachment && (m.busy(d.Volume) || slices.Contains(c.story.Deeds, wire.Deed{Pair: deed.Pair, At: deed.At, Verb: string(d.Verb)}))
 }
 
-// timedOut reports whether the deed may be a detach for which the time-out was over:
-// the controller has been at work for so long.
+// timedOut reports whether the deed may be a detach after the time-out: the controller has
+// been at work for that long.
 func (c *comparison) timedOut(m *moment, deed wire.Deed) bool {
 	switchedOff := c.request.DisableForceDetachOnTimeout && m.world.Behaviours.Has(reconcile.ForceDetachSwitch)
 	return deed.Verb == string(reconcile.ForceDetach) && !switchedOff &&
@@ -288,8 +285,8 @@ func leadsTo(u reconcile.Until, verb string) bool {
 	return string(u.Then) == verb
 }
 
-// early says by what a deed came before its time, as the model has it at any of
-// the moments since which it has said the same.
+// early says how much a deed came before its time, by the model's row in any of the moments
+// since which the row has stayed the same; "" where it did not.
 func (c *comparison) early(i int, d *reconcile.Decision, u reconcile.Until, at time.Duration) string {
 	if at-c.moments[i].Started < u.After-wire.Loop && u.Event != reconcile.Backoff {
 		return fmt.Sprintf("%s after the start, before %s", at-c.moments[i].Started, u.After)
@@ -311,7 +308,7 @@ func (c *comparison) early(i int, d *reconcile.Decision, u reconcile.Until, at t
 	return ""
 }
 
-// startedAt is when the controller took over that was at work then.
+// startedAt is the start of the controller that was at work at that time.
 func (c *comparison) startedAt(at time.Duration) (started time.Duration) {
 	for i := range c.moments {
 		if s := c.moments[i].Started; s <= at {

@@ -1,12 +1,11 @@
-// Package histories holds what package reconcile says of a controller that is at
-// work, and of the time after its first pass, against the attach/detach
-// controllers of Kubernetes themselves, over random histories.
+// Package histories compares what package reconcile says of a controller that is at work, and
+// of the time after its first pass, with the attach/detach controllers of Kubernetes
+// themselves, over random histories.
 //
-// A controller lives through each history with all its own timers: the oracle
-// lets time pass only while everything waits, so that half an hour takes a
-// fraction of a second. Whenever anything has changed, the model is asked about
-// the objects of that moment, and what the controller does from then on is held
-// against its answer.
+// A controller lives through each history with all its own timers: the oracle lets time pass
+// only while everything waits, so that half an hour takes a fraction of a second. Whenever
+// anything has changed, the model is asked about the objects of that moment, and its answer
+// is compared with what the controller does from then on.
 package histories
 
 import (
@@ -21,8 +20,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 )
 
-// nodes and volumes are few, so that they meet. The first volumes are for one
-// node at a time, the last for many.
+// nodes and volumes are few, so that histories often use the same ones. The first volumes are
+// for one node at a time, the last for many.
 var (
 	nodes   = []string{"n1", "n2", "n3"}
 	volumes = []string{"v1", "v2", "v3"}
@@ -57,12 +56,12 @@ func Generate(seed uint64) *wire.Request {
 
 type generator struct{ *rand.Rand }
 
-// one is true once in n.
+// one is true once in n times.
 func (g *generator) one(n int) bool { return g.IntN(n) == 0 }
 
 func (g *generator) of(list []string) string { return list[g.IntN(len(list))] }
 
-// before makes up what there may be of a volume on a node before the history.
+// before draws the objects about a volume on a node at the beginning of the history.
 func (g *generator) before(request *wire.Request, node *corev1.Node, volume string) {
 	if !g.one(3) {
 		return
@@ -86,7 +85,7 @@ func (g *generator) before(request *wire.Request, node *corev1.Node, volume stri
 // podName is the only name of a pod with the volume on the node.
 func podName(volume, node string) string { return fmt.Sprintf("p-%s-%s", volume, node) }
 
-// kinds are the actions and how often they are drawn.
+// kinds are the actions with how often each is drawn.
 var kinds = []struct {
 	do     wire.Action
 	weight int
@@ -97,7 +96,7 @@ var kinds = []struct {
 	{wire.LosePatch, 2}, {wire.BreakWatch, 1}, {wire.Restart, 5}, {wire.Nothing, 3},
 }
 
-// pauses are between two steps: around what the controller waits for.
+// pauses are the pauses between two steps: around the times for which the controller waits.
 var pauses = []time.Duration{
 	time.Second, 2 * time.Second, 5 * time.Second, 30 * time.Second, 70 * time.Second, 130 * time.Second, 5 * time.Minute, 370 * time.Second, 12 * time.Minute,
 }
@@ -117,7 +116,7 @@ func (g *generator) step() wire.Step {
 	}
 	s.Node, s.Volume = g.of(nodes), g.of(volumes)
 	if g.one(3) {
-		s.Volume = volumes[0] // so that several nodes come to want it
+		s.Volume = volumes[0] // so that several nodes want it
 	}
 	s.Pod = podName(s.Volume, s.Node)
 	modes := []wire.DriverMode{wire.Works, wire.Refuses, wire.Hangs, wire.Forbids}

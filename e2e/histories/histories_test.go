@@ -45,7 +45,7 @@ func releases(t *testing.T) []conformance.Release {
 	return list
 }
 
-// howMany is how many histories the release lives through.
+// howMany is the number of histories for the release.
 func howMany(t *testing.T, release conformance.Release) uint64 {
 	name, number, ok := strings.Cut(*deep, ":")
 	if !ok || name != string(release) {
@@ -93,8 +93,8 @@ func live(t *testing.T, oracle *conformance.Oracle, request *wire.Request) *wire
 	return answer.Story
 }
 
-// compareAll holds a story against the model, and what is replayed from its log
-// against the controller's memory.
+// compareAll compares a story with the model, and the replay of its log with the controller's
+// memory.
 func compareAll(release conformance.Release, request *wire.Request, story *wire.Story) *Result {
 	result, log := Compare(release, request, story, AskModel), CompareLog(release, request, story, Replay)
 	result.Differences = append(result.Differences, log.Differences...)
@@ -102,8 +102,8 @@ func compareAll(release conformance.Release, request *wire.Request, story *wire.
 	return result
 }
 
-// seen is what a run of some hundred histories has to come across, or the
-// generator has lost its grip.
+// seen are the counts that must occur in a run of some hundred histories; otherwise the
+// generator is broken.
 var seen = []string{
 	"deed Attach", "deed Detach", "deed ForceDetach", "deed Forgotten", "bound Wait MaxWaitForUnmount", "bound Keep VerifySync",
 	"bound Wait NodeUpdate", "bound MultiAttach HolderLeaves", "row Wait NodeUpdate Detach", "row Wait MaxWaitForUnmount ForceDetach",
@@ -155,8 +155,8 @@ func TestHistories(t *testing.T) {
 	}
 }
 
-// save keeps a history in the folder of the test's run, from where it can be moved
-// to testdata, and says what happens in it.
+// save keeps a history in the folder of the test's run, from where it can be moved to
+// testdata, and describes it.
 func save(t *testing.T, release conformance.Release, seed uint64, request *wire.Request) string {
 	text, err := json.MarshalIndent(request, "", " ")
 	if err != nil {
@@ -206,8 +206,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestComparisonCanFail spoils what the model says in one way after the other, and
-// wants each to be noticed within a few histories.
+// TestComparisonCanFail changes the model's answer in one way after the other, and checks
+// that each change is noticed within a few histories.
 func TestComparisonCanFail(t *testing.T) {
 	t.Parallel()
 	release := conformance.Release("v1.36.3")
@@ -223,14 +223,14 @@ func TestComparisonCanFail(t *testing.T) {
 	noticed(t, release, stories)
 }
 
-// told is a history and what came of it.
+// told is a history with its story.
 type told struct {
 	request *wire.Request
 	story   *wire.Story
 }
 
-// noticed spoils what the model says in one way after the other, and wants each to be
-// noticed in one of the stories.
+// noticed changes the model's answer in one way after the other, and checks that each change
+// is noticed in one of the stories.
 func noticed(t *testing.T, release conformance.Release, stories []told) {
 	t.Helper()
 	rowsOf := func(event reconcile.Event, f func(*reconcile.Until)) func(*reconcile.Decision) {
@@ -293,8 +293,8 @@ func noticed(t *testing.T, release conformance.Release, stories []told) {
 	}
 }
 
-// TestLogComparisonCanFail spoils what is replayed from the log in one way after the
-// other, and wants each to be noticed within a few histories.
+// TestLogComparisonCanFail changes the replay of the log in one way after the other, and
+// checks that each change is noticed within a few histories.
 func TestLogComparisonCanFail(t *testing.T) {
 	t.Parallel()
 	release := conformance.Release("v1.36.3")
@@ -310,8 +310,8 @@ func TestLogComparisonCanFail(t *testing.T) {
 	noticedInLogs(t, release, stories)
 }
 
-// noticedInLogs spoils what is replayed from the log in one way after the other, and wants
-// each to be noticed in one of the stories.
+// noticedInLogs changes the replay of the log in one way after the other, and checks that
+// each change is noticed in one of the stories.
 func noticedInLogs(t *testing.T, release conformance.Release, stories []told) {
 	t.Helper()
 	pairs := func(f func(*snapshot.RememberedPair)) func(*snapshot.Controller) {
@@ -372,7 +372,7 @@ func noticedInLogs(t *testing.T, release conformance.Release, stories []told) {
 	}
 }
 
-// TestShrink: what does not matter goes.
+// TestShrink: everything that does not matter is removed.
 func TestShrink(t *testing.T) {
 	request := Generate(1)
 	request.History = append(request.History, wire.Step{Do: wire.Restart, Then: time.Minute})
@@ -384,7 +384,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// TestGenerate: a seed has one history, and all actions are drawn.
+// TestGenerate: a seed always gives the same history, and all actions are drawn.
 func TestGenerate(t *testing.T) {
 	drawn := map[wire.Action]bool{}
 	for s := range uint64(100) {

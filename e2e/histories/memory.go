@@ -9,11 +9,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// otherMemory says in what the controller's worlds, as far as they are about the
-// volume, are other than those that the model makes of the objects; "" where they
-// are alike. That an assumed mount has ended with an update of the node is what
-// the model says of it, and no difference. One that ended with the node is: of
-// that a controller that starts later cannot know.
+// otherMemory says how the controller's worlds differ, for the volume, from those that the
+// model makes from the objects; "" where they are alike. That an assumed mount has ended with
+// an update of the node is part of the model's answer, and no difference. A mount that ended
+// with the node is one: a controller that starts later cannot know of it.
 func (m *moment) otherMemory(volume corev1.UniqueVolumeName) string {
 	if m.justStarted() {
 		return ""
@@ -61,7 +60,7 @@ func (m *moment) otherMemory(volume corev1.UniqueVolumeName) string {
 	return ""
 }
 
-// justStarted reports whether the controller has no memory yet but what it reads now.
+// justStarted reports whether the controller has only the memory that it reads now.
 func (m *moment) justStarted() bool { return m.At == m.Started }
 
 // pending reports whether an operation on the volume runs.

@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/conformance"
 )
 
-// row is what came of the histories of one release.
+// row has the results of one release's histories.
 type row struct {
 	Release   conformance.Release
 	Histories int
@@ -26,10 +26,10 @@ func (r *row) add(result *Result) {
 	}
 }
 
-// otherMemory is how the counts begin of the deeds that are not compared.
+// otherMemory is the prefix of the counts of deeds that are not compared.
 const otherMemory = "deeds by another memory: "
 
-// pageText is docs/evidence/histories.md.
+// pageText is the text of docs/evidence/histories.md.
 func pageText(rows []row, seed uint64, now time.Time) string {
 	var b strings.Builder
 	b.WriteString(pageHead)

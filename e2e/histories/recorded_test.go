@@ -16,17 +16,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recorded"
 )
 
-// recordStories has the controllers of all releases live through what is recorded again.
+// recordStories makes TestRecord replay the recorded histories with the controllers of all
+// releases.
 var recordStories = flag.Bool("record", false, "have the controllers of all releases live through histories, and keep the stories for the tests named TestRecorded...")
 
 const (
 	// storiesFile has one story a line.
 	storiesFile = "testdata/stories.json.gz"
-	// recordedHistories are what each release lives through, beside those that are kept.
+	// recordedHistories is the number of histories for each release, beside the kept ones.
 	recordedHistories = 50
 )
 
-// storiesOf identifies what draws the histories and what has the releases live through them.
+// storiesOf identifies the code that draws the histories and that replays them with the
+// releases.
 func storiesOf(t *testing.T) string {
 	t.Helper()
 	fingerprint, err := recorded.Fingerprint("generate.go", "scenes.go", "testdata/[a-z]*-*.json", "../conformance/build.go",
@@ -37,8 +39,8 @@ func storiesOf(t *testing.T) string {
 	return fingerprint
 }
 
-// recordedStory is a line of the file. The story is as the oracle sent it, with each list
-// of objects that is the last moment's left out.
+// recordedStory is a line of the file. The story is as the oracle sent it, without each list
+// of objects that is the same as the previous moment's.
 type recordedStory struct {
 	Name    string
 	Release conformance.Release
@@ -46,8 +48,8 @@ type recordedStory struct {
 	Story   *wire.Story
 }
 
-// thin leaves out of each moment what the one before it has, too: the number of its objects
-// tells.
+// thin removes from each moment the objects that are the same as in the moment before it:
+// their number shows that.
 func (r *recordedStory) thin() {
 	for i := len(r.Story.Moments) - 1; i > 0; i-- {
 		if m := &r.Story.Moments[i]; m.Objects == r.Story.Moments[i-1].Objects {
@@ -56,7 +58,7 @@ func (r *recordedStory) thin() {
 	}
 }
 
-// fill is the opposite of thin.
+// fill undoes thin.
 func (r *recordedStory) fill() {
 	for i := 1; i < len(r.Story.Moments); i++ {
 		if m, last := &r.Story.Moments[i], r.Story.Moments[i-1]; m.Objects == last.Objects {
@@ -78,7 +80,7 @@ func recordedRequests(t *testing.T, release conformance.Release) map[string]*wir
 	return all
 }
 
-// TestRecord has the releases live through what is recorded.
+// TestRecord replays the recorded histories with the releases.
 func TestRecord(t *testing.T) {
 	if !*recordStories {
 		t.Skip("make record has the controllers of all releases live through histories")
@@ -116,8 +118,8 @@ func recordedStories(t *testing.T) []recordedStory {
 	return all
 }
 
-// TestRecordedHistories holds the model against what the controllers did in the histories
-// that are recorded, and what is replayed from their logs against what they remembered.
+// TestRecordedHistories compares the model with what the controllers did in the recorded
+// histories, and the replay of their logs with what they remembered.
 func TestRecordedHistories(t *testing.T) {
 	stories := recordedStories(t)
 	total, lived := &Result{Counts: map[string]int{}}, map[conformance.Release]int{}
@@ -158,8 +160,8 @@ func TestRecordedHistories(t *testing.T) {
 	t.Logf("%d histories, %d deeds compared", len(stories), total.Counts["deeds compared"])
 }
 
-// TestRecordedComparisonCanFail: each way in which TestComparisonCanFail and
-// TestLogComparisonCanFail spoil the model is noticed in the stories that are recorded.
+// TestRecordedComparisonCanFail: each change that TestComparisonCanFail and
+// TestLogComparisonCanFail make is noticed in the recorded stories.
 func TestRecordedComparisonCanFail(t *testing.T) {
 	var stories []told
 	for _, s := range recordedStories(t) {
@@ -171,7 +173,7 @@ func TestRecordedComparisonCanFail(t *testing.T) {
 	noticedInLogs(t, conformance.Newest, stories)
 }
 
-// TestThin: what is left out comes back.
+// TestThin: fill restores what thin removes.
 func TestThin(t *testing.T) {
 	pods := func(name string) wire.Moment {
 		m := wire.Moment{Objects: len(name)}

@@ -16,21 +16,21 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// flagLine is what kube-controller-manager logs at --v=1 and higher before it starts
+// flagLine is the line that kube-controller-manager logs at --v=1 and higher before it starts
 // any controller.
 const flagLine = "I%s       1 flags.go:64] FLAG: --v=\"2\"\n"
 
-// Replays reads the log of a story as far as it goes at a moment.
+// Replays is a function that reads the log of a story up to a moment.
 type Replays func(release conformance.Release, story *wire.Story, at time.Duration) (*snapshot.Controller, error)
 
-// Replay asks package controllerlog.
+// Replay reads it with package controllerlog.
 func Replay(release conformance.Release, story *wire.Story, at time.Duration) (*snapshot.Controller, error) {
 	text := fmt.Sprintf(flagLine, story.Began.UTC().Format("0102 15:04:05.000000")) + story.Log
 	return controllerlog.Read(strings.NewReader(text), controllerlog.Options{Now: story.Began.Add(at), Release: string(release)})
 }
 
-// CompareLog holds what each moment's log proves against the memory of the controller
-// at that moment.
+// CompareLog compares what each moment's log proves with the controller's memory at that
+// moment.
 func CompareLog(release conformance.Release, request *wire.Request, story *wire.Story, replay Replays) *Result {
 	all := &Result{Counts: map[string]int{}}
 	for _, m := range story.Moments {
@@ -41,8 +41,8 @@ func CompareLog(release conformance.Release, request *wire.Request, story *wire.
 		}
 		result := at(m.At)
 		if len(result.Differences) > 0 && slices.ContainsFunc(m.Operations, func(op wire.Operation) bool { return op.Pending }) {
-			// An operation may end within the microsecond of the moment, and after it. The
-			// log has no finer times.
+			// An operation may end within the moment's microsecond and yet after it. The log
+			// has no finer times.
 			if earlier := at(m.At - time.Microsecond); len(earlier.Differences) == 0 {
 				result = earlier
 				result.Counts["memory: moments within the microsecond of an end"]++
@@ -56,11 +56,11 @@ func CompareLog(release conformance.Release, request *wire.Request, story *wire.
 	return all
 }
 
-// compareMemory holds what is replayed from the log, as far as it goes at the time,
-// against the controller's caches and its list of operations at the moment.
+// compareMemory compares the replay of the log up to the time with the controller's caches
+// and its list of operations at the moment.
 func (c *comparison) compareMemory(release conformance.Release, m *moment, replay Replays, at time.Duration) {
 	if m.justStarted() {
-		return // the caches are not there yet
+		return // the caches are still empty
 	}
 	log, err := replay(release, c.story, at)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *comparison) compareMemory(release conformance.Release, m *moment, repla
 	}
 }
 
-// compareState wants what the controller has among what the log leaves possible.
+// compareState checks that the controller's state is one that the log leaves possible.
 func (c *comparison) compareState(m *moment, memory *reconcile.Memory, pair reconcile.VolumeNode) {
 	state := snapshot.RememberedAbsent
 	if row := m.actual(pair); row != nil {
@@ -125,11 +125,11 @@ func (c *comparison) compareState(m *moment, memory *reconcile.Memory, pair reco
 	}
 }
 
-// operationNames are the names of the controller's list.
+// operationNames are the operations by their names in the controller's list.
 var operationNames = map[string]snapshot.Operation{"volume_attach": snapshot.AttachOperation, "volume_detach": snapshot.DetachOperation}
 
-// compareBackOffs wants the same operations held back until the same moment, to a
-// second, and each that runs to be known as running.
+// compareBackOffs checks that the same operations are held back until the same moment, to a
+// second, and that each running operation is known to run.
 func (c *comparison) compareBackOffs(m *moment, memory *reconcile.Memory, volume corev1.UniqueVolumeName) {
 	type key struct {
 		node      string

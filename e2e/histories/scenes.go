@@ -9,10 +9,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 )
 
-// sceneVolume, for one node at a time, is what the scenes are about.
+// sceneVolume is the volume of the scenes, which one node at a time may hold.
 const sceneVolume = "v1"
 
-// scene adds to an empty cluster what a history begins with.
+// scene is the beginning of a history, to which its methods add objects.
 type scene struct{ *wire.Request }
 
 func newScene(steps ...wire.Step) scene {
@@ -29,7 +29,7 @@ func (s scene) node(name string) *corev1.Node {
 	return s.Nodes[slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == name })]
 }
 
-// attached has a VolumeAttachment on each node.
+// attached adds a VolumeAttachment for each node.
 func (s scene) attached(on ...string) scene {
 	for _, name := range on {
 		va := wire.HistoryAttachment(sceneVolume, name)
@@ -39,7 +39,7 @@ func (s scene) attached(on ...string) scene {
 	return s
 }
 
-// listed has it in volumesAttached of each node, and inUse in volumesInUse.
+// listed adds the volume to volumesAttached of each node, and inUse to volumesInUse.
 func (s scene) listed(on ...string) scene {
 	for _, name := range on {
 		node := s.node(name)
@@ -56,7 +56,7 @@ func (s scene) inUse(on ...string) scene {
 	return s
 }
 
-// wanted has a pod with it on each node.
+// wanted adds a pod with the volume on each node.
 func (s scene) wanted(on ...string) scene {
 	for _, name := range on {
 		s.Pods = append(s.Pods, wire.HistoryPod(podName(sceneVolume, name), name, sceneVolume, ""))
@@ -64,7 +64,7 @@ func (s scene) wanted(on ...string) scene {
 	return s
 }
 
-// silent has nodes that are not Ready.
+// silent makes the nodes not Ready.
 func (s scene) silent(on ...string) scene {
 	for _, name := range on {
 		s.node(name).Status.Conditions[0].Status = corev1.ConditionUnknown
@@ -72,8 +72,8 @@ func (s scene) silent(on ...string) scene {
 	return s
 }
 
-// Scenes are histories in which the model has to know what random ones rarely come to: each
-// lets a wrong edit to package reconcile be told from it.
+// Scenes are histories for rules of the model that random ones rarely use: each of them shows
+// a wrong edit to package reconcile.
 func Scenes() map[string]*wire.Request {
 	detaching := func(mode wire.DriverMode, then time.Duration) wire.Step {
 		return wire.Step{Do: wire.Detaching, Node: "n1", Volume: sceneVolume, Mode: mode, Then: then}
@@ -91,7 +91,8 @@ func Scenes() map[string]*wire.Request {
 	unforced := newScene(wire.Step{Do: wire.Nothing, Then: 12 * time.Minute}).attached("n1").listed("n1").inUse("n1").silent("n1")
 	unforced.DisableForceDetachOnTimeout = true
 	passes := func(then time.Duration) wire.Step { return wire.Step{Do: wire.Nothing, Then: then} }
-	// ended has a pod on n2 that has ended, which tells the controller what is listed there.
+	// ended adds a pod on n2 that has ended; through it the controller knows the volume that
+	// is listed there.
 	ended := func(s scene) scene {
 		s = s.listed("n2").inUse("n2").wanted("n2")
 		s.Pods[len(s.Pods)-1].Status.Phase = corev1.PodSucceeded

@@ -11,7 +11,7 @@ func TestScenes(t *testing.T) {
 			t.Parallel()
 			oracle := start(t, release)
 			for name, request := range Scenes() {
-				for range 2 { // for what map order decides
+				for range 2 { // because map order decides
 					for _, d := range compareAll(release, request, live(t, oracle, request)).Differences {
 						t.Errorf("%s: %s", name, d)
 					}

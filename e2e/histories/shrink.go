@@ -6,11 +6,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 )
 
-// shrinkTries bounds how often a history is lived through to make it shorter.
+// shrinkTries bounds how often a history is replayed to shorten it.
 const shrinkTries = 60
 
-// Shrink leaves out of a history, one thing after the other, what does not matter
-// to whether it differs.
+// Shrink removes from a history, one after the other, the things without which it still
+// differs.
 func Shrink(request *wire.Request, differs func(*wire.Request) bool) *wire.Request {
 	tries := 0
 	try := func(shorter wire.Request) bool {

@@ -8,10 +8,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/oracle/wire"
 )
 
-// TestSyncPeriod has controllers with other values of
-// --attach-detach-reconcile-sync-period, and with the sync off, live through random
-// histories. The model with the setting has to foretell what they do, and the one with the
-// default to fail.
+// TestSyncPeriod has controllers with other values of --attach-detach-reconcile-sync-period,
+// and with the sync off, live through random histories. The model with the setting must
+// foretell what they do, and the one with the default must not.
 func TestSyncPeriod(t *testing.T) {
 	t.Parallel()
 	oracle := start(t, conformance.Newest)

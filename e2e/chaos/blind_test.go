@@ -8,25 +8,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 )
 
-// What a doctor does that has written and cannot see what came of it.
+// What a doctor does that has written and cannot see the result.
 
-// kinds are those that every look reads.
+// kinds are the kinds that every look reads.
 var kinds = []string{
 	"nodes", "pods", "volumeattachments", "persistentvolumes", "persistentvolumeclaims", "csinodes", "csidrivers", "leases", "events",
 }
 
-// unreadable are the faults of a list.
+// unreadable are the faults with which a list can fail.
 var unreadable = []faultproxy.Fault{
 	faultproxy.Forbidden, faultproxy.Internal, faultproxy.TimeoutBefore, faultproxy.CutBefore, faultproxy.CutBody, faultproxy.Truncated,
 }
 
-// undoes reports whether undo has something to do in such a world.
+// undoes reports whether undo has something to take back in such a world.
 func (s story) undoes() bool {
 	return slices.Contains([]story{lostEntry, refusedDetach, orphan, phantom, stuckPod}, s)
 }
 
-// undoReads are the kinds that undo must have read to say that there is nothing left
-// to take back. An annotation is on its object alone.
+// undoReads are the kinds that undo must have read to report that nothing is left to take
+// back. An annotation is only on its object.
 func (s story) undoReads() []string {
 	if s == refusedDetach {
 		return []string{"volumeattachments"}
@@ -37,12 +37,12 @@ func (s story) undoReads() []string {
 // writers are the stories in which the doctor writes.
 var writers = []story{lostEntry, refusedDetach, forgotten, nodeOff, orphan, phantom, stuckPod}
 
-// several is how often a list fails that fails several times: more often than a
-// client asks again by itself.
+// several is how often a list fails that fails several times: more often than a client
+// retries by itself.
 const several = 4
 
-// lasting is how often a list fails that is to fail so many times. Between its two
-// writes a doctor waits for 6 min: too long for most rounds.
+// lasting is how often a list fails in the story where it is to fail that many times. Between
+// its two writes a doctor would wait for 6 min, which is too long for most rounds.
 func (s story) lasting(times int) int {
 	if s == orphan {
 		return min(times, 3*several)
@@ -50,10 +50,9 @@ func (s story) lasting(times int) int {
 	return times
 }
 
-// blind is each story with each kind of list failing after the write, lost answers
-// and lost writes together with a failing list, an API server that refuses
-// everything for a while, undo with failing lists and with each fault of its write,
-// and two doctors at once.
+// blind is each story with each kind of list failing after the write, lost answers and lost
+// writes together with a failing list, an API server that refuses everything for a while,
+// undo with failing lists and with each fault of its write, and two doctors side by side.
 func blind(random *rand.Rand) []planned {
 	var list []planned
 	add := func(s story, a attack) { list = append(list, planned{s, a}) }
@@ -116,13 +115,13 @@ func blind(random *rand.Rand) []planned {
 // starting is how long an API server refuses everybody after its start.
 const starting = 8 * time.Second
 
-// failing has the lists of a kind fail after so many writes.
+// failing makes the lists of a kind fail after so many writes.
 func failing(kind string, writes int, fault faultproxy.Fault, times int) strike {
 	return strike{class: faultproxy.Read, resource: kind, after: writes, nth: 1, times: times, fault: fault}
 }
 
-// between has the pod move to the node between the two writes, and the kinds that
-// would tell fail once.
+// between moves the pod to the node between the two writes, and makes each of the kinds that
+// would show it fail once.
 func between(fault faultproxy.Fault, kinds ...string) attack {
 	strikes := []strike{podMoves.strike("", "")}
 	for _, kind := range kinds {
@@ -141,21 +140,21 @@ func undone(strikes ...strike) attack {
 	return a
 }
 
-// elsewhere is undo by another address of the API server than the journal's.
+// elsewhere runs undo with another address of the API server than the journal's.
 func elsewhere() attack {
 	a := undone()
 	a.renamed = true
 	return a
 }
 
-// taken is undo of what an admin has made their own.
+// taken runs undo after an admin has taken over the written object.
 func taken() attack {
 	a := undone()
 	a.takenOver = true
 	return a
 }
 
-// drawBlind is one list failing after a write, in many ways, and now and then the
+// drawBlind draws a list that fails after a write, in many ways, and at times a fault of the
 // write itself.
 func drawBlind(random *rand.Rand, s story) attack {
 	switch kind := random.IntN(8); {

@@ -1,7 +1,7 @@
-// Package chaos_test lets everything go wrong at once while the command repairs:
-// a proxy before the API server spoils its requests, it is killed between any
-// two of them, and kubelets, the controller and a second doctor race it. What
-// came of it is for package invariant to judge. See docs/evidence/chaos.md.
+// Package chaos_test makes everything go wrong at the same time while the command repairs: a
+// proxy before the API server disturbs its requests, the command is killed between any two of
+// them, and kubelets, the controller and a second doctor race it. Package invariant judges
+// the result. See docs/evidence/chaos.md.
 package chaos_test
 
 import (
@@ -45,9 +45,8 @@ func TestMain(m *testing.M) {
 	os.Exit(controlplane.Main(m, options, func(c *controlplane.Cluster) { cluster = c }))
 }
 
-// TestChaos plays its rounds, and as many again on a fresh control plane until
-// enough has gone wrong. The worlds of the next batch are built and grow old while
-// one is played.
+// TestChaos plays its rounds, and as many again on a fresh control plane until enough has
+// gone wrong. The worlds of the next batch are built and grow old while one is played.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	sum := newSummary()
@@ -84,7 +83,7 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// setting is what rounds are played on.
+// setting has the cluster and the limits for playing rounds.
 type setting struct {
 	*testing.T
 	cluster *controlplane.Cluster
@@ -160,8 +159,8 @@ func prepare(t *testing.T, c *controlplane.Cluster, number int) (*batch, error) 
 	if err != nil {
 		return nil, err
 	}
-	// How long a run is when nothing goes wrong does not depend on the seed, and
-	// is not known before the worlds are there: so the plan is made twice.
+	// The number of requests of an undisturbed run does not depend on the seed, and is known
+	// only once the worlds are there: so the plan is made twice.
 	stories := []story{lostEntry}
 	for _, p := range chosen(plan(number, *rounds, quietGuess, *seed)) {
 		stories = append(stories, p.story)
@@ -198,8 +197,8 @@ func (b *batch) play(sum *summary) {
 	sum.add(all, violations)
 }
 
-// chosen are the rounds that -every and -world ask for. The first of each story, and the
-// first with each fault, are among them.
+// chosen are the rounds that -every and -world select. The first of each story, and the first
+// with each fault, are always among them.
 func chosen(list []planned) []planned {
 	var some []planned
 	seen := map[any]bool{}
@@ -217,10 +216,10 @@ func chosen(list []planned) []planned {
 	return slices.DeleteFunc(some, func(p planned) bool { return *only != "" && string(p.story) != *only })
 }
 
-// quietGuess is a plan's idea of a run for which only the stories count.
+// quietGuess stands for the requests of a run where only the stories of a plan matter.
 var quietGuess = map[faultproxy.Class]int{faultproxy.Read: 2}
 
-// judge puts together what has happened in the rounds.
+// judge has the events of the rounds judged.
 func (s *setting) judge(rounds []*round) []invariant.Violation {
 	s.Helper()
 	h := &invariant.History{

@@ -23,16 +23,16 @@ var (
 const (
 	// machinesAtATime is how many worlds with machines are built and played side by side.
 	machinesAtATime = 8
-	// dataWritten is how long the containers write on once the doctor has come to its end.
+	// dataWritten is how long the containers continue to write after the doctor has ended.
 	dataWritten = time.Second
 )
 
-// dataStories are those in which a wrong write lets two machines have one volume, or takes
-// it from under a container.
+// dataStories are the stories in which a wrong write lets two machines have one volume, or
+// takes it from under a container.
 var dataStories = []story{lostEntry, refusedDetach, forgotten, nodeOff, nodeLost, orphan}
 
-// dataPlan is the rounds of a batch, counted from 0: the fixed ones of those stories first,
-// in an order of the seed's, and then what is drawn.
+// dataPlan is the rounds of a batch, counted from 0: first the fixed ones of those stories,
+// in an order that depends on the seed, and then drawn ones.
 func dataPlan(batch, n int, seed uint64) []planned {
 	others := func(p planned) bool {
 		return !slices.Contains(dataStories, p.story) || *only != "" && string(p.story) != *only
@@ -43,7 +43,7 @@ func dataPlan(batch, n int, seed uint64) []planned {
 	if begin := batch * n; begin < len(list) {
 		return list[begin:min(begin+n, len(list))]
 	}
-	// A batch that begins after the fixed ones of all stories has none of them.
+	// A batch that begins after the fixed rounds of all stories has only drawn ones.
 	drawn := slices.DeleteFunc(plan(batch+len(all), 3*n, quietGuess, seed), others)
 	return drawn[:min(n, len(drawn))]
 }
@@ -80,8 +80,8 @@ func setData(t *testing.T) *setting {
 	return s
 }
 
-// TestData plays rounds in which machines write to the volumes, and checks each volume's
-// records and file system afterwards.
+// TestData plays rounds in which machines write to the volumes, and afterwards checks each
+// volume's records and file system.
 func TestData(t *testing.T) {
 	t.Parallel()
 	var sum dataSummary
@@ -138,8 +138,8 @@ func TestData(t *testing.T) {
 	}
 }
 
-// TestDataCanFail takes the guard away that keeps a volume on a lost node whose machine may
-// be on, and wants the records or the file system to show it.
+// TestDataCanFail removes the guard that keeps a volume on a lost node whose machine may be
+// on, and checks that the records or the file system show it.
 func TestDataCanFail(t *testing.T) {
 	t.Parallel()
 	s := setData(t)
@@ -158,7 +158,7 @@ func TestDataCanFail(t *testing.T) {
 	r := newRound(worlds[0], struck(), s.proxy, s.dir, *seed)
 	r.binary = binary
 	r.writeOn = func(ctx context.Context) error {
-		// The attacher, the controller and the other kubelet have to act first.
+		// First the attacher, the controller and the other kubelet must act.
 		if err := fixture.AwaitFor(ctx, patience, s.storage.writers(r.volume.PersistentVolume, 2)); err != nil {
 			return err
 		}

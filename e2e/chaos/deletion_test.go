@@ -12,10 +12,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
-// oldPod is the one that had the volume on a node that has failed.
+// oldPod is the pod that had the volume on a node that has failed.
 const oldPod = "web-old"
 
-// forget brings a VolumeAttachment back as a restore does, past the controller.
+// forget brings a VolumeAttachment back, as a restore does, without the controller's
+// knowledge.
 func (w *world) forget(ctx context.Context) error {
 	if err := w.makeNode(ctx, w.name); err != nil {
 		return err
@@ -33,7 +34,7 @@ func (w *world) forget(ctx context.Context) error {
 	return fixture.AwaitFor(ctx, patience, w.attachment("attached", fixture.AttachmentState.Attached))
 }
 
-// loseNode has a pod run, its node fall silent, and another pod wait elsewhere.
+// loseNode has a pod run, its node fall silent, and another pod wait on another node.
 func (w *world) loseNode(ctx context.Context) error {
 	if err := w.fail(ctx, fixture.Pod(w.name, oldPod, w.name, w.volume.Claim)); err != nil {
 		return err
@@ -44,9 +45,8 @@ func (w *world) loseNode(ctx context.Context) error {
 	return w.createPodOn(ctx, w.other(), pod, w.volume)
 }
 
-// startDeletion begins a round in which a VolumeAttachment is to be deleted. The pod
-// on a node that has failed goes only now: six minutes later the controller detaches
-// by force.
+// startDeletion begins a round in which a VolumeAttachment is to be deleted. Only now the pod
+// on a failed node is deleted: six minutes later the controller detaches by force.
 func (w *world) startDeletion(ctx context.Context) error {
 	if w.story == forgotten {
 		return fixture.AwaitFor(ctx, patience, w.attachment("attached, and in no list", func(s fixture.AttachmentState) bool {
@@ -67,19 +67,19 @@ func (w *world) startDeletion(ctx context.Context) error {
 	))
 }
 
-// forcedDetach is how long nothing but a doctor detaches from a lost node: the
-// controller waits for six minutes, and the last run has to be over by then.
+// forcedDetach is how long only a doctor detaches from a lost node: the controller waits for
+// six minutes, and the last run must be over by then.
 const forcedDetach = 4 * time.Minute
 
-// comesBack boots the machine of the node. What was mounted there no pod wants
-// any more: a kubelet's first work is to unmount it.
+// comesBack boots the machine of the node. No pod wants what was mounted there any more: the
+// kubelet first unmounts it.
 func (w *world) comesBack(ctx context.Context) error {
 	w.powerOff()
 	return w.kubelet.Start(ctx)
 }
 
-// attachAnew detaches the volume and has it attached again, for a pod: the same
-// name, another object.
+// attachAnew detaches the volume and has it attached again, for a pod: the VolumeAttachment
+// has the same name, and is another object.
 func (w *world) attachAnew(ctx context.Context) error {
 	if err := w.client.StorageV1().VolumeAttachments().Delete(ctx, w.volume.AttachmentName(w.name), metav1.DeleteOptions{}); err != nil {
 		return err

@@ -20,11 +20,11 @@ import (
 // journal is the name of a round's journal, in its folder.
 const journal = "journal"
 
-// folder is where the round's doctors run.
+// folder is the folder in which the round's doctors run.
 func (r *round) folder() string { return filepath.Join(r.dir, r.name) }
 
-// session makes a way to the API server that notes what every write rests on.
-// journals is a pattern of the files that may announce the writes.
+// session makes a way to the API server that notes the evidence for every write. journals is
+// a pattern of the files that may announce the writes.
 func (r *round) session(what, journals string, t *tally) *faultproxy.Session {
 	name := r.name + "-" + what
 	session := r.proxy.Session(name, func(q faultproxy.Request) faultproxy.Fault {
@@ -46,8 +46,8 @@ func (r *round) session(what, journals string, t *tally) *faultproxy.Session {
 	return session
 }
 
-// observe notes when a look begins and what it fails to read. A request that is
-// sent again and answered was not lost.
+// observe notes when a look begins and what it fails to read. A request that was repeated and
+// answered does not count as failed.
 func (r *round) observe(name string, q faultproxy.Request, fault faultproxy.Fault) {
 	if q.Class != faultproxy.Read {
 		return
@@ -68,7 +68,7 @@ func (r *round) observe(name string, q faultproxy.Request, fault faultproxy.Faul
 	}
 }
 
-// strike is what happens to the request.
+// strike returns the fault for the request.
 func (r *round) strike(q faultproxy.Request, t *tally, undoes bool) faultproxy.Fault {
 	happens, fault := t.hit(q, func() float64 {
 		r.mu.Lock()
@@ -76,7 +76,7 @@ func (r *round) strike(q faultproxy.Request, t *tally, undoes bool) faultproxy.F
 		return r.random.Float64()
 	})
 	if fault == faultproxy.Stale && (q.Class != faultproxy.Read || r.hides(t.assault)) {
-		fault = faultproxy.None // there is nothing out of date to give
+		fault = faultproxy.None // nothing out of date can be given
 	}
 	written := t.written() // before r.mu: hit takes r.mu while it holds the tally's own
 	r.mu.Lock()
@@ -100,7 +100,7 @@ func (r *round) strike(q faultproxy.Request, t *tally, undoes bool) faultproxy.F
 	return fault
 }
 
-// announcements are the entries of the journals, each with numbers of its own.
+// announcements are the entries of the journals, whose writes are numbered across them.
 func (r *round) announcements(pattern string) (all []apply.Entry, found bool) {
 	for i, j := range r.journals(pattern) {
 		for _, e := range j.Entries {
@@ -136,7 +136,7 @@ func readJournal(name string) ([]apply.Entry, error) {
 	return entries, err
 }
 
-// run is what a run of the command left behind.
+// run is the result of a run of the command.
 type run struct {
 	invariant.Run
 	output, errors string
@@ -214,7 +214,7 @@ func (r *round) wrote(session string) bool {
 	return false
 }
 
-// The words with which the command leaves an object of its own behind.
+// The words with which the command reports that it leaves an object of its own behind.
 const (
 	toUndo  = "undo has to take the first one back"
 	unknown = "nobody knows whether"

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
-// builder breaks a world that has its own way to break; nil for the others.
+// builder breaks a world of a story with its own way to break; nil for the others.
 func (s story) builder() func(*world, context.Context) error {
 	switch s {
 	case forgotten:
@@ -30,7 +30,7 @@ func (s story) builder() func(*world, context.Context) error {
 	return nil
 }
 
-// startFurther begins the round in such a world.
+// startFurther begins the round in a world of such a story.
 func (w *world) startFurther(ctx context.Context) error {
 	var err error
 	if w.story == forgotten || w.story == orphan || w.story == phantom {
@@ -50,8 +50,8 @@ func (w *world) startFurther(ctx context.Context) error {
 	return w.startDeletion(ctx)
 }
 
-// attachPastCluster attaches the volume to the other node by hand, and has the
-// driver refuse it to the pod's.
+// attachPastCluster attaches the volume to the other node by hand, and makes the driver
+// refuse it to the pod's node.
 func (w *world) attachPastCluster(ctx context.Context) error {
 	for _, node := range []string{w.name, w.other()} {
 		if err := w.makeNode(ctx, node); err != nil {
@@ -72,17 +72,17 @@ func (w *world) attachPastCluster(ctx context.Context) error {
 	return load.Backdate(ctx, w.cluster.EtcdURL(), w.volume.AttachmentName(w.name), orphanAge)
 }
 
-// orphanAge and the story's age together are more than the 15 min for which
-// VD404 wants the attach to have failed.
+// orphanAge and the story's age together are more than the 15 min for which VD404 requires
+// the attach to have failed.
 const orphanAge = 7 * time.Minute
 
-// byHand attaches the volume to the node past the cluster.
+// byHand attaches the volume to the node without the cluster's knowledge.
 func (w *world) byHand(node string) {
 	w.cluster.Driver.AttachByHand(w.volume.Handle, node)
 	w.attached = append(w.attached, csidriver.Call{At: time.Now(), Publish: true, Volume: w.volume.Handle, Node: node})
 }
 
-// listPhantom writes the volume into volumesAttached, and makes no VolumeAttachment.
+// listPhantom writes the volume into volumesAttached without a VolumeAttachment.
 func (w *world) listPhantom(ctx context.Context) error {
 	w.byHand(w.name)
 	if err := w.makeNode(ctx, w.name); err != nil {
@@ -93,7 +93,7 @@ func (w *world) listPhantom(ctx context.Context) error {
 	})
 }
 
-// stickPod has a node fail and the pod of a StatefulSet be deleted there.
+// stickPod has a node fail and the pod of a StatefulSet deleted there.
 func (w *world) stickPod(ctx context.Context) error {
 	runs := fixture.Pod(w.name, pod, w.name, w.volume.Claim)
 	runs.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "web", Controller: ptr.To(true)}}
@@ -103,7 +103,7 @@ func (w *world) stickPod(ctx context.Context) error {
 	return fixture.DeletePod(ctx, w.client, w.name, pod)
 }
 
-// moves has the pod go from its node to the other, and run there.
+// moves moves the pod from its node to the other, and has it run there.
 func (w *world) moves(ctx context.Context) error {
 	if err := fixture.DeletePod(ctx, w.client, w.name, pod); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
 )
 
-// mounts are the mounts of a world. A kubelet logs them to it.
+// mounts are the mounts of a world, as its kubelets log them.
 type mounts struct {
 	mu   sync.Mutex
 	list []invariant.Mount
@@ -32,7 +32,7 @@ func (m *mounts) Write(line []byte) (int, error) {
 func (m *mounts) add(volume, node string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.open(volume, node) < 0 { // a kubelet that starts mounts again what is mounted
+	if m.open(volume, node) < 0 { // a kubelet that starts mounts the volumes once more
 		m.list = append(m.list, invariant.Mount{Volume: volume, Node: node, From: time.Now()})
 	}
 }

@@ -14,16 +14,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
 )
 
-// edit is one to a file of the command. old occurs once in it, and new stands in its
-// place.
+// edit is a change to a file of the command. old must occur once in it, and is replaced by
+// new.
 type edit struct{ file, old, new string }
 
-// mutant is a doctor that lacks one of the things that keep the real one from harm.
+// mutant is a doctor that lacks one of the things that keep the real one from doing harm.
 type mutant struct {
 	name  string
 	edits []edit
-	// story and attack are a round in which it does harm, and want is what the checker
-	// must say of that.
+	// story and attack are a round in which it does harm, and want is what the checker must
+	// report.
 	story  story
 	attack attack
 	want   invariant.Invariant
@@ -100,16 +100,16 @@ var mutants = []mutant{
 	},
 }
 
-// unseen has the doctor write on its last look alone.
+// unseen makes the doctor write on its last whole look alone.
 var unseen = edit{"repair/apply/send.go", `if err := a.stillSafe(request, v, w, again); err != nil {`, `if err := error(nil); err != nil {`}
 
-// lostAnd is a write that goes wrong, and the next list of a kind with it.
+// lostAnd is a write that goes wrong, together with the next list of a kind.
 func lostAnd(fault faultproxy.Fault, kind string) attack {
 	return struck(strike{class: faultproxy.Write, nth: 1, fault: fault}, failing(kind, 1, faultproxy.Internal, 1))
 }
 
-// TestChaosCanFail plays rounds in which nothing fails but the doctor itself, and
-// wants the checker to notice.
+// TestChaosCanFail plays rounds in which only the doctor itself is faulty, and checks that
+// the checker notices.
 func TestChaosCanFail(t *testing.T) {
 	t.Parallel()
 	s, err := set(t, cluster)
@@ -169,7 +169,7 @@ func TestChaosCanFail(t *testing.T) {
 	}
 }
 
-// mutate builds the command with edits, in an overlay.
+// mutate builds the command with the edits, in an overlay.
 func mutate(edits []edit, binary string) error {
 	out, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/volume-doctor/kubectl-volume-doctor").Output()
 	if err != nil {

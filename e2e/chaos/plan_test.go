@@ -14,16 +14,16 @@ type planned struct {
 	attack attack
 }
 
-// fixed are the rounds that come first and are the same for every seed, but for the
-// place of what befalls no particular request.
+// fixed are the rounds that come first. They are the same for every seed, except for the
+// place of events that belong to no particular request.
 func fixed(quiet map[faultproxy.Class]int, seed uint64) []planned {
 	random := rand.New(rand.NewPCG(seed, 1))
 	return append(worst(random, quiet), blind(random)...)
 }
 
-// plan makes the n rounds of a batch, counted from 0, given how many requests of each
-// class a run has in which nothing goes wrong. Those that are fixed come first; the
-// rest is deaths between any two requests, failing lists and storms.
+// plan makes the n rounds of a batch, counted from 0, given how many requests of each class
+// an undisturbed run has. The fixed rounds come first; the rest are deaths between any two
+// requests, failing lists and storms.
 func plan(batch, n int, quiet map[faultproxy.Class]int, seed uint64) []planned {
 	list := fixed(quiet, seed)
 	list = list[min(batch*n, len(list)):min((batch+1)*n, len(list))]
@@ -41,7 +41,7 @@ func plan(batch, n int, quiet map[faultproxy.Class]int, seed uint64) []planned {
 		var a attack
 		switch at % 5 {
 		case 0:
-			// One place after the other; the next seed goes on where this one ends.
+			// The places follow each other; the next seed continues where this one ends.
 			place := (at + n*(batch+int(seed))) / 5 % (2 * total)
 			kill := []faultproxy.Fault{faultproxy.KillBefore, faultproxy.KillAfter}[place%2]
 			a = struck(strike{nth: 1 + place/2, fault: kill})
@@ -56,13 +56,13 @@ func plan(batch, n int, quiet map[faultproxy.Class]int, seed uint64) []planned {
 	return list
 }
 
-// attempts are how often a doctor runs into storms before peace comes.
+// attempts is how often a doctor runs into storms before there is peace.
 const attempts = 5
 
-// drawStorm is up to nearly half of all requests of a run.
+// drawStorm draws a storm that hits up to nearly half of all requests of a run.
 func drawStorm(random *rand.Rand) assault { return assault{storm: 0.05 + 0.4*random.Float64()} }
 
-// drawStorms are storms while the doctor repairs and while it takes that back.
+// drawStorms draws storms while the doctor repairs and while it takes that back.
 func drawStorms(random *rand.Rand, s story, quiet map[faultproxy.Class]int) attack {
 	var a attack
 	for range attempts {
@@ -87,13 +87,13 @@ func drawStorms(random *rand.Rand, s story, quiet map[faultproxy.Class]int) atta
 	return a
 }
 
-// upTo takes one random number whatever n is: the stories must not hang on how
-// many requests a run has.
+// upTo takes one random number whatever n is: the stories must not depend on the number of
+// requests of a run.
 func upTo(random *rand.Rand, n int) int { return 1 + int(random.Float64()*float64(n)) }
 
-// worst is every fault for every request that is no read, the death of the
-// doctor before and after each, every race between the dry run and the write,
-// and races and faults at once.
+// worst is every fault for every request that is not a read, the death of the doctor before
+// and after each, every race between the dry run and the write, and races together with
+// faults.
 func worst(random *rand.Rand, quiet map[faultproxy.Class]int) []planned {
 	var list []planned
 	add := func(s story, strikes ...strike) { list = append(list, planned{s, struck(strikes...)}) }
@@ -129,7 +129,7 @@ func worst(random *rand.Rand, quiet map[faultproxy.Class]int) []planned {
 	}
 	for _, s := range []story{lostEntry, refusedDetach, forgotten, nodeOff, usedElsewhere, otherMachine, nodeLost} {
 		for _, r := range s.races() {
-			if s == usedElsewhere || s == otherMachine || s == nodeLost { // nothing is written there, so it happens during a look
+			if s == usedElsewhere || s == otherMachine || s == nodeLost { // nothing is written there, so the race happens during a look
 				add(s, strike{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]/2), race: r})
 				continue
 			}
@@ -150,25 +150,25 @@ func worst(random *rand.Rand, quiet map[faultproxy.Class]int) []planned {
 	for _, s := range []story{forgotten, nodeOff} { // before the last look
 		add(s, nodeReturns.strike(faultproxy.Review, ""))
 	}
-	// A write without an answer, and meanwhile somebody else's.
+	// A write without an answer, and meanwhile somebody else's write.
 	for _, r := range []race{heartbeat, attach, secondDoctor} {
 		for _, fault := range []faultproxy.Fault{faultproxy.TimeoutBefore, faultproxy.TimeoutAfter, faultproxy.CutBefore, faultproxy.CutAfter, faultproxy.Conflict, faultproxy.Internal} {
 			add(lostEntry, r.strike(faultproxy.Write, fault))
 		}
 	}
-	// The doctor is killed, and before that somebody else was at it.
+	// The doctor is killed after somebody else has interfered.
 	for _, r := range []race{heartbeat, attach, podGoes, nodeReturns, secondDoctor} {
 		add(lostEntry, r.strike(faultproxy.Write, faultproxy.KillAfter))
 	}
 	return list
 }
 
-// TestShortPlan: the rounds of every run have every story, every fault and a death of the
+// TestShortPlan: the rounds of every run include every story, every fault and a death of the
 // doctor before and after a write.
 func TestShortPlan(t *testing.T) {
 	missing := map[any]bool{faultproxy.KillBefore: true, faultproxy.KillAfter: true}
 	for _, fault := range faultproxy.Faults() {
-		missing[fault] = fault != faultproxy.Stale // that is for storms
+		missing[fault] = fault != faultproxy.Stale // that one is for storms
 	}
 	for _, p := range fixed(quietGuess, 1) {
 		missing[p.story] = true
@@ -186,9 +186,9 @@ func TestShortPlan(t *testing.T) {
 	}
 }
 
-// TestPlan: the fixed rounds leave out no fault of any request but reads, those of
-// make chaos no place for the doctor to die, and the stories do not hang on how many
-// requests a run has.
+// TestPlan: the fixed rounds include each fault of each request that is not a read, those of
+// make chaos each place for the doctor to die, and the stories do not depend on the number of
+// requests of a run.
 func TestPlan(t *testing.T) {
 	quiet := map[faultproxy.Class]int{faultproxy.Read: 60, faultproxy.Review: 1, faultproxy.DryRun: 1, faultproxy.Write: 1, faultproxy.Event: 1}
 	list := fixed(quiet, 1)

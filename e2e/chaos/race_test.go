@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
-// race is something that happens while a request of the doctor's is held back.
+// race is something that happens while a request of the doctor is held back.
 type race string
 
 const (
@@ -31,7 +31,7 @@ const (
 	podMoves     race = "the pod moves to the node and runs"
 )
 
-// races are those that befall a world of the story.
+// races are the races for a world of the story.
 func (s story) races() []race {
 	switch s {
 	case lostEntry:
@@ -52,10 +52,10 @@ func (s story) races() []race {
 	return []race{heartbeat, nodeReturns, secondDoctor}
 }
 
-// during is the request that is held back for the race where the story leaves no
-// choice; "" where it does. A pod that has mounted the volume since the last look
-// is what no precondition of a deletion tells: it comes before that look, or is
-// only bound by then.
+// during is the class of the request that is held back for the race, where only one is
+// possible; "" where any is. No precondition of a deletion shows that a pod has mounted the
+// volume since the last look: that race comes before the last look, or the pod is only bound
+// by then.
 func (r race) during() faultproxy.Class {
 	switch r {
 	case podComes:
@@ -66,7 +66,7 @@ func (r race) during() faultproxy.Class {
 	return ""
 }
 
-// strike is the race in its place, with a fault or without.
+// strike is the race during the request, with a fault or without.
 func (r race) strike(class faultproxy.Class, fault faultproxy.Fault) strike {
 	if r == podMoves { // between the two writes, before the look
 		return strike{class: faultproxy.Read, resource: "version", after: 1, nth: 1, race: r}
@@ -74,7 +74,7 @@ func (r race) strike(class faultproxy.Class, fault faultproxy.Fault) strike {
 	return strike{class: class, nth: 1, race: r, fault: fault}
 }
 
-// run lets it happen and returns when it has.
+// run makes the race happen and returns when it has.
 func (w *world) run(ctx context.Context, r race) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -123,7 +123,7 @@ func (w *world) run(ctx context.Context, r race) error {
 	case podMoves:
 		return w.moves(ctx)
 	case podBound:
-		w.kubelet.Stop() // it takes until the next run to come to the pod
+		w.kubelet.Stop() // it takes until the next run to notice the pod
 		return w.createPod(ctx, pod, w.volume)
 	case attachedAnew:
 		return w.attachAnew(ctx)

@@ -13,16 +13,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// reviewedFile has the repairs that were saved, in a round's folder.
+// reviewedFile is the file of the saved repairs, in a round's folder.
 const reviewedFile = "repairs.json"
 
-// review is what becomes of the file between the run that saves it and the run that
-// makes its repairs.
+// review is what happens to the file between the run that saves it and the run that makes its
+// repairs.
 type review string
 
 const (
 	asSaved review = "reviewed repairs"
-	// edited names another object of the same kind than the repair is for.
+	// edited changes the repair's object to another of the same kind.
 	edited review = "reviewed repairs that were edited"
 )
 
@@ -33,8 +33,8 @@ func approving(what review, strikes ...strike) attack {
 	return a
 }
 
-// review saves the repairs in peace and edits the file. The session is that of the run
-// which makes them.
+// review saves the repairs without faults and edits the file. The session is that of the run
+// that makes them.
 func (r *round) review(ctx context.Context, session string) error {
 	saving, err := r.doctor(ctx, r.session("saving", journal, nil), r.repairs("--save-repairs", reviewedFile)...)
 	if err != nil {

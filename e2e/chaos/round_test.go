@@ -18,31 +18,31 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// attack is what a doctor has to go through.
+// attack is everything that a doctor must withstand in a round.
 type attack struct {
-	// runs are those that are under attack. With several, the doctor runs again until
-	// it has repaired the world or they are over.
+	// runs are the runs under attack. With several, the doctor runs again until it has
+	// repaired the world or the runs are over.
 	runs []assault
-	// undo has undo run before the second run, first under these.
+	// undo runs undo before the second run, first under the assaults in undoing.
 	undo    bool
 	undoing []assault
-	// renamed has undo run before with another address of the API server, which the
-	// journal does not name.
+	// renamed first runs undo with another address of the API server, which is not in the
+	// journal.
 	renamed bool
-	// takenOver has an admin make what was written their own before that.
+	// takenOver has an admin take over the written object before undo.
 	takenOver bool
-	// reviewed has the first run make what a run before it saved, which was then
-	// reviewed, and edited where that says so.
+	// reviewed makes the first run use a file that an earlier run saved, as it was reviewed,
+	// or edited where the value says so.
 	reviewed review
-	// twins has two doctors begin at the same moment, in one folder and without a
-	// journal's name.
+	// twins makes two doctors begin at the same moment, in one folder and without a journal's
+	// name.
 	twins bool
 }
 
 // struck is one run with these strikes.
 func struck(strikes ...strike) attack { return attack{runs: []assault{{strikes: strikes}}} }
 
-// strikes are when, in the first run, it is struck.
+// strikes are the strikes of the first run.
 func (a attack) strikes() []strike {
 	if len(a.runs) == 0 {
 		return nil
@@ -75,8 +75,7 @@ func (a attack) String() string {
 	return strings.Join(parts, "; ")
 }
 
-// round is one world, attacks on the doctor that repairs it, and one run of it in
-// peace.
+// round is one world, attacks on the doctor that repairs it, and one undisturbed run.
 type round struct {
 	*world
 	attack attack
@@ -84,8 +83,8 @@ type round struct {
 	dir    string
 	// binary is the command where it is not the real one.
 	binary string
-	// writeOn returns once containers have written enough after the last run; nil where
-	// there are none.
+	// writeOn returns once containers have written enough after the last run; nil where there
+	// are no containers.
 	writeOn func(context.Context) error
 
 	mu       sync.Mutex
@@ -99,7 +98,7 @@ type round struct {
 	undoing  map[faultproxy.Fault]int // faults while undo ran
 	races    map[race]int
 	quiet    map[faultproxy.Class]int // requests of the first run
-	raced    []string                 // what went wrong with a race
+	raced    []string                 // errors of races
 	racing   sync.WaitGroup           // a doctor may end while its request is held back
 	reruns   []invariant.Rerun
 	runs     []invariant.Run
@@ -113,8 +112,8 @@ func newRound(w *world, a attack, proxy *faultproxy.Proxy, dir string, seed uint
 	}
 }
 
-// play plays the round. An error says that it could not be played; harm is for
-// the checker to find.
+// play plays the round. An error says that it could not be played; the checker looks for
+// harm.
 func (r *round) play(ctx context.Context) error {
 	if err := r.start(ctx); err != nil {
 		return err
@@ -165,7 +164,7 @@ func (r *round) attempts(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if run.Code == 0 || r.leftAttachment(ctx) != "" { // only undo takes that away
+		if run.Code == 0 || r.leftAttachment(ctx) != "" { // only undo removes it
 			break
 		}
 	}
@@ -201,16 +200,16 @@ func (r *round) happen(ctx context.Context, what race) {
 	}
 }
 
-// hides reports whether a list from before the race hides from the doctor that the
-// volume of a VolumeAttachment has come into use, of which no precondition tells.
+// hides reports whether a list from before the race hides from the doctor that the volume of
+// a VolumeAttachment has come into use, which no precondition shows.
 func (r *round) hides(a assault) bool {
 	return r.story.detaches() && slices.ContainsFunc(a.strikes, func(s strike) bool { return s.race == podComes || s.race == podBound || s.race == podMoves })
 }
 
-// rerun runs the doctor in peace.
+// rerun runs the doctor without faults.
 func (r *round) rerun(ctx context.Context) error {
-	// The attacher may leave the error of a first attempt on an attachment that it has
-	// made since, where its cache had not seen that yet.
+	// The attacher may leave the error of a first attempt on an attachment that it has made
+	// since, if its cache had not seen that yet.
 	unless := []string{"could not add PersistentVolume finalizer"}
 	if words := r.story.refuses(); words != "" {
 		unless = append(unless, words)
@@ -236,13 +235,13 @@ func (r *round) rerun(ctx context.Context) error {
 		unless = append(unless, "the driver was asked again and still refuses", "the attacher has not tried again", "and the driver still refuses", repair.ErrConflict.Error())
 	}
 	if r.story.detaches() {
-		// The attacher, or the controller, has not come to it within --settle.
+		// The attacher, or the controller, has not reacted within --settle.
 		unless = append(unless, "the attacher has not detached the volume yet", "still lists the volume", "the driver has not detached the volume")
 	}
 	if r.story == orphan {
-		// What the first run did may bear fruit between the two writes of this one: the
-		// pod's node gets the volume, the guard holds the second write back, and undo
-		// takes the first one away.
+		// The first run's write may take effect between the two writes of this one: the pod's
+		// node gets the volume, the guard refuses the second write, and undo takes the first
+		// one back.
 		unless = append(unless, "has the volume attached to node "+r.name+" as well")
 	}
 	run, err := r.doctor(ctx, r.session("second", journal, nil), r.repairs("--journal", journal)...)

@@ -24,14 +24,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/records"
 )
 
-// storage is what the volumes of worlds with data are on: a disk for each, which does not
-// fence, and machines with the volume half of a real kubelet that mount it.
+// storage holds the volumes of worlds with data: a disk for each, without fencing, and
+// machines with the volume half of a real kubelet that mount it.
 type storage struct {
 	kubelet        kubelettrace.Kubelet
 	disks, written string
 }
 
-// newStorage makes it in the folder, and has the driver attach its disks.
+// newStorage makes the storage in the folder, and has the driver attach its disks.
 func newStorage(ctx context.Context, dir string, driver *csidriver.Driver) (*storage, error) {
 	for _, program := range []string{"losetup", "mkfs.ext4", "e2fsck", "debugfs"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -62,7 +62,7 @@ func whyNoData() string {
 	}
 }
 
-// image is the disk of a volume.
+// image is the file of a volume's disk.
 func (s *storage) image(handle string) string { return filepath.Join(s.disks, handle+".img") }
 
 // diskSize is the size of a volume, in bytes.
@@ -76,7 +76,7 @@ func (s *storage) makeDisk(handle string) error {
 	return errors.Join(file.Truncate(diskSize), file.Close())
 }
 
-// writers says that so many containers have written to the volume.
+// writers is the condition that so many containers have written to the volume.
 func (s *storage) writers(persistentVolume string, n int) fixture.Condition {
 	return fixture.Condition{What: fmt.Sprintf("%d containers to have written", n), Check: func(context.Context) (bool, []k8sruntime.Object, error) {
 		written, err := os.ReadFile(filepath.Join(s.written, persistentVolume))
@@ -87,8 +87,8 @@ func (s *storage) writers(persistentVolume string, n int) fixture.Condition {
 	}}
 }
 
-// verdict is what is wrong with the data of a volume, and how many records it has. All
-// machines must be off.
+// verdict returns the faults in a volume's data, and the number of its records. All machines
+// must be off.
 func (s *storage) verdict(handle, persistentVolume string) (wrong []string, count int, err error) {
 	image := s.image(handle)
 	if err := awaitFree(image); err != nil {
@@ -96,7 +96,7 @@ func (s *storage) verdict(handle, persistentVolume string) (wrong []string, coun
 	}
 	written, err := os.ReadFile(filepath.Join(s.written, persistentVolume))
 	if os.IsNotExist(err) {
-		return nil, 0, nil // nobody has ever written to it
+		return nil, 0, nil // nobody has written to it
 	}
 	if err != nil {
 		return nil, 0, err
@@ -112,8 +112,8 @@ func (s *storage) verdict(handle, persistentVolume string) (wrong []string, coun
 	return append(wrong, broken...), count, nil
 }
 
-// awaitFree waits until no device holds the image: the kernel takes a mount down when the
-// last process of its namespace is gone.
+// awaitFree waits until no device holds the image: the kernel removes a mount when the last
+// process of its namespace is gone.
 func awaitFree(image string) error {
 	end := time.Now().Add(20 * time.Second)
 	for {
@@ -140,10 +140,10 @@ type machine struct {
 	client  kubernetes.Interface
 	options wire.Machine
 	on      *kubelettrace.Machine // nil: switched off
-	runs    bool                  // its kubelet
+	runs    bool                  // whether its kubelet runs
 }
 
-// Start starts the kubelet, and boots the machine before where it is off.
+// Start starts the kubelet, and first boots the machine where it is off.
 func (m *machine) Start(ctx context.Context) error {
 	if m.on == nil {
 		on, err := kubelettrace.StartMachine(m.storage.kubelet, m.options)
@@ -164,7 +164,7 @@ func (m *machine) Start(ctx context.Context) error {
 	return kubelet.ClearTaints(ctx, m.client, m.options.Node)
 }
 
-// Stop kills the kubelet. Containers go on.
+// Stop kills the kubelet. Containers continue.
 func (m *machine) Stop() {
 	if m.on != nil && m.runs {
 		_, _ = m.on.Ask(wire.Request{Do: wire.Kill}) // it fails where the machine does not run either
@@ -172,7 +172,7 @@ func (m *machine) Stop() {
 	}
 }
 
-// StopHeartbeat is Stop, and the node counts as lost.
+// StopHeartbeat does the same as Stop, and marks the node as lost.
 func (m *machine) StopHeartbeat(ctx context.Context) error {
 	m.Stop()
 	return kubelet.MarkUnreachable(ctx, m.client, m.options.Node)

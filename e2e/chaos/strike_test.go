@@ -9,15 +9,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 )
 
-// strike is what happens to some of the requests of a run. The race happens first.
+// strike is an event that hits some of the requests of a run. The race happens first.
 type strike struct {
-	// class and resource say to which requests; "" is any.
+	// class and resource select the requests; "" is any.
 	class    faultproxy.Class
 	resource string
 	// after is how many writes must have been sent before.
 	after int
-	// nth is the first of those requests that is struck, and times is how many are:
-	// 0 is one. Where lasts is set, all are for so long.
+	// nth is the first of those requests that is struck, and times is how many are: 0 is one.
+	// Where lasts is set, all are struck for that long.
 	nth, times int
 	lasts      time.Duration
 
@@ -25,7 +25,7 @@ type strike struct {
 	fault faultproxy.Fault
 }
 
-// always is for times: all requests to the end of the run.
+// always is a value for times: all requests to the end of the run.
 const always = 1 << 30
 
 func (s strike) String() string {
@@ -57,8 +57,8 @@ func (s strike) String() string {
 	return text
 }
 
-// assault is what happens to one run: strikes, and how likely a fault is for each
-// request that none of them is about.
+// assault is what one run must withstand: strikes, and the probability of a fault for each
+// other request.
 type assault struct {
 	strikes []strike
 	storm   float64
@@ -81,8 +81,8 @@ type tally struct {
 
 	mu     sync.Mutex
 	counts map[faultproxy.Class]int
-	fits   []int       // requests that each strike could be about
-	began  []time.Time // of the strikes that last
+	fits   []int       // requests that each strike matched
+	began  []time.Time // when the lasting strikes began
 }
 
 // written reports whether a write has been sent.
@@ -96,7 +96,7 @@ func newTally(a assault) *tally {
 	return &tally{assault: a, counts: map[faultproxy.Class]int{}, fits: make([]int, len(a.strikes)), began: make([]time.Time, len(a.strikes))}
 }
 
-// hit says what happens to the request: a race, a fault, both or nothing.
+// hit returns what happens to the request: a race, a fault, both or nothing.
 func (t *tally) hit(q faultproxy.Request, random func() float64) (race, faultproxy.Fault) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,15 +13,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/invariant"
 )
 
-// summary counts what happened in all rounds.
+// summary counts the events of all rounds.
 type summary struct {
 	rounds     int
 	began      time.Time
 	stories    map[story]int
 	faults     map[faultproxy.Fault]int
-	failed     map[string]int           // lists after a write, by kind
-	undoing    map[faultproxy.Fault]int // of the faults, while undo ran
-	other      map[string]int           // rounds that are something else beside
+	failed     map[string]int           // lists that failed after a write, by kind
+	undoing    map[faultproxy.Fault]int // the faults while undo ran
+	other      map[string]int           // rounds with a further property
 	batches    int
 	races      map[race]int
 	violations map[invariant.Invariant]int
@@ -75,7 +75,7 @@ func (s *summary) allFaults() int {
 	return all
 }
 
-// perBatch is how many faults a batch has had.
+// perBatch is the number of faults in a batch.
 func (s *summary) perBatch() int { return s.allFaults() / max(1, s.batches) }
 
 // String is the table of docs/evidence/chaos.md.
@@ -109,7 +109,7 @@ func table[K ~string](b *strings.Builder, head string, counts map[K]int) {
 	}
 }
 
-// writeDown puts the summary into docs/evidence/chaos.md.
+// writeDown writes the summary into docs/evidence/chaos.md.
 func (s *summary) writeDown(t *testing.T) {
 	t.Helper()
 	writeSection(t, "The last long run", "Written by `make chaos`.\n\n"+s.String())
@@ -118,7 +118,8 @@ func (s *summary) writeDown(t *testing.T) {
 // dataSummary is the summary of rounds with data.
 type dataSummary struct {
 	*summary
-	// records are on so many volumes, and wrong is what is wrong with them.
+	// records is the number of records on that many volumes, and wrong the number of faults
+	// in them.
 	records, volumes, wrong int
 }
 
@@ -131,7 +132,7 @@ func (s *dataSummary) checked(records int, wrong []string) {
 	}
 }
 
-// String begins with what was found on the volumes.
+// String begins with the results of the volumes.
 func (s *dataSummary) String() string {
 	return fmt.Sprintf("%d records on %d of %d volumes, **%d broken or lost, or on a file system with an error**.\n\n%s", s.records, s.volumes, s.rounds, s.wrong, s.summary)
 }

@@ -9,13 +9,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/faultproxy"
 )
 
-// namedByTime is how the command calls a journal that the user has not named.
+// namedByTime matches the command's own names of journals.
 const namedByTime = "volume-doctor-*.journal"
 
-// twins runs two doctors in one folder, neither of which is told how to call its
-// journal. Both make one in the same second: each is held back while it reads the
-// pods, the last that it does before. Both announce a write in it: each is held back
-// again while it tries that.
+// twins runs two doctors in one folder without a journal's name. Both make a journal in the
+// same second: each is held back while it reads the pods, its last request before that. Both
+// announce a write in their journals: each is held back again at the dry run.
 func (r *round) twins(ctx context.Context) error {
 	names := []string{"first", "twin"}
 	begin, try := newMeeting(len(names)), newMeeting(len(names))
@@ -45,7 +44,7 @@ func (r *round) twins(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// meeting is where several wait for each other.
+// meeting makes several goroutines wait for each other.
 type meeting struct {
 	missing chan struct{}
 	all     chan struct{}

@@ -18,18 +18,18 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// undoing begins the names of the sessions in which undo runs under attack.
+// undoing is the prefix of the names of sessions in which undo runs under attack.
 const undoing = "undoing"
 
-// undo takes back what the journal has, first under attack and then in peace, and
-// compares what is said with what is.
+// undo takes the journal's writes back, first under attack and then undisturbed, and compares
+// its report with the objects.
 func (r *round) undo(ctx context.Context) error {
 	left := r.leftAttachment(ctx)
 	if !r.attack.undo && left == "" {
 		return nil
 	}
 	if _, err := os.Stat(filepath.Join(r.folder(), journal)); err != nil {
-		return nil // killed before there was one
+		return nil // killed before the journal existed
 	}
 	if r.attack.takenOver {
 		if err := r.takeOver(ctx); err != nil {
@@ -78,13 +78,13 @@ func (r *round) undo(ctx context.Context) error {
 		want = "cut short"
 	}
 	if listed && len(entries) > 0 && run.Code == 0 || !strings.Contains(run.Said, want) {
-		rerun.Findings = 1 // a lie about what was written
+		rerun.Findings = 1 // a false report about what was written
 	}
 	r.reruns = append(r.reruns, rerun)
 	return nil
 }
 
-// takeOver has an admin make the doctor's taint their own: they take the mark off.
+// takeOver has an admin take over the doctor's taint by removing the mark.
 func (r *round) takeOver(ctx context.Context) error {
 	_, err := r.client.CoreV1().Nodes().Patch(ctx, r.name, types.MergePatchType,
 		[]byte(`{"metadata":{"annotations":{"`+markAnnotation+`":null}}}`), metav1.PatchOptions{})
@@ -93,7 +93,7 @@ func (r *round) takeOver(ctx context.Context) error {
 
 func undoArgs() []string { return []string{"undo", journal, "--yes"} }
 
-// left is what a run that has ended well was to take away or to put back, and has
+// left are the objects that a run which ended well should have removed or restored, and did
 // not.
 func (r *round) left(ctx context.Context, undone bool) ([]string, error) {
 	var left []string
@@ -139,11 +139,11 @@ func (r *round) left(ctx context.Context, undone bool) ([]string, error) {
 	return left, nil
 }
 
-// markAnnotation is on what the command has written.
+// markAnnotation is the annotation on every object that the command has written.
 const markAnnotation = "volume-doctor/last-repair"
 
-// leftAttachment is the VolumeAttachment that a doctor has made to have it deleted
-// again, and that is there still though no pod uses it; "" where there is none.
+// leftAttachment is the VolumeAttachment that a doctor has made to have it deleted again, if
+// it still exists although no pod uses it; "" where there is none.
 func (r *round) leftAttachment(ctx context.Context) string {
 	if r.story != orphan {
 		return ""
@@ -153,12 +153,12 @@ func (r *round) leftAttachment(ctx context.Context) string {
 		return ""
 	}
 	if p, err := r.client.CoreV1().Pods(r.name).Get(ctx, pod, metav1.GetOptions{}); err == nil && p.Spec.NodeName == r.other() {
-		return "" // it is the pod's now
+		return "" // it belongs to the pod now
 	}
 	return va.Name
 }
 
-// standing are the writes of the journal that were or may have been made.
+// standing are the numbers of the journal's writes that were or may have been made.
 func (r *round) standing() []int {
 	var writes []int
 	for _, j := range r.journals(journal) {

@@ -24,10 +24,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
-// worldAge is what the checks grant to what is on its way, and some more.
+// worldAge is a little more than the time that the checks grant to operations in flight.
 const worldAge = 65 * time.Second
 
-// pod is the one that waits in every world.
+// pod is the name of the pod that waits in every world.
 const pod = "web-0"
 
 // world is a namespace with a node, a pod and a broken volume of its own.
@@ -41,33 +41,33 @@ type world struct {
 	cluster *controlplane.Cluster
 	client  kubernetes.Interface
 	mounts  *mounts
-	// attached is what was attached past the cluster, as if the driver had been asked.
+	// attached are the attaches that were made without the cluster's knowledge, as if the
+	// driver had been asked.
 	attached []csidriver.Call
 
-	// storage has the data of the volume; nil where there is none, and no machine behind
-	// a kubelet.
+	// storage has the data of the volume; nil where there is none, and then no machine is
+	// behind a kubelet.
 	storage *storage
 
-	mu      sync.Mutex // keeps races apart
+	mu      sync.Mutex // serialises races
 	kubelet nodeKubelet
-	// second is the kubelet of the other node, where a pod waits on that one.
+	// second is the kubelet of the other node, where a pod waits there.
 	second nodeKubelet
-	// deadline is when the last attack must have begun; zero where it does not
-	// matter.
+	// deadline is when the last attack must have begun; zero where that does not matter.
 	deadline time.Time
 }
 
 // nodeKubelet is the kubelet of a node: the stand-in, or that of a machine with data.
 type nodeKubelet interface {
 	Start(context.Context) error
-	// Stop ends it; what is mounted stays so.
+	// Stop ends it; its mounts stay.
 	Stop()
-	// StopHeartbeat is Stop, and the node counts as lost.
+	// StopHeartbeat does the same as Stop, and marks the node as lost.
 	StopHeartbeat(context.Context) error
 }
 
-// build breaks a new world without its kubelet: what that would have written is
-// written for it, and it starts with the round.
+// build breaks a new world without its kubelet: the test writes what the kubelet would have
+// written, and the kubelet starts with the round.
 func build(ctx context.Context, cluster *controlplane.Cluster, s story, name string, data *storage) (*world, error) {
 	w := &world{story: s, name: name, machine: name, cluster: cluster, client: cluster.Client(), mounts: &mounts{}, storage: data}
 	err := w.build(ctx)
@@ -180,13 +180,13 @@ func (w *world) schedule(ctx context.Context, pod *corev1.Pod) error {
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
 	_, err = w.client.CoreV1().Pods(w.name).UpdateStatus(ctx, pod, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) {
-		return nil // a kubelet that runs has written it already
+		return nil // a running kubelet has written it already
 	}
 	return err
 }
 
-// loseEntry takes the entry away while no pod is there; volumesInUse keeps the
-// controller from detaching.
+// loseEntry removes the entry while no pod is there; volumesInUse keeps the controller from
+// detaching.
 func (w *world) loseEntry(ctx context.Context) error {
 	if err := fixture.ForceDeletePod(ctx, w.client, w.name, pod); err != nil {
 		return err
@@ -194,7 +194,7 @@ func (w *world) loseEntry(ctx context.Context) error {
 	return fixture.DropVolumesAttached(ctx, w.client, w.name, w.volume.UniqueName())
 }
 
-// refuseDetach has the pod go, and the driver keep the volume.
+// refuseDetach removes the pod, and makes the driver keep the volume.
 func (w *world) refuseDetach(ctx context.Context) error {
 	w.cluster.Driver.FailUnpublish(status.Error(codes.Internal, "device is busy"), w.volume.Handle)
 	if err := fixture.ForceDeletePod(ctx, w.client, w.name, pod); err != nil {
@@ -228,7 +228,7 @@ func (w *world) changeNodeStatus(ctx context.Context, change func(*corev1.NodeSt
 	return err
 }
 
-// changeMachine has the driver know the node by another name.
+// changeMachine gives the node another name at the driver.
 func (w *world) changeMachine(ctx context.Context) error {
 	w.machine = w.name + "-new"
 	node, err := w.client.CoreV1().Nodes().Get(ctx, w.name, metav1.GetOptions{})
@@ -245,8 +245,8 @@ func (w *world) attachment(what string, holds func(fixture.AttachmentState) bool
 	return fixture.Attachment(w.client, w.name, w.volume, what, holds)
 }
 
-// start starts the kubelet, waits until it shows the pod as waiting, and makes the world
-// as old as its story wants it.
+// start starts the kubelet, waits until it shows the pod as waiting, and makes the world as
+// old as its story requires.
 func (w *world) start(ctx context.Context) error {
 	if err := w.startKubelets(ctx); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (w *world) start(ctx context.Context) error {
 	return err
 }
 
-// owns reports whether the object is the world's.
+// owns reports whether the object belongs to the world.
 func (w *world) owns(o load.Object) bool {
 	switch o := o.(type) {
 	case *storagev1.VolumeAttachment:
@@ -331,15 +331,15 @@ func (w *world) listed(ctx context.Context) (bool, error) {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == w.volume.UniqueName() }), nil
 }
 
-// patience is for what one of many rounds at once waits for. A pod that the
-// controller sees before its node, its claim or its volume it takes up after three
-// minutes, and an attacher that has been refused often asks again after five.
+// patience is how long one of many concurrent rounds waits for a condition. The controller
+// takes up a pod that it sees before its node, its claim or its volume only after three
+// minutes, and an attacher that has been refused often asks again only after five.
 const patience = 10 * time.Minute
 
-// podRuns says that all is well for whoever wants the volume. A pod that is stuck on
-// a node that is off stays there. After many refusals the controller looks only every
-// two minutes whether the attacher has attached the volume: then it is enough that it
-// has.
+// podRuns is the condition that the pod which wants the volume runs. A pod that is stuck on a
+// node that is off stays there. After many refusals the controller looks only every two
+// minutes whether the attacher has attached the volume: then it is enough that the volume is
+// attached.
 func (w *world) podRuns() fixture.Condition {
 	return fixture.Condition{What: "the pod runs or is gone", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		if ok, _, err := fixture.PodGone(w.client, w.name, pod).Check(ctx); w.story == stuckPod || ok && err == nil {

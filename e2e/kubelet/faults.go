@@ -19,32 +19,31 @@ const (
 
 // MountFault is a mount that does not succeed.
 type MountFault struct {
-	// Message is what the kubelet says of each attempt, in an event of the pod.
-	// Empty: the attempt neither ends nor fails.
+	// Message is the kubelet's text for each attempt, in an event of the pod. Empty: the
+	// attempt neither ends nor fails.
 	Message string
 	// Reason is the reason of the event. Empty: FailedMount.
 	Reason string
 	// Takes is how long an attempt takes.
 	Takes time.Duration
-	// Once says that the kubelet does not repeat it.
+	// Once reports whether the kubelet writes the event only once.
 	Once bool
 }
 
-// MountFailed is the fault of a step that fails for the volume, in the words in
-// which the kubelet reports it.
+// MountFailed is the fault of a step that fails for the volume, in the kubelet's words.
 func MountFailed(step, volume, reason string) MountFault {
 	return MountFault{Message: fmt.Sprintf("%s for volume %q : %s", step, volume, reason)}
 }
 
-// WaitFailed is the fault of a volume that the kubelet does not even try to mount,
-// named as in the pod.
+// WaitFailed is the fault of a volume that the kubelet does not even try to mount. volume is
+// the pod's own name of it.
 func WaitFailed(volume, reason string) MountFault {
 	return MountFault{Message: fmt.Sprintf("Unable to attach or mount volumes: unmounted volumes=[%s], unattached volumes=[], failed to process volumes=[]: %s", volume, reason)}
 }
 
-// faults are what the stand-in is told to fail at. They outlive a restart.
-// Volumes have the name that the kubelet uses in events: the PersistentVolume's,
-// or the pod's own for one without.
+// faults are the faults that the stand-in must show. They outlive a restart. Volumes have the
+// name that the kubelet uses in events: the PersistentVolume's, or the pod's own for one
+// without.
 type faults struct {
 	mu      sync.Mutex
 	mount   map[string]MountFault
@@ -59,15 +58,15 @@ func (k *Kubelet) FailMount(volume string, fault MountFault) {
 	k.faults.mount[volume] = fault
 }
 
-// FailUnmount makes each further unmount of the volume from a pod fail, which a
-// kubelet writes into its log alone.
+// FailUnmount makes each further unmount of the volume from a pod fail, which a kubelet
+// writes only into its log.
 func (k *Kubelet) FailUnmount(volume string) {
 	k.faults.mu.Lock()
 	defer k.faults.mu.Unlock()
 	k.faults.unmount[volume] = true
 }
 
-// FailUnstage lets the volume be unmounted from its pods, and not from the node.
+// FailUnstage lets the volume be unmounted from its pods, but not from the node.
 func (k *Kubelet) FailUnstage(volume string) {
 	k.faults.mu.Lock()
 	defer k.faults.mu.Unlock()
@@ -93,13 +92,13 @@ func (f *faults) failsUnstage(volume string) bool {
 	return f.unstage[volume]
 }
 
-// attempt is one to mount a volume, and the pause that came before it.
+// attempt is an attempt to mount a volume, with the pause that came before it.
 type attempt struct {
 	ends  time.Time
 	pause time.Duration
 }
 
-// tryMount makes the mount fail that is to, and says so in an event.
+// tryMount fails a mount that has a fault, and writes the event.
 func (w *worker) tryMount(pod *corev1.Pod, v volume) error {
 	fault, faulty := w.faults.ofMount(v.spec)
 	if !faulty {
@@ -111,7 +110,7 @@ func (w *worker) tryMount(pod *corev1.Pod, v volume) error {
 	if !tried {
 		a.ends = now.Add(fault.Takes)
 	}
-	silent := fault.Message == "" || fault.Once && a.pause > 0 // it has been said
+	silent := fault.Message == "" || fault.Once && a.pause > 0 // the event was written before
 	if !silent && !now.Before(a.ends) {
 		w.events.Event(pod, corev1.EventTypeWarning, cmp.Or(fault.Reason, "FailedMount"), fault.Message)
 		a.pause = min(max(2*a.pause, firstRetry), lastRetry)

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// said says that an event of the pod has the reason and repeats the words.
+// said is the condition that an event of the pod has the reason and contains the words.
 func said(namespace, name, reason, words string) fixture.Condition {
 	return fixture.Condition{What: "pod " + name + " is told " + words, Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		pod, err := cluster.Client().CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})

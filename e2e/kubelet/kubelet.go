@@ -54,25 +54,25 @@ type Options struct {
 	Driver string
 	// Machine is the driver's name for the machine. Empty: the node's name.
 	Machine string
-	// Unregistered says that the driver's node plugin does not run on the node.
+	// Unregistered reports whether the driver's node plugin does not run on the node.
 	Unregistered bool
-	// Backend, if set, is where the driver looks for a volume's device: on a
-	// machine on which it is not published there is none, and nothing to mount.
+	// Backend, if set, is where the driver looks for a volume's device: a machine to which
+	// the volume is not published has none, and cannot mount it.
 	Backend *csidriver.Driver
-	// Unmanaged says that the kubelet was told not to leave attaching to the
-	// controller (enableControllerAttachDetach: false).
+	// Unmanaged reports whether the kubelet attaches volumes itself instead of leaving that
+	// to the controller (enableControllerAttachDetach: false).
 	Unmanaged bool
 	// NotReady is why the kubelet reports that its node is not Ready. Empty: it is.
 	NotReady string
-	// StatusPeriod is how often status.volumesInUse is compared with what it
-	// should be, and written if it differs. Zero: 200 ms.
+	// StatusPeriod is how often status.volumesInUse is compared with its right value, and
+	// written if it differs. Zero: 200 ms.
 	StatusPeriod time.Duration
 	// Log receives what a kubelet would log. Nil: nothing.
 	Log io.Writer
 }
 
-// Kubelet is a running or crashed stand-in. Its methods but those of faults are to
-// be called from one goroutine.
+// Kubelet is a running or crashed stand-in. All its methods except those about faults must be
+// called from one goroutine.
 type Kubelet struct {
 	client  kubernetes.Interface
 	options Options
@@ -82,9 +82,8 @@ type Kubelet struct {
 	cut     func()  // ends its loops; nil: they do not run
 }
 
-// Start registers the node, as a kubelet does that comes up, and starts to
-// care for its pods. The context bounds the start; then the stand-in runs until
-// Stop.
+// Start registers the node, as a kubelet does at its start, and begins to work on its pods.
+// The context bounds the start; then the stand-in runs until Stop.
 func Start(ctx context.Context, client kubernetes.Interface, options Options) (*Kubelet, error) {
 	if options.Driver == "" {
 		options.Driver = csidriver.Name
@@ -125,7 +124,7 @@ func (k *Kubelet) Start(ctx context.Context) error {
 	return nil
 }
 
-// run has the worker care for its node until it is cut off.
+// run has the worker serve its node until it is cut off.
 func (k *Kubelet) run() {
 	running, cancel := context.WithCancel(context.Background())
 	var loops sync.WaitGroup
@@ -137,8 +136,8 @@ func (k *Kubelet) run() {
 	}
 }
 
-// CutOff does what a broken network does: the stand-in writes nothing any more, and
-// remembers what it has mounted.
+// CutOff does what a broken network does: the stand-in writes nothing any more, and remembers
+// its mounts.
 func (k *Kubelet) CutOff() {
 	if k.cut != nil {
 		k.cut()
@@ -146,15 +145,15 @@ func (k *Kubelet) CutOff() {
 	}
 }
 
-// Reconnect ends CutOff: the stand-in reports its node at once, and goes on with its
+// Reconnect ends CutOff: the stand-in reports its node immediately, and continues with its
 // pods as they are now.
 func (k *Kubelet) Reconnect() {
 	k.worker.reportedAt = time.Time{}
 	k.run()
 }
 
-// Stop ends the stand-in as a crash of the kubelet does: what the API says of
-// the node and its pods stays as it is.
+// Stop ends the stand-in as a crash of the kubelet does: the node and its pods stay in the
+// API as they are.
 func (k *Kubelet) Stop() {
 	if k.worker == nil {
 		return
@@ -172,7 +171,7 @@ func (k *Kubelet) StopHeartbeat(ctx context.Context) error {
 	return k.markUnreachable(ctx)
 }
 
-// worker is one life of a stand-in: what it watches and what it remembers.
+// worker is one life of a stand-in, with its watches and its memory.
 type worker struct {
 	client  kubernetes.Interface
 	options Options
@@ -187,13 +186,13 @@ type worker struct {
 	volumes   corelisters.PersistentVolumeLister
 	drivers   storagelisters.CSIDriverLister
 
-	// desired is what each pod wants mounted: a volume enters when its claim
-	// can be resolved and leaves when it is unmounted or the pod object is gone.
+	// desired are the volumes that each pod wants mounted: a volume enters when its claim can
+	// be resolved and leaves when it is unmounted or the pod object is gone.
 	desired map[types.UID]map[string]volume
-	// mounted is what is mounted for each pod.
+	// mounted are the volumes that are mounted for each pod.
 	mounted map[types.UID]map[corev1.UniqueVolumeName]bool
-	// attached is what was found attached and has been wanted ever since, with the
-	// name that it has in events.
+	// attached are the volumes that were found attached and have been wanted ever since, with
+	// their names in events.
 	attached map[corev1.UniqueVolumeName]string
 	// reported is the volumesInUse that the API server has last accepted.
 	reported map[corev1.UniqueVolumeName]bool
@@ -201,7 +200,7 @@ type worker struct {
 	reportedAt time.Time
 	// attempts are the mounts that have failed.
 	attempts map[podVolume]attempt
-	// problem is what was logged last; a round of 100 ms repeats much.
+	// problem is the last logged error, because a round of 100 ms repeats it.
 	problem string
 }
 
@@ -255,7 +254,7 @@ func (w *worker) shutdown() {
 	}
 }
 
-// run looks at the pods and at the node in turns, each with its own period.
+// run handles the pods and the node in turns, each with its own period.
 func (w *worker) run(ctx context.Context) {
 	reconcile := time.NewTicker(reconcilePeriod)
 	defer reconcile.Stop()
@@ -271,7 +270,7 @@ func (w *worker) run(ctx context.Context) {
 		case <-status.C:
 			err = w.syncNodeStatus(ctx)
 		}
-		// Whatever it was is tried again in the next round.
+		// Whatever failed is tried again in the next round.
 		if err != nil && !errors.Is(err, context.Canceled) && err.Error() != w.problem {
 			w.problem = err.Error()
 			w.logf("%v", err)

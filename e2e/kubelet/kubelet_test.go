@@ -19,8 +19,8 @@ import (
 
 var cluster *controlplane.Cluster
 
-// stays is how long the controller must leave something alone; it decides ten
-// times a second.
+// stays is how long the controller must leave something unchanged; it decides ten times a
+// second.
 const stays = 2 * time.Second
 
 func TestMain(m *testing.M) {
@@ -49,8 +49,8 @@ func await(t *testing.T, conditions ...fixture.Condition) {
 	}
 }
 
-// nodeReady says what the Ready condition of a node is and whether it has the
-// taints of an unreachable one.
+// nodeReady is the condition that a node's Ready condition has the status, and that the node
+// has or lacks the taints of an unreachable one.
 func nodeReady(name string, status corev1.ConditionStatus, tainted bool) fixture.Condition {
 	return fixture.Condition{
 		What: "node " + name + " has Ready=" + string(status),
@@ -126,7 +126,7 @@ func TestCrashLeavesEverything(t *testing.T) {
 	if err := fixture.DeletePod(t.Context(), client, w.Namespace, w.Subject.Pod); err != nil {
 		t.Fatal(err)
 	}
-	// The controller must not detach what the dead kubelet has not released.
+	// The controller must not detach a volume that the dead kubelet has not released.
 	if err := fixture.Stays(t.Context(), stays, fixture.Attached(client, w.Node, w.Subject.Volume)); err != nil {
 		t.Fatal(err)
 	}

@@ -32,8 +32,8 @@ const (
 // CSI driver.
 func (k *Kubelet) register(ctx context.Context) error {
 	nodes := k.client.CoreV1().Nodes()
-	// An object that is born with a name alone never gets managed fields, which
-	// tell who wrote volumesAttached.
+	// An object that is created with only a name never gets managed fields, which show who
+	// wrote volumesAttached.
 	born := metav1.ObjectMeta{Name: k.options.Node, Labels: map[string]string{corev1.LabelHostname: k.options.Node}}
 	_, err := nodes.Create(ctx, &corev1.Node{ObjectMeta: born}, metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
@@ -47,7 +47,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 			setKey(&node.Annotations, managedAnnotation, "true")
 		}
 		setKey(&node.Annotations, nodeIDAnnotation, fmt.Sprintf("{%q:%q}", k.options.Driver, k.options.Machine))
-		// The node lifecycle controller would take them off a ready node.
+		// The node lifecycle controller would remove them from a ready node.
 		node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, isHealthTaint)
 	})
 	if err != nil {
@@ -62,7 +62,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	return k.touchLease(ctx)
 }
 
-// initialStatus is what a kubelet reports of itself, without the volumes.
+// initialStatus is a kubelet's first report about itself, without the volumes.
 func (k *Kubelet) initialStatus(node *corev1.Node) map[string]any {
 	room := corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("4"),
@@ -107,8 +107,8 @@ func (k *Kubelet) registerDriver(ctx context.Context, node *corev1.Node) error {
 	return k.StartPlugin(ctx)
 }
 
-// StartPlugin has the driver's node plugin run from now on where it did not, and
-// register with the kubelet.
+// StartPlugin starts the driver's node plugin where it did not run, and registers it with the
+// kubelet.
 func (k *Kubelet) StartPlugin(ctx context.Context) error {
 	csiNodes := k.client.StorageV1().CSINodes()
 	driver := storagev1.CSINodeDriver{Name: k.options.Driver, NodeID: k.options.Machine}
@@ -169,7 +169,7 @@ func (k *Kubelet) patchStatus(ctx context.Context, status map[string]any) error 
 	return err
 }
 
-// renewLease shows until ctx ends that the kubelet is alive.
+// renewLease renews the lease of the kubelet until ctx ends.
 func (k *Kubelet) renewLease(ctx context.Context) {
 	ticker := time.NewTicker(leasePeriod)
 	defer ticker.Stop()
@@ -204,9 +204,8 @@ func (k *Kubelet) touchLease(ctx context.Context) error {
 	return err
 }
 
-// syncNodeStatus writes volumesInUse if it is not what it should be, and the
-// heartbeat with it. It never touches volumesAttached, which is the
-// controller's.
+// syncNodeStatus writes volumesInUse if it is not right, and the heartbeat with it. It never
+// touches volumesAttached, which belongs to the controller.
 func (w *worker) syncNodeStatus(ctx context.Context) error {
 	node, err := w.nodes.Get(w.options.Node)
 	if err != nil {
@@ -217,12 +216,12 @@ func (w *worker) syncNodeStatus(ctx context.Context) error {
 	for _, name := range node.Status.VolumesInUse {
 		shown[name] = true
 	}
-	// The watch may lag behind the last patch, so that has to agree as well.
+	// The watch may lag behind the last patch, so the last patch must agree as well.
 	if maps.Equal(want, shown) && maps.Equal(want, w.reported) && time.Since(w.reportedAt) < reportPeriod {
 		return nil
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{
-		"volumesInUse": slices.Sorted(maps.Keys(want)), // null, which is none, if empty
+		"volumesInUse": slices.Sorted(maps.Keys(want)), // null, which means none, if empty
 		"conditions":   []corev1.NodeCondition{w.options.readyCondition(node)},
 	}})
 	if err != nil {
@@ -243,8 +242,8 @@ func (o Options) readyCondition(node *corev1.Node) corev1.NodeCondition {
 	return nodeCondition(node, corev1.NodeReady, corev1.ConditionTrue, "KubeletReady", "kubelet is posting ready status")
 }
 
-// nodeCondition is a condition as of now that keeps the time of its last
-// transition if it says what the node says already.
+// nodeCondition is a condition as of now that keeps the time of the last transition if the
+// node has the same status already.
 func nodeCondition(node *corev1.Node, kind corev1.NodeConditionType, status corev1.ConditionStatus, reason, message string) corev1.NodeCondition {
 	now := metav1.Now()
 	condition := corev1.NodeCondition{

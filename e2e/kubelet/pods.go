@@ -67,7 +67,7 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod) error {
 		return nil // the object goes once all is unmounted
 	}
 	if w.reportedAt.IsZero() || !maps.Equal(w.inUse(), w.reported) {
-		return nil // until the node status says so
+		return nil // until the node status shows that
 	}
 	atOnce := int64(0)
 	err := w.client.CoreV1().Pods(pod.Namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{
@@ -75,12 +75,12 @@ func (w *worker) terminate(ctx context.Context, pod *corev1.Pod) error {
 		Preconditions:      metav1.NewUIDPreconditions(string(pod.UID)),
 	})
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		return nil // gone, or another pod of this name stands there
+		return nil // gone, or replaced by another pod of this name
 	}
 	return err
 }
 
-// writeStatus writes what change makes of a pod's status, if that differs.
+// writeStatus writes the pod's status as changed by change, if that differs.
 func (w *worker) writeStatus(ctx context.Context, pod *corev1.Pod, change func(*corev1.Pod)) error {
 	changed := pod.DeepCopy()
 	changed.Status.ObservedGeneration = pod.Generation
@@ -90,12 +90,12 @@ func (w *worker) writeStatus(ctx context.Context, pod *corev1.Pod, change func(*
 	}
 	_, err := w.client.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return nil // the watch will bring what it is now
+		return nil // the watch will bring the new state
 	}
 	return err
 }
 
-// waitingStatus is the status of a pod whose volumes are not all there.
+// waitingStatus is the status of a pod that still lacks volumes.
 func waitingStatus(pod *corev1.Pod) {
 	pod.Status.Phase = corev1.PodPending
 	if pod.Status.StartTime == nil {
@@ -144,7 +144,7 @@ func runningStatus(pod *corev1.Pod) {
 	}
 }
 
-// endedStatus is the status of a pod whose containers were stopped and went well.
+// endedStatus is the status of a pod whose containers were stopped successfully.
 func endedStatus(pod *corev1.Pod) {
 	now := metav1.Now()
 	started := now
@@ -177,8 +177,8 @@ func containerStatuses(containers []corev1.Container, state corev1.ContainerStat
 	return statuses
 }
 
-// setCondition sets a condition and keeps the time of its last transition if
-// there is none.
+// setCondition sets a condition and keeps the time of its last transition if its status stays
+// the same.
 func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.ConditionStatus, reason string) {
 	condition := corev1.PodCondition{
 		Type: kind, Status: status, Reason: reason,

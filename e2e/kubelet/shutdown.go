@@ -12,9 +12,8 @@ import (
 	"k8s.io/client-go/util/retry"
 )
 
-// ShutDown ends the stand-in as a kubelet ends that shuts its node down in
-// order and runs out of time: its pods are ended and marked so, and nothing is
-// unmounted or announced any more.
+// ShutDown ends the stand-in as a kubelet ends that shuts its node down in order and runs out
+// of time: its pods are ended and marked so, and nothing is unmounted or announced any more.
 func (k *Kubelet) ShutDown(ctx context.Context) error {
 	k.Stop()
 	list, err := k.client.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + k.options.Node})
@@ -36,8 +35,8 @@ func (k *Kubelet) ShutDown(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Unregister takes the driver out of the CSINode object of the node, as a
-// kubelet does when the driver's node plugin goes.
+// Unregister removes the driver from the CSINode object of the node, as a kubelet does when
+// the driver's node plugin ends.
 func (k *Kubelet) Unregister(ctx context.Context) error {
 	csiNodes := k.client.StorageV1().CSINodes()
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {

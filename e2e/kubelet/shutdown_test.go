@@ -25,7 +25,7 @@ func TestShutDownLeavesVolumes(t *testing.T) {
 	if pod.Status.Phase != corev1.PodFailed || pod.Status.Reason != "Terminated" {
 		t.Errorf("the pod is %s, reason %q", pod.Status.Phase, pod.Status.Reason)
 	}
-	// The pod has ended, but nobody has said that the volume is unmounted.
+	// The pod has ended, but nobody has reported that the volume is unmounted.
 	if err := fixture.Stays(t.Context(), 2*time.Second, fixture.Attached(client, w.Node, w.Subject.Volume)); err != nil {
 		t.Error(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 )
 
-// volume is what a volume of a pod resolves to.
+// volume is the resolved volume of a pod.
 type volume struct {
 	name       corev1.UniqueVolumeName
 	attachment string // name of its VolumeAttachment
@@ -24,8 +24,8 @@ type volume struct {
 	spec       string // its name in the kubelet's events
 }
 
-// desire adds to the desired state what can be resolved of a pod's volumes,
-// and returns the first reason why one cannot.
+// desire adds the volumes of a pod that can be resolved to the desired state, and returns the
+// first reason why one cannot.
 func (w *worker) desire(pod *corev1.Pod) error {
 	var problem error
 	referenced := referencedVolumes(pod)
@@ -49,7 +49,7 @@ func (w *worker) desire(pod *corev1.Pod) error {
 	return problem
 }
 
-// resolve follows a volume of a pod over its claim to its PersistentVolume.
+// resolve follows a volume of a pod through its claim to its PersistentVolume.
 func (w *worker) resolve(pod *corev1.Pod, v *corev1.Volume) (volume, error) {
 	var claimName string
 	switch {
@@ -100,7 +100,7 @@ func (w *worker) resolve(pod *corev1.Pod, v *corev1.Volume) (volume, error) {
 	}, nil
 }
 
-// rightMode refuses a raw device that a container mounts, and a file system that one
+// rightMode refuses a raw device that a container mounts, and a file system that a container
 // uses as a device.
 func rightMode(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolume) error {
 	block := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock
@@ -139,8 +139,8 @@ func referencedVolumes(pod *corev1.Pod) map[string]bool {
 	return names
 }
 
-// mount mounts those of a pod's desired volumes that may be, and returns the
-// first reason why one may not.
+// mount mounts the pod's desired volumes that may be mounted, and returns the first reason
+// why one may not.
 func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	var problem error
 	for _, v := range w.desired[pod.UID] {
@@ -166,10 +166,9 @@ func (w *worker) mount(ctx context.Context, pod *corev1.Pod) error {
 	return problem
 }
 
-// mayMount walks through what a kubelet checks before it mounts a volume: it
-// has announced the volume, the controller lists it as attached, in the watch
-// and in the API, and its VolumeAttachment agrees. Once it did so the volume
-// counts as attached until nobody wants it.
+// mayMount makes the checks of a kubelet before it mounts a volume: it has announced the
+// volume, the controller lists it as attached, in the watch and in the API, and its
+// VolumeAttachment agrees. After that the volume counts as attached until nobody wants it.
 func (w *worker) mayMount(ctx context.Context, v volume) error {
 	if _, attached := w.attached[v.name]; attached || !v.attachable {
 		return nil
@@ -210,9 +209,9 @@ func listsAttached(node *corev1.Node, name corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(a corev1.AttachedVolume) bool { return a.Name == name })
 }
 
-// unmount unmounts what is mounted of a pod that has ended. What was never
-// mounted stays desired for as long as the pod object exists, as it does in a
-// kubelet. all is false where an unmount fails.
+// unmount unmounts the mounted volumes of a pod that has ended. A volume that was never
+// mounted stays desired for as long as the pod object exists, as in a kubelet. all is false
+// where an unmount fails.
 func (w *worker) unmount(pod *corev1.Pod) (all bool) {
 	all = true
 	for outer, v := range w.desired[pod.UID] {
@@ -229,7 +228,7 @@ func (w *worker) unmount(pod *corev1.Pod) (all bool) {
 	return all
 }
 
-// inUse is what status.volumesInUse should say.
+// inUse is the right value of status.volumesInUse.
 func (w *worker) inUse() map[corev1.UniqueVolumeName]bool {
 	names := map[corev1.UniqueVolumeName]bool{}
 	for name := range w.attached {

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
-// actors tell an actor by how the trace's words begin.
+// actors has the actors by the beginning of the trace's words for them.
 var actors = []struct {
 	begins string
 	actor  Actor
@@ -29,7 +29,7 @@ func actorOf(words string) Actor {
 	return Actor("unknown: " + words)
 }
 
-// Compare holds the trace against the truth and says where it is wrong.
+// Compare compares the trace with the truth and returns where it is wrong.
 func (l Look) Compare(volumes []Volume) []string {
 	var wrong []string
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -59,9 +59,9 @@ func (l Look) Compare(volumes []Volume) []string {
 }
 
 // untold reports whether the trace claims a stage that no object shows: nothing was said, all
-// before it is done, and the objects do not exclude it. What is mounted is staged, and the
-// kubelet tells it by not naming the volume among those that it waits for: that claim is held
-// against what the kubelet has done, as any other.
+// stages before it are done, and the objects do not exclude it. A mounted volume is staged,
+// and the kubelet shows that by not naming the volume among those that it waits for: that
+// claim is compared with what the kubelet has done, like any other.
 func untold(v *trace.VolumeTrace, s trace.Stage) bool {
 	if s.State == trace.StageUnknown || s.State == trace.StageNotNeeded || actorOf(s.On) == Nobody {
 		return false
@@ -85,10 +85,11 @@ func (l Look) volume(name string) *trace.VolumeTrace {
 	return &l.Trace.Volumes[i]
 }
 
-// acts reports whether the words name who has to act. Whoever asked the kubelet may know that it
-// is the kubelet itself which has not come to its driver. As long as a list that was read
-// may be older than the other, the trace names none where it would be nobody. That something on
-// the node is busy only the kubelet's log tells: without it, who unmounts is named.
+// acts reports whether the words name the right actor. A user who asked the kubelet may know
+// that the kubelet itself has not called its driver yet. As long as one list may be older
+// than another, the trace names no actor where it would be nobody. Only the kubelet's log
+// shows that something on the node is busy: without the log, naming the one who unmounts is
+// right.
 func (l Look) acts(words string, truth Truth) bool {
 	if truth.Busy && !l.asked {
 		return slices.Contains([]Actor{NodeAdmin, TheKubelet, TheDriver, ThePlugin}, actorOf(words))
@@ -96,7 +97,7 @@ func (l Look) acts(words string, truth Truth) bool {
 	return actorOf(words) == truth.Actor || words == "" && truth.Actor == Nobody || l.asked && truth.Uncalled && actorOf(words) == TheKubelet
 }
 
-// compareVerdict holds the verdict against the truth; waits says that a volume does.
+// compareVerdict compares the verdict with the truth; waits reports whether a volume waits.
 func (l Look) compareVerdict(volumes []Volume, waits bool) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	v := l.Trace.Verdict
@@ -111,7 +112,7 @@ func (l Look) compareVerdict(volumes []Volume, waits bool) (wrong []string) {
 		return wrong
 	}
 	named := v.Volume
-	for _, other := range v.Volumes { // where no object tells which
+	for _, other := range v.Volumes { // where no object shows which one
 		if l.Truth[named].Stage == "" {
 			named = other
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
 
-// rightLook is a trace that is right about three volumes: one whose driver refuses to
-// stage it, one that is mounted, and one that nobody mounts.
+// rightLook is a right trace of three volumes: one whose driver refuses to stage it, one that
+// is mounted, and one that no container mounts.
 func rightLook() (Look, []Volume) {
 	at := metav1.Now()
 	words := []trace.Said{{By: "kubelet on n1, event FailedMount", At: &at, Text: "MountVolume.MountDevice failed"}}
@@ -60,7 +60,7 @@ func rightPlan() *kubelet.Node {
 	}}
 }
 
-// TestRecordedRowsCanFail spoils each kind of row of a plan that is right.
+// TestRecordedRowsCanFail changes each kind of row of a right plan.
 func TestRecordedRowsCanFail(t *testing.T) {
 	compare := func(spoil func(*Look, []Volume, *seen)) string {
 		l, volumes := rightLook()
@@ -105,7 +105,7 @@ func TestRecordedRowsCanFail(t *testing.T) {
 	}
 }
 
-// TestRecordedLeftoversCanFail: whoever has the kubelet's log has to know what fails with a
+// TestRecordedLeftoversCanFail: with the kubelet's log, the plan must show what fails for a
 // volume that no pod wants.
 func TestRecordedLeftoversCanFail(t *testing.T) {
 	now := time.Now()
@@ -139,7 +139,7 @@ func TestRecordedLeftoversCanFail(t *testing.T) {
 	}
 }
 
-// TestRecordedComparisonCanFail spoils each kind of row of a trace that is right.
+// TestRecordedComparisonCanFail changes each kind of row of a right trace.
 func TestRecordedComparisonCanFail(t *testing.T) {
 	if l, volumes := rightLook(); len(l.Compare(volumes)) > 0 {
 		t.Fatalf("a trace that is right is taken for wrong: %v", l.Compare(volumes))

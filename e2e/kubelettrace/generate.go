@@ -18,24 +18,24 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
 
-// drawnPod is a pod that was drawn, with what is to be made before it.
+// drawnPod is a drawn pod, with the objects that must be made before it.
 type drawnPod struct {
 	pod     *corev1.Pod
 	volumes []Volume
 	claims  []drawnClaim
 	faults  []drawnFault
-	// attachFails are those that their driver refuses to attach.
+	// attachFails are the volumes that their driver refuses to attach.
 	attachFails []Volume
-	// endFaults are those that are set before the pod is deleted, and holds what is then kept
-	// busy on the node.
+	// endFaults are the faults that are set before the pod is deleted, and holds are the uses
+	// that then keep volumes busy on the node.
 	endFaults []drawnFault
 	holds     []hold
-	// kinds are what was drawn, for the page.
+	// kinds are the drawn kinds, for the page.
 	kinds []string
 	ran   bool // its containers have run
-	// remade says that it has the name of a pod that was force-deleted.
+	// remade reports whether it has the name of a pod that was force-deleted.
 	remade bool
-	// retried are the volumes whose fault is gone, and which the kubelet has not tried
+	// retried are the volumes whose fault has ended, and which the kubelet has not tried
 	// again.
 	retried []string
 }
@@ -44,7 +44,7 @@ type drawnClaim struct {
 	name, driver string
 	state        claimState
 	change       func(*corev1.PersistentVolume)
-	// own says that it is the pod's own, of a generic ephemeral volume.
+	// own reports whether the claim is the pod's own, of a generic ephemeral volume.
 	own bool
 }
 
@@ -61,14 +61,14 @@ type drawnFault struct {
 	fault  wire.Fault
 }
 
-// kind is a kind of volume, with what may be wrong with it, and how often it is drawn.
+// kind is a kind of volume, with its possible faults, and how often it is drawn.
 type kind struct {
 	name   string
 	weight int
 	add    func(d *drawnPod, name string, r *rand.Rand)
 }
 
-// The codes with which drivers refuse: those that leave a mount uncertain, and others.
+// The codes with which drivers refuse: some leave a mount uncertain, others do not.
 var refusals = []codes.Code{codes.Internal, codes.Aborted, codes.NotFound, codes.InvalidArgument, codes.Unavailable, codes.FailedPrecondition, codes.DeadlineExceeded}
 
 func refusal(r *rand.Rand, rpc wire.RPC, handle string) wire.Fault {
@@ -89,7 +89,7 @@ func (d *drawnPod) source(v Volume, source corev1.VolumeSource) {
 	d.volumes = append(d.volumes, v)
 }
 
-// claim adds a volume with a claim; bound says how the claim is.
+// claim adds a volume with a claim in the state.
 func (d *drawnPod) claim(v Volume, state claimState, change func(*corev1.PersistentVolume)) {
 	d.claims = append(d.claims, drawnClaim{name: v.Name, driver: v.Driver, state: state, change: change})
 	v.Spec = volumeName(d.pod.Namespace, v.Name)
@@ -105,7 +105,7 @@ func (d *drawnPod) fails(driver string, f wire.Fault) {
 	d.faults = append(d.faults, drawnFault{driver, f})
 }
 
-// inZone keeps the volume to the nodes of one zone; those of the tests are in the east.
+// inZone restricts the volume to the nodes of one zone; those of the tests are in the east.
 func inZone(zone string) func(*corev1.PersistentVolume) {
 	return func(pv *corev1.PersistentVolume) {
 		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
@@ -125,7 +125,7 @@ func device(_ *drawnPod, v *Volume, _ *rand.Rand) func(*corev1.PersistentVolume)
 	return blockMode
 }
 
-// variant adds to a volume with a claim what is drawn of it.
+// variant adds the drawn variation to a volume with a claim.
 type variant func(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume)
 
 // disk is a kind of a volume of Disk with a claim that is bound.
@@ -133,7 +133,7 @@ func disk(name string, weight int, more variant) kind {
 	return kind{"disk: " + name, weight, func(d *drawnPod, volume string, r *rand.Rand) { d.bound(Disk, volume, r, more) }}
 }
 
-// bound adds a volume of a driver that attaches, with a claim that is bound.
+// bound adds a volume of a driver that attaches, with a bound claim.
 func (d *drawnPod) bound(driver, volume string, r *rand.Rand, more variant) {
 	v := d.csi(driver, volume)
 	var change func(*corev1.PersistentVolume)
@@ -144,7 +144,7 @@ func (d *drawnPod) bound(driver, volume string, r *rand.Rand, more variant) {
 	d.ends(v, r)
 }
 
-// ends draws how the volume is unmounted, and unstaged.
+// ends draws the faults in unmounting and unstaging the volume.
 func (d *drawnPod) ends(v Volume, r *rand.Rand) {
 	fails := func(kind string, f wire.Fault) {
 		d.kinds = append(d.kinds, kind)
@@ -164,13 +164,13 @@ func (d *drawnPod) ends(v Volume, r *rand.Rand) {
 	case 3:
 		fails("ends: unstage hangs", wire.Fault{RPC: wire.Unstage, Handle: v.Handle, Hang: true})
 	case 4:
-		if !v.Device { // of one, a bind mount elsewhere is nothing to the kubelet
+		if !v.Device { // for a device, a bind mount elsewhere does not matter to the kubelet
 			d.holds = append(d.holds, hold{of: v, how: mountedElsewhere})
 		}
 	}
 }
 
-// The variants that volumes of more than one driver have.
+// The variants for volumes of more than one driver.
 
 func stageRefused(d *drawnPod, v *Volume, r *rand.Rand) func(*corev1.PersistentVolume) {
 	d.fails(v.Driver, refusal(r, wire.Stage, v.Handle))
@@ -208,8 +208,8 @@ func localAt(path string) func(*corev1.PersistentVolume) {
 	}
 }
 
-// token adds a volume with a token of the pod's ServiceAccount, which is this one unless the
-// pod has one.
+// token adds a volume with a token of the pod's ServiceAccount, which is the given one unless
+// the pod has one.
 func (d *drawnPod) token(name, account string) {
 	d.pod.Spec.ServiceAccountName = cmp.Or(d.pod.Spec.ServiceAccountName, account)
 	v := Volume{Name: name}
@@ -251,7 +251,7 @@ var (
 	podName    = []corev1.DownwardAPIVolumeFile{{Path: "name", FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}}
 )
 
-// kinds are all that is drawn from.
+// kinds are all kinds that can be drawn.
 var kinds = []kind{
 	disk("well", 6, nil),
 	disk("stage refused", 2, stageRefused),
@@ -420,14 +420,15 @@ func (d *drawnPod) ownsClaim() bool {
 	return slices.ContainsFunc(d.pod.Spec.Volumes, func(v corev1.Volume) bool { return v.Ephemeral != nil })
 }
 
-// inStatic are the kinds of volumes that a static pod may have, which names no other object.
+// inStatic are the kinds of volumes that a static pod may have, because they name no other
+// object.
 var inStatic = []string{"inline", "inline, not supported", "emptyDir", "emptyDir in memory", "hostPath", "hostPath missing", "downwardAPI", "plugin removed", "nfs, no tool for it on the node"}
 
 // static reports whether the pod is the mirror of a static one.
 func (d *drawnPod) static() bool { return d.pod.Annotations[corev1.MirrorPodAnnotationKey] != "" }
 
-// curable reports whether the volume waits only for a fault that can be ended, and not for what
-// ends the wait of another volume, too.
+// curable reports whether the volume waits only for a fault that can be ended without ending
+// the wait of another volume.
 func (d *drawnPod) curable(name string) bool {
 	i := slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == name })
 	if i < 0 || d.volumes[i].Never || d.volumes[i].Unused || d.volumes[i].Unclaimed {
@@ -449,12 +450,12 @@ func (d *drawnPod) curable(name string) bool {
 	}
 }
 
-// uid is what the kubelet knows the pod by.
+// uid is the kubelet's UID of the pod.
 func (d *drawnPod) uid() types.UID {
 	return cmp.Or(types.UID(d.pod.Annotations[corev1.MirrorPodAnnotationKey]), d.pod.UID)
 }
 
-// vary changes how the pod uses its volumes, and what is busy on the node when it ends.
+// vary varies how the pod uses its volumes, and what is busy on the node when it ends.
 func (d *drawnPod) vary(r *rand.Rand) {
 	spec := &d.pod.Spec
 	if r.IntN(6) == 0 {
@@ -489,7 +490,7 @@ func (d *drawnPod) vary(r *rand.Rand) {
 	}
 }
 
-// moveMounts has another container, which starts before the first, mount what the first does.
+// moveMounts moves the mounts of the first container to another one, which starts before it.
 func (d *drawnPod) moveMounts(c corev1.Container) {
 	main := &d.pod.Spec.Containers[0]
 	c.VolumeMounts, c.VolumeDevices = main.VolumeMounts, main.VolumeDevices
@@ -503,8 +504,8 @@ func inMemory(v corev1.Volume) bool {
 	return v.Secret != nil || v.Projected != nil || v.DownwardAPI != nil || v.EmptyDir != nil && v.EmptyDir.Medium == corev1.StorageMediumMemory
 }
 
-// draw makes the pods of one batch, one to a namespace but for those that share the
-// volumes of another.
+// draw draws the pods of one batch, each in a namespace of its own except those that share
+// the volumes of another.
 func draw(r *rand.Rand, batch string, node string, pods int) []*drawnPod {
 	var list []*drawnPod
 	for i := range pods {

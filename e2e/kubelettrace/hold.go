@@ -12,27 +12,28 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// hold is something on a node that keeps a volume busy, and is no part of Kubernetes.
+// hold is a program on a node that keeps a volume busy, and is not part of Kubernetes.
 type hold struct {
 	of  Volume
 	how holding
 }
 
-// holding is how a volume is kept busy.
+// holding is the way in which a volume is kept busy.
 type holding string
 
-// The ways.
+// The ways to keep a volume busy.
 const (
 	open             holding = "tmpfs busy"
 	subPathOpen      holding = "subPath busy"
 	mountedElsewhere holding = "mounted elsewhere"
 )
 
-// elsewherePath is where whoever holds the volume has mounted it, below the kubelet's root.
+// elsewherePath is the path, below the kubelet's root, at which another program has mounted
+// the volume.
 func elsewherePath(handle string) string { return "/elsewhere/" + handle }
 
-// Hold keeps the pod's volume busy until release is called. Where nothing is mounted that could
-// be, it does nothing.
+// Hold keeps the pod's volume busy until release is called. Where no mount exists that could
+// be kept busy, it does nothing.
 func (m *Machine) Hold(pod types.UID, h hold) (release func(), err error) {
 	inside := fmt.Sprintf("/proc/%d/root%s", m.cmd.Process.Pid, m.root)
 	switch h.how {
@@ -53,7 +54,7 @@ func (m *Machine) Hold(pod types.UID, h hold) (release func(), err error) {
 	}
 }
 
-// holdOpen opens what the pattern names.
+// holdOpen opens the files that match the pattern.
 func holdOpen(pattern string) (release func(), err error) {
 	paths, err := filepath.Glob(pattern)
 	var files []*os.File
@@ -70,7 +71,7 @@ func holdOpen(pattern string) (release func(), err error) {
 	}, err
 }
 
-// mount runs a program among the machine's mounts.
+// mount runs a program in the machine's mount namespace.
 func (m *Machine) mount(program string, args ...string) error {
 	cmd := exec.Command("nsenter", append([]string{fmt.Sprintf("--target=%d", m.cmd.Process.Pid), "--mount", program}, args...)...)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -79,7 +80,8 @@ func (m *Machine) mount(program string, args ...string) error {
 	return nil
 }
 
-// mounts are those of the machine, by the path below the kubelet's root, with the device.
+// mounts are the mounts of the machine, by the path below the kubelet's root, with the
+// device.
 func (m *Machine) mounts() (map[string]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", m.cmd.Process.Pid))
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 )
 
-// Kubelet is what a machine runs.
+// Kubelet is the kubelet that a machine runs.
 type Kubelet struct {
 	// Release is its version, as its node reports it.
 	Release string
 	binary  string
 }
 
-// Newest is the release of the kubelet that is built from this module's own versions, as
-// the control plane is.
+// Newest is the release of the kubelet that is built from this module's own versions, like
+// the control plane.
 const Newest = controlplane.KubernetesVersion
 
-// Releases are the last of each minor from 1.30 on that can be built, oldest first.
+// Releases are the last release of each minor from 1.30 on that can be built, oldest first.
 func Releases() (all []string) {
 	for _, r := range conformance.Releases {
 		if r.Minor() >= 30 && r != conformance.Newest {

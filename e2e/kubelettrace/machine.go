@@ -1,6 +1,6 @@
-// Package kubelettrace holds the product's trace against the volume half of a real
-// kubelet (package kubeletoracle): the stage that each volume of a pod waits in, who
-// has to act, and whether the wait can end by itself.
+// Package kubelettrace compares the product's trace with the volume half of a real kubelet
+// (package kubeletoracle): the stage in which each volume of a pod waits, who has to act, and
+// whether the wait can end by itself.
 package kubelettrace
 
 import (
@@ -27,7 +27,7 @@ import (
 type Machine struct {
 	Node string
 
-	line *link.Link // to the API server; nil where nobody cuts it
+	line *link.Link // to the API server; nil where no test cuts it
 
 	root string
 	cmd  *exec.Cmd
@@ -37,8 +37,8 @@ type Machine struct {
 	in   io.Closer
 }
 
-// StartMachine starts a machine in a mount namespace of its own and returns once its
-// kubelet runs. The machine's root and release are set here.
+// StartMachine starts a machine in a mount namespace of its own and returns once its kubelet
+// runs. It sets the machine's root and release.
 func StartMachine(k Kubelet, machine wire.Machine) (*Machine, error) {
 	root, err := os.MkdirTemp("", "kl-") // short: it holds sockets
 	if err != nil {
@@ -91,33 +91,33 @@ func (m *Machine) Ask(r wire.Request) (wire.Answer, error) {
 	return a, nil
 }
 
-// Stop switches the machine off, with its containers and all that is mounted on it. A
-// second call does nothing.
+// Stop switches the machine off, with its containers and all its mounts. A second call does
+// nothing.
 func (m *Machine) Stop() {
 	_ = m.in.Close()
 	_ = m.cmd.Process.Kill() // it may have ended by itself
 	_ = m.cmd.Wait()
 	for _, pod := range containers.Pods(m.root) {
-		_ = containers.Stop(m.root, pod) // what is left holds the volume, which whoever checks that sees
+		_ = containers.Stop(m.root, pod) // a container that is left holds the volume, which a check of the volume notices
 	}
 	m.detachLoops()
 	_ = os.RemoveAll(m.root)
 }
 
-// detachLoops gives the loop devices back with which the kubelet holds Block volumes:
-// they outlive its process and its mounts.
+// detachLoops releases the loop devices with which the kubelet holds Block volumes: they
+// outlive its process and its mounts.
 func (m *Machine) detachLoops() {
 	files, _ := filepath.Glob("/sys/block/loop*/loop/backing_file")
 	for _, file := range files {
 		if backing, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(backing), m.root+"/") {
 			device := "/dev/" + filepath.Base(filepath.Dir(filepath.Dir(file)))
-			_ = exec.Command("losetup", "--detach", device).Run() // whoever else took it away was quicker
+			_ = exec.Command("losetup", "--detach", device).Run() // another process may have removed it first
 		}
 	}
 }
 
-// Heard is what trace --kubelet hears from the kubelet: its metrics and its log. Of its pods
-// nothing is said: the volume manager has no server.
+// Heard is what trace --kubelet gets from the kubelet: its metrics and its log. It has no
+// list of pods, because the volume manager has no server.
 func (m *Machine) Heard() (*trace.KubeletView, error) {
 	a, err := m.Ask(wire.Request{Do: wire.Look, Families: trace.KubeletFamilies()})
 	if err != nil {
@@ -147,7 +147,8 @@ func (m *Machine) Heard() (*trace.KubeletView, error) {
 // heardOfLog is how much of its log is read, in bytes: at --v=4 the last minutes.
 const heardOfLog = 4 << 20
 
-// KeepLog copies the kubelet's log to where it outlives the machine, and says where.
+// KeepLog copies the kubelet's log to a place where it outlives the machine, and returns the
+// path.
 func (m *Machine) KeepLog() string {
 	log, err := os.ReadFile(filepath.Join(m.root, "kubelet.log"))
 	if err != nil {

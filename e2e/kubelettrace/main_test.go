@@ -12,15 +12,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 )
 
-// recorder keeps what is compared and right; nil where nobody asked for it.
+// recorder keeps the looks that were compared and right; nil where none are recorded.
 var recorder *Recorder
 
-// world is what the tests of this package share; nil where they cannot run.
+// world is shared by the tests of this package; nil where they cannot run.
 var world *World
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if why() != "" || strings.HasPrefix(flag.Lookup("test.run").Value.String(), "^TestRecorded") { // what is recorded needs no world
+	if why() != "" || strings.HasPrefix(flag.Lookup("test.run").Value.String(), "^TestRecorded") { // recorded looks need no world
 		os.Exit(m.Run())
 	}
 	ctx := context.Background()

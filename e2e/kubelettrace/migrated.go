@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/csidriver"
 )
 
-// ebsZone is the label into which a translation turns the zone of a volume of EBS
+// ebsZone is the label that a translation uses for the zone of a volume of EBS
 // (TranslateInTreePVToCSI, staging/src/k8s.io/csi-translation-lib/plugins/aws_ebs.go).
 const ebsZone = "topology." + EBS + "/zone"
 
@@ -29,7 +29,7 @@ func startEBS(ctx context.Context, w *World) (*csidriver.Driver, error) {
 	return attacher.Driver, nil
 }
 
-// migrated is a kind of a volume of the in-tree plugin of EBS with a claim that is bound.
+// migrated is the kind of a volume of EBS's in-tree plugin with a bound claim.
 func migrated(name string, weight int, more variant) kind {
 	return kind{"migrated: " + name, weight, func(d *drawnPod, volume string, r *rand.Rand) { d.bound(EBS, volume, r, more) }}
 }

@@ -4,5 +4,5 @@ package kubelettrace
 
 import "syscall"
 
-// ownMounts is for Linux alone: elsewhere the tests are skipped.
+// ownMounts is only for Linux: elsewhere the tests are skipped.
 func ownMounts() *syscall.SysProcAttr { return nil }

@@ -14,9 +14,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
 
-// TestNetworkComesLate has a kubelet say that a secret is not registered, because the
-// network is not ready, and then mount it without a word. The pod waits for another
-// volume by then, and the words that stay must not be blamed.
+// TestNetworkComesLate has a kubelet report that a secret is not registered, because the
+// network is not ready, and then mount it without an event. The pod waits for another volume
+// by then, and the old event must not be blamed.
 func TestNetworkComesLate(t *testing.T) {
 	needsKubelet(t)
 	t.Parallel()

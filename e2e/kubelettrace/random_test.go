@@ -43,22 +43,22 @@ var (
 )
 
 const (
-	// settled is how long nothing may have moved before a look counts: what the kubelet
-	// has done must have reached the API server, and a pod that it could not take up be
-	// tried again, which is after 2 s.
+	// settled is how long nothing may have changed before a look counts: the kubelet's deeds
+	// must have reached the API server, and a pod that it could not take up must have been
+	// tried again, which takes 2 s.
 	settled = 2500 * time.Millisecond
-	// settleFor bounds the wait for that; what moves on is not looked at.
+	// settleFor bounds the wait for that; a pod that still changes then is not looked at.
 	settleFor = 20 * time.Second
-	// saidFor bounds the wait for what the kubelet says of a volume, for one of its pods.
+	// saidFor bounds the wait for the kubelet's text about a volume, for one of its pods.
 	saidFor = time.Minute
-	// young is how old a pod may be for a wait that can end not to be stuck yet.
+	// young is the age up to which a pod's wait that can end must not be called stuck.
 	young = 25 * time.Second
 )
 
-// TestRandom draws pods with volumes of all kinds and faults, and holds the trace of
-// each against the kubelet: as they start, after the kubelet was killed or a driver
-// went, and as they end. One release is asked after the other. The machines of one work
-// side by side, each with a share of the pods.
+// TestRandom draws pods with volumes of all kinds and faults, and compares the trace of each
+// with the kubelet: as the pods start, after the kubelet was killed or a driver went away,
+// and as they end. The releases follow each other. The machines of one release work side by
+// side, each with a share of the pods.
 func TestRandom(t *testing.T) {
 	needsKubelet(t)
 	releases := []string{Newest}
@@ -139,20 +139,20 @@ type batchRun struct {
 	pods  []*drawnPod
 	tally *tally
 	r     *rand.Rand
-	// quiet is until when events may tell of what is over.
+	// quiet is the time until which events may be about past faults.
 	quiet time.Time
 	// begun is when the kubelet could begin with the pods.
 	begun time.Time
-	// cut says that the kubelet does not reach the API server.
+	// cut reports whether the kubelet does not reach the API server.
 	cut bool
-	// releases end what is kept busy on the machine.
+	// releases end the uses that keep volumes busy on the machine.
 	releases []func()
-	// verdicts are those of the last look, where they were right and name one volume.
+	// verdicts are the verdicts of the last look that were right and name one volume.
 	verdicts map[types.UID]trace.Verdict
 }
 
-// run is the history of the batch: it begins, some of what may happen to a node does,
-// and it ends.
+// run is the history of the batch: the pods arrive, some of the possible events of a node
+// happen, and the pods end.
 func (b *batchRun) run() {
 	b.arrive()
 	if b.r.IntN(4) == 0 {
@@ -170,7 +170,7 @@ func (b *batchRun) run() {
 	b.clear()
 }
 
-// arrive makes the pods, which the kubelet may not see at first, or not begin with.
+// arrive makes the pods; at first the kubelet may not see them, or may not be able to begin.
 func (b *batchRun) arrive() {
 	create := func() {
 		for _, d := range b.pods {
@@ -211,8 +211,8 @@ func (b *batchRun) killed() {
 	b.look("after the kubelet was killed and started")
 }
 
-// driverGone has a driver go from the node and return; the kubelet may be started
-// again meanwhile, so that it does not know the driver at all.
+// driverGone has a driver go away from the node and return; the kubelet may be restarted
+// meanwhile, so that it does not know the driver at all.
 func (b *batchRun) driverGone() {
 	driver := []string{Files, Disk, EBS}[b.r.IntN(3)]
 	b.ask(wire.Request{Do: wire.Unregister, Driver: driver})
@@ -230,7 +230,8 @@ func (b *batchRun) driverGone() {
 	b.look("after it has returned")
 }
 
-// driverSilent has nobody listen at a driver's socket for a while; the driver stays registered.
+// driverSilent stops anybody from listening at a driver's socket for a while; the driver
+// stays registered.
 func (b *batchRun) driverSilent() {
 	socket := filepath.Join(b.m.root, "plugins", []string{Files, Disk, EBS}[b.r.IntN(3)], "csi.sock")
 	if err := os.Rename(socket, socket+".kept"); err != nil {
@@ -252,7 +253,7 @@ func (b *batchRun) serverAway() {
 	b.look("after the API server was away from the node")
 }
 
-// healed ends the faults of some pods, and makes what they miss.
+// healed ends the faults of some pods, and makes the objects that they lack.
 func (b *batchRun) healed() {
 	var healed []*drawnPod
 	namespaces := map[string]bool{}
@@ -285,14 +286,14 @@ func (b *batchRun) healed() {
 	}
 }
 
-// cured ends the faults of pods one after the other: first all but that of the volume that the
-// verdict names, which must not bring it, and then its own, which must. The kubelet is started
-// again each time, so that it tries at once.
+// cured ends the faults of pods one after the other: first all except the fault of the volume
+// that the verdict names, which must not bring that volume, and then that fault, which must.
+// The kubelet is restarted each time, so that it tries immediately.
 func (b *batchRun) cured() {
 	type wait struct {
 		d     *drawnPod
 		named string
-		whole bool // with this volume the pod has all that it needs
+		whole bool // with this volume the pod has all volumes that it needs
 	}
 	var list []wait
 	others := 0
@@ -349,8 +350,8 @@ func (b *batchRun) alone(d *drawnPod) bool {
 	return !slices.ContainsFunc(b.pods, func(o *drawnPod) bool { return o != d && o.pod.Namespace == d.pod.Namespace })
 }
 
-// cure ends the faults of one volume. What it lacks is made, which ends the wait of each volume
-// of the pod that lacks the same.
+// cure ends the faults of one volume. It makes the missing objects, which ends the wait of
+// each volume of the pod that lacks the same.
 func (b *batchRun) cure(d *drawnPod, name string) {
 	b.Helper()
 	only := *d
@@ -376,16 +377,16 @@ func (b *batchRun) cure(d *drawnPod, name string) {
 	}
 }
 
-// networkSaid is how long the trace takes the words for true that the network of the
-// node is not ready, and the event's second.
+// networkSaid is how long the trace believes an event which says that the network of the node
+// is not ready, plus the event's whole second.
 const networkSaid = 16 * time.Second
 
-// retries bounds the wait for the kubelet to try a mount again whose fault is gone. Its
-// pauses are that long once it has failed for half a minute.
+// retries bounds the wait for the kubelet to retry a mount whose fault has ended. Its pauses
+// are that long once it has failed for half a minute.
 const retries = 40 * time.Second
 
-// awaitRetried waits until the volumes whose faults are gone are mounted; those that
-// are not keep their pods from being looked at.
+// awaitRetried waits until the volumes whose faults have ended are mounted; pods whose
+// volumes are not are left out of the looks.
 func (b *batchRun) awaitRetried(healed []*drawnPod) {
 	end := time.Now().Add(retries)
 	for {
@@ -401,7 +402,7 @@ func (b *batchRun) awaitRetried(healed []*drawnPod) {
 			open += len(d.retried)
 		}
 		if open == 0 || time.Now().After(end) {
-			// What was said of the faults is not said again, and counts until that shows.
+			// The texts about the faults are not repeated, and count until that shows.
 			b.quiet = time.Now().Add(facts.RetrySaid + time.Second)
 			return
 		}
@@ -409,8 +410,8 @@ func (b *batchRun) awaitRetried(healed []*drawnPod) {
 	}
 }
 
-// forced force-deletes some pods, and makes them again under their names: the kubelet
-// has the volumes of both for a while.
+// forced force-deletes some pods, and makes them again under their names: for a while the
+// kubelet has the volumes of both.
 func (b *batchRun) forced() {
 	for _, d := range b.pods {
 		if d.ownsClaim() || d.static() || b.r.IntN(3) > 0 {
@@ -429,7 +430,7 @@ func (b *batchRun) forced() {
 	b.look("after some were force-deleted and made again")
 }
 
-// end deletes all pods, some of them while their driver does not free the volumes.
+// end deletes all pods, some of them while their driver does not release the volumes.
 func (b *batchRun) end() {
 	for _, d := range b.pods {
 		for _, f := range d.endFaults {
@@ -445,7 +446,7 @@ func (b *batchRun) end() {
 	}
 	for _, d := range b.pods {
 		options := metav1.DeleteOptions{}
-		if d.static() { // its file is gone, and the kubelet takes the mirror away
+		if d.static() { // its file is gone, and the kubelet removes the mirror
 			options = *metav1.NewDeleteOptions(0)
 		}
 		err := world.Client.CoreV1().Pods(d.pod.Namespace).Delete(world.plane, d.pod.Name, options)
@@ -460,8 +461,8 @@ func (b *batchRun) end() {
 	}
 }
 
-// awaitNotRegistered waits until the kubelet has said of something that it does not
-// know it yet, where the batch has something of the kind.
+// awaitNotRegistered waits until the kubelet has reported an object as not yet registered,
+// where the batch has such an object.
 func (b *batchRun) awaitNotRegistered() {
 	var namespaces []string
 	for _, d := range b.pods {
@@ -492,7 +493,7 @@ func (b *batchRun) ask(r wire.Request) wire.Answer {
 	return a
 }
 
-// create makes a pod and what it needs.
+// create makes a pod and the objects that it needs.
 func (b *batchRun) create(d *drawnPod) {
 	b.Helper()
 	namespace := d.pod.Namespace
@@ -538,8 +539,8 @@ func (b *batchRun) create(d *drawnPod) {
 	b.tally.drew(d)
 }
 
-// clear ends the faults and the pods of the batch, and takes away all that would make
-// the next look longer.
+// clear ends the faults and the pods of the batch, and removes everything that would make the
+// next look longer.
 func (b *batchRun) clear() {
 	for _, release := range b.releases {
 		release()
@@ -579,7 +580,8 @@ func (b *batchRun) volumes() (list []Volume) {
 	return list
 }
 
-// truth is the truth of each pod; of one whose containers have run it is that they go on.
+// truth is the truth about each pod; for a pod whose containers have run, it is that they go
+// on.
 func (b *batchRun) truth() (map[types.UID]map[string]Truth, seen) {
 	s, err := world.see(b.m, b.volumes())
 	if err != nil {
@@ -705,7 +707,7 @@ func (b *batchRun) look(when string) {
 }
 
 // ofNode is the snapshot without the pods of other nodes, which share nothing with those of
-// this one. The trace of one pod looks at all that are there.
+// this one. The trace of one pod looks at all pods in the snapshot.
 func ofNode(s *snapshot.Snapshot, node string) *snapshot.Snapshot {
 	o := s.Objects
 	o.Pods = slices.DeleteFunc(slices.Clone(o.Pods), func(pod *corev1.Pod) bool { return pod.Spec.NodeName != node })
@@ -717,7 +719,7 @@ func ofNode(s *snapshot.Snapshot, node string) *snapshot.Snapshot {
 	return snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
 }
 
-// record keeps what was compared and right.
+// record keeps the looks that were compared and right.
 func (b *batchRun) record(when string, s *snapshot.Snapshot, kept []RecordedPod, now seen, listed bool) {
 	b.Helper()
 	if recorder == nil {
@@ -734,9 +736,9 @@ func (b *batchRun) record(when string, s *snapshot.Snapshot, kept []RecordedPod,
 	}
 }
 
-// unsaid reports whether the kubelet has not come to what keeps a volume from being mounted, for
-// the pod or, with anyPod, for one of those that share it: on a busy machine, that takes longer
-// than all else takes to settle.
+// unsaid reports whether the kubelet has not yet reached the step that keeps a volume from
+// being mounted, for the pod or, with anyPod, for one of those that share the volume: on a
+// busy machine that takes longer than everything else.
 func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, anyPod bool) bool {
 	for _, d := range b.pods {
 		for _, v := range d.volumes {
@@ -759,8 +761,8 @@ func (b *batchRun) unsaid(truth map[types.UID]map[string]Truth, anyPod bool) boo
 	return false
 }
 
-// leftovers compares the plan's rows of the volumes in use, where the kubelet's list is
-// what the API server has, and says whether they were compared and right.
+// leftovers compares the plan's rows of the volumes in use, where the kubelet's list agrees
+// with the API server's, and reports whether they were compared and right.
 func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.Node, now seen, asked bool) bool {
 	b.Helper()
 	node, inUse := s.Node(plan.Node), slices.Sorted(slices.Values(now.answer.Kubelet.InUse))
@@ -776,8 +778,8 @@ func (b *batchRun) leftovers(when string, s *snapshot.Snapshot, plan *kubelet.No
 	return len(wrong) == 0
 }
 
-// oldest is when the first pod of the namespace was made, whose pods share their volumes: what
-// a volume lacks is as old as the first that wanted it.
+// oldest is when the first pod of the namespace was made. The pods of a namespace share their
+// volumes: a fault of a volume is as old as the first pod that wanted it.
 func (b *batchRun) oldest(namespace string) time.Time {
 	first := time.Now()
 	for _, d := range b.pods {
@@ -788,8 +790,9 @@ func (b *batchRun) oldest(namespace string) time.Time {
 	return first
 }
 
-// remade is when a pod of the namespace was last made again, zero where none was. What the
-// kubelet had said of its volumes went with it, and it says that again after its pause.
+// remade is when a pod of the namespace was last made again; zero where none was. The
+// kubelet's texts about its volumes went with the old pod, and it repeats them after its
+// pause.
 func (b *batchRun) remade(namespace string) (last time.Time) {
 	for _, d := range b.pods {
 		if at := d.pod.CreationTimestamp.Time; d.pod.Namespace == namespace && d.remade && at.After(last) {
@@ -799,14 +802,14 @@ func (b *batchRun) remade(namespace string) (last time.Time) {
 	return last
 }
 
-// mayBeStuck reports whether something of the pod can never come, or has been wrong for
+// mayBeStuck reports whether a volume of the pod can never come, or has had its fault for
 // longer than the pod is old.
 func mayBeStuck(d *drawnPod) bool {
 	return slices.ContainsFunc(d.volumes, func(v Volume) bool { return v.Never || v.Unclaimed })
 }
 
 // paused reports whether the kubelet has sent so many events about the pod that its recorder
-// drops what comes next, for minutes.
+// drops the next ones, for minutes.
 func paused(s *snapshot.Snapshot, pod types.UID) bool {
 	sent := int32(0)
 	for _, e := range s.EventsOf(pod) {
@@ -818,11 +821,11 @@ func paused(s *snapshot.Snapshot, pod types.UID) bool {
 // volumeNamed finds the volume that a difference is about.
 var volumeNamed = regexp.MustCompile(`volume (v\d+)\b`)
 
-// unsaidYet is why no object shows which volume of a pod waits.
+// unsaidYet is the reason where no object shows which volume of a pod waits.
 const unsaidYet = "nothing was said yet of what is missing"
 
-// isDated reports whether the difference is about a volume of which no object can show the truth
-// yet. Where nothing was said of the one that waits, that goes for the others, too.
+// isDated reports whether the difference is about a volume whose truth no object can show
+// yet. Where nothing was said about the one that waits, that applies to the others, too.
 func isDated(text string, old map[string]string) bool {
 	for _, why := range old {
 		if why == unsaidYet {
@@ -833,9 +836,9 @@ func isDated(text string, old map[string]string) bool {
 	return m != nil && old[m[1]] != ""
 }
 
-// dated names the volumes of which no object can show the truth yet, each with why: the
-// driver was called for it after the last that was said of it, the kubelet has mounted it
-// since and could still be about to say the same again, or has not come to what is missing.
+// dated names the volumes whose truth no object can show yet, each with the reason: the
+// driver was called for it after the last text about it, the kubelet has mounted it since and
+// might still have been about to repeat the text, or has not yet reached the fault.
 func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]string {
 	old := map[string]string{}
 	fresh := time.Since(facts.Latest(d.pod.CreationTimestamp, metav1.NewTime(b.begun)).Time) < young
@@ -863,7 +866,7 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 	return old
 }
 
-// volumeLocked is what a driver says that refuses to attach.
+// volumeLocked is the message of a driver that refuses to attach.
 const volumeLocked = "the volume is locked"
 
 // saysRefused reports whether the attacher has written the driver's refusal.
@@ -871,7 +874,7 @@ func saysRefused(status storagev1.VolumeAttachmentStatus) bool {
 	return status.AttachError != nil && strings.Contains(status.AttachError.Message, volumeLocked)
 }
 
-// written is what the external-attacher has written of the volume.
+// written is the status that the external-attacher has written for the volume.
 func (l Look) written(v Volume) (status storagev1.VolumeAttachmentStatus) {
 	if va := l.snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Unique, Node: l.Plan.Node})); va != nil {
 		status = va.Status
@@ -879,7 +882,7 @@ func (l Look) written(v Volume) (status storagev1.VolumeAttachmentStatus) {
 	return status
 }
 
-// datedStage is dated for what was said of one stage of a volume.
+// datedStage is dated for the texts about one stage of a volume.
 func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string {
 	truth := l.Truth[v.Name]
 	if stage.Stage == trace.StageAttached && truth.Done[trace.StageAttached] && !l.written(v).Attached {

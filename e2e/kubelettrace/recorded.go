@@ -16,18 +16,18 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Recorded is a look at a machine with which the model agreed, so that a later one is held
-// against the same kubelet without it.
+// Recorded is a look at a machine with which the model agreed, so that a later model can be
+// compared with the same kubelet without running it.
 type Recorded struct {
 	Release string `json:"release"`
 	Node    string `json:"node"`
-	// When says what had happened to the machine.
+	// When is what had happened to the machine.
 	When string `json:"when"`
-	// Snapshot is what the API server had, as the command writes it.
+	// Snapshot is the API server's objects, in the command's format.
 	Snapshot string        `json:"snapshot"`
 	Pods     []RecordedPod `json:"pods"`
-	// Listed says that what the kubelet had in use is compared, too. Answer is the
-	// machine's, and Registered are the drivers that its CSINode lists.
+	// Listed reports whether the kubelet's volumes in use are compared, too. Answer is the
+	// machine's answer, and Registered are the drivers that its CSINode lists.
 	Listed     bool        `json:"listed"`
 	Answer     wire.Answer `json:"answer"`
 	Registered []string    `json:"registered"`
@@ -38,11 +38,11 @@ type RecordedPod struct {
 	Pod     types.NamespacedName `json:"pod"`
 	Volumes []Volume             `json:"volumes"`
 	Truth   map[string]Truth     `json:"truth"`
-	// MayCome says that it would be wrong to call the pod stuck.
+	// MayCome reports whether it would be wrong to call the pod stuck.
 	MayCome bool `json:"mayCome"`
 }
 
-// record begins a look that was made of the snapshot.
+// record makes the record of a look at the snapshot.
 func record(s *snapshot.Snapshot, release, node, when string) (Recorded, error) {
 	var text bytes.Buffer
 	if err := snapshot.Write(&text, s); err != nil {
@@ -51,8 +51,8 @@ func record(s *snapshot.Snapshot, release, node, when string) (Recorded, error) 
 	return Recorded{Release: release, Node: node, When: when, Snapshot: text.String()}, nil
 }
 
-// Compare holds the model that the program was built with against the look, and returns
-// how many volumes it compared and where the model is wrong.
+// Compare compares the present model with the look, and returns the number of compared
+// volumes and where the model is wrong.
 func (r Recorded) Compare() (volumes int, wrong []string, err error) {
 	s, _, err := snapshot.Read("look.json", strings.NewReader(r.Snapshot), snapshot.ReadOptions{})
 	if err != nil {
@@ -79,14 +79,14 @@ func (r Recorded) Compare() (volumes int, wrong []string, err error) {
 	return volumes, wrong, nil
 }
 
-// mayCome is said of a verdict that is stuck too early.
+// mayCome is the text about a verdict that says stuck too early.
 const mayCome = "it may still come, and the verdict is stuck: "
 
 // looksFile has one look a line.
 const looksFile = "testdata/looks.json.gz"
 
-// looksOf identifies what draws the states and has the kubelets of the releases live
-// through them, and what tells the truth of it. It must be called in the package's folder.
+// looksOf identifies the code that draws the states, that replays them with the kubelets of
+// the releases, and that determines the truth. It must be called in the package's folder.
 func looksOf() (string, error) {
 	return recorded.Fingerprint("generate.go", "world.go", "machine.go", "hold.go", "migrated.go", "kubelet.go", "truth.go", "../conformance/build.go",
 		"../kubeletoracle/*.go", "../kubeletoracle/*/*.go", "../oracle/*.mod")
@@ -98,7 +98,7 @@ type Recorder struct {
 	file *recorded.Writer
 }
 
-// NewRecorder makes the file.
+// NewRecorder creates the file.
 func NewRecorder() (*Recorder, error) {
 	fingerprint, err := looksOf()
 	if err != nil {
@@ -115,7 +115,7 @@ func (r *Recorder) Add(look Recorded) error {
 	return r.file.Encode(look)
 }
 
-// Close ends the file.
+// Close finishes the file.
 func (r *Recorder) Close() error {
 	if r == nil {
 		return nil
@@ -123,7 +123,7 @@ func (r *Recorder) Close() error {
 	return r.file.Close()
 }
 
-// forRecord is the answer of a machine without what nobody compares.
+// forRecord is the answer of a machine without the parts that nothing compares.
 func (s seen) forRecord() (answer wire.Answer, registered []string) {
 	answer = wire.Answer{Calls: s.answer.Calls, Kubelet: &wire.Kubelet{InUse: slices.Clone(s.answer.Kubelet.InUse)}}
 	if answer.Kubelet.InUse == nil {

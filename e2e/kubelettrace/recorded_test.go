@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recorded"
 )
 
-// recordedStates is how many pods are drawn for each release, 300 in all, where looks are
-// recorded.
+// recordedStates is the number of pods that are drawn for each release, 300 in all, when
+// looks are recorded.
 const recordedStates = 50
 
 func recordedLooks(t *testing.T) []Recorded {
@@ -26,8 +26,8 @@ func recordedLooks(t *testing.T) []Recorded {
 	return looks
 }
 
-// TestRecordedStates holds the trace and the plan's rows against what the kubelets of all
-// releases had done, as it was recorded.
+// TestRecordedStates compares the trace and the plan's rows with what the kubelets of all
+// releases did, as recorded.
 func TestRecordedStates(t *testing.T) {
 	pods, compared := map[string]map[string]bool{}, 0
 	for _, look := range recordedLooks(t) {
@@ -47,7 +47,7 @@ func TestRecordedStates(t *testing.T) {
 		}
 	}
 	for _, release := range Releases() {
-		// A pod that still moves on when its time is over is not looked at.
+		// A pod that still changes when the time to settle is over is not looked at.
 		if n := len(pods[release]); n < recordedStates*4/5 {
 			t.Errorf("only %d pods of the kubelet of %s are recorded", n, release)
 		}
@@ -55,8 +55,8 @@ func TestRecordedStates(t *testing.T) {
 	t.Logf("%d volumes compared", compared)
 }
 
-// TestRecordedTruthMatters spoils what a kubelet had done, in one way after the other, and
-// wants each to be noticed in one of the looks.
+// TestRecordedTruthMatters changes what a kubelet did, in one way after the other, and checks
+// that each change is noticed in one of the looks.
 func TestRecordedTruthMatters(t *testing.T) {
 	looks := recordedLooks(t)
 	spoilers := map[string]func(Truth) Truth{

@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	// registering is the driver of which a machine has two node plugins.
+	// registering is the driver with two node plugins on a machine.
 	registering = "registering.volume-doctor.test"
 	second      = "second"
 	zone        = "topology.volume-doctor.test/zone"
 )
 
-// registrar is a machine whose plugin manager and CSI plugin are the real ones, and what
-// its CSINode was over time.
+// registrar is a machine whose plugin manager and CSI plugin are the real ones, with the
+// history of its CSINode.
 type registrar struct {
 	*testing.T
 	m *Machine
@@ -81,7 +81,7 @@ func newRegistrar(t *testing.T, node string) *registrar {
 	return r
 }
 
-// entriesOf are the drivers of a CSINode: id, keys of topology, room.
+// entriesOf are the drivers of a CSINode: id, keys of topology, limit.
 func entriesOf(n *storagev1.CSINode) string {
 	var list []string
 	for _, d := range n.Spec.Drivers {
@@ -100,7 +100,7 @@ func (r *registrar) was() []string {
 	return slices.Clone(r.history)
 }
 
-// forget begins the history again.
+// forget starts the history again.
 func (r *registrar) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,7 +151,7 @@ func (r *registrar) last() wire.Registration {
 	return list[len(list)-1]
 }
 
-// awaitRefused waits until the kubelet has refused a plugin with the words.
+// awaitRefused waits until the kubelet has refused a plugin with these words.
 func (r *registrar) awaitRefused(plugin, words string) {
 	r.Helper()
 	world.await(r.T, "the kubelet to refuse "+plugin, func() (bool, error) {
@@ -160,7 +160,8 @@ func (r *registrar) awaitRefused(plugin, words string) {
 	})
 }
 
-// awaitInTurn waits until the watch has shown the CSINode like this, one after the other.
+// awaitInTurn waits until the watch has shown these states of the CSINode, one after the
+// other.
 func (r *registrar) awaitInTurn(want ...string) {
 	r.Helper()
 	world.await(r.T, "the CSINode to have been, in turn, "+strings.Join(want, ", "), func() (bool, error) {
@@ -174,8 +175,8 @@ func (r *registrar) awaitInTurn(want ...string) {
 	})
 }
 
-// findings are the codes that the checks report about the node if all stays as it is for
-// 20 min, with the pods beside those that are there.
+// findings are the codes that the checks report about the node if everything stays as it is
+// for 20 min, with these pods beside the existing ones.
 func (r *registrar) findings(pods ...*corev1.Pod) []string {
 	r.Helper()
 	s, err := world.reader.Snapshot(world.plane)
@@ -196,7 +197,7 @@ func (r *registrar) findings(pods ...*corev1.Pod) []string {
 			l.Spec.RenewTime = &renewed
 		}
 	}
-	for _, e := range o.Events { // what fails goes on failing
+	for _, e := range o.Events { // a failure goes on
 		e.LastTimestamp = metav1.NewTime(e.LastTimestamp.Add(ahead))
 	}
 	var codes []string
@@ -209,7 +210,8 @@ func (r *registrar) findings(pods ...*corev1.Pod) []string {
 	return codes
 }
 
-// finds fails where the code is not among the findings, or is one although it should not.
+// finds fails where the code is missing although want is true, or present although it is
+// false.
 func (r *registrar) finds(code string, want bool, pods ...*corev1.Pod) {
 	r.Helper()
 	if codes := r.findings(pods...); slices.Contains(codes, code) != want {
@@ -217,7 +219,7 @@ func (r *registrar) finds(code string, want bool, pods ...*corev1.Pod) {
 	}
 }
 
-// plugin is the pod of a node plugin with its registrar, of a DaemonSet of the name.
+// plugin is the pod of a node plugin with its registrar, of a DaemonSet with this name.
 func (r *registrar) plugin(daemonSet string, ready bool) *corev1.Pod {
 	created, yes := metav1.NewTime(time.Now().Add(-time.Minute)), true
 	status := corev1.ConditionTrue
@@ -260,7 +262,7 @@ func (r *registrar) awaitRuns(pod *corev1.Pod) {
 	world.await(r.T, "pod "+pod.Name+" to run", func() (bool, error) { return world.runs(pod.Namespace, pod.Name) })
 }
 
-// awaitUnknown waits until the kubelet says that it does not know the pod's driver.
+// awaitUnknown waits until the kubelet reports that it does not know the pod's driver.
 func (r *registrar) awaitUnknown(pod *corev1.Pod) {
 	r.Helper()
 	world.await(r.T, "the kubelet to miss the driver", func() (bool, error) {
@@ -271,8 +273,8 @@ func (r *registrar) awaitUnknown(pod *corev1.Pod) {
 	})
 }
 
-// TestRegistrations follows a CSINode through what the real plugin manager makes of the
-// sockets of registrars, and holds the checks about registrations against it.
+// TestRegistrations follows a CSINode while the real plugin manager handles the sockets of
+// registrars, and compares the checks about registrations with it.
 func TestRegistrations(t *testing.T) {
 	needsKubelet(t)
 	const node, namespace = "registers", "registrations"
@@ -286,7 +288,7 @@ func TestRegistrations(t *testing.T) {
 		r.ask(wire.Request{Do: wire.SetInfo, Driver: plugin, Info: wire.Info{NodeID: id, Topology: map[string]string{zone: where}, Room: 5}})
 	}
 
-	// It registers: id, topology and room; the label and the annotation of the node.
+	// It registers: id, topology and limit; the label and the annotation of the node.
 	info(registering, "id-1", "east")
 	r.do(wire.Register)
 	r.awaitEntries(at("id-1"))
@@ -300,8 +302,8 @@ func TestRegistrations(t *testing.T) {
 	runs := r.pod(namespace, "runs")
 	r.awaitRuns(runs)
 
-	// A registrar that is started again: the entry goes before it comes, also where its
-	// socket was away for less than the plugin manager takes to look.
+	// A registrar is restarted: the entry goes before it comes again, also where the plugin
+	// manager had no time to notice that the socket was away.
 	r.forget()
 	r.do(wire.Unregister, wire.Register)
 	r.awaitInTurn("none", at("id-1"))
@@ -313,15 +315,15 @@ func TestRegistrations(t *testing.T) {
 	r.awaitEntries(at("id-2"))
 	r.awaitInTurn("none", at("id-2"))
 
-	// A kubelet that is started again finds an entry with an id of before.
+	// A restarted kubelet finds an entry with a former id.
 	r.forget()
 	info(registering, "id-3", "east")
 	r.do(wire.Kill, wire.Start)
 	r.awaitEntries(at("id-3"))
 	r.awaitInTurn("none", at("id-3"))
 
-	// Another zone than the node's label is refused, and the entry goes. The kubelet of
-	// 1.36 tries again by itself.
+	// Another zone than the node's label is refused, and the entry goes. The kubelet of 1.36
+	// retries by itself.
 	r.forget()
 	info(registering, "id-3", "west")
 	r.do(wire.Unregister, wire.Register)
@@ -332,7 +334,7 @@ func TestRegistrations(t *testing.T) {
 	r.awaitEntries(at("id-3"))
 	r.finds("VD613", false, r.plugin("plugin", true))
 
-	// A second plugin of the driver is refused, and takes nothing with it when it goes.
+	// A second plugin of the driver is refused, and removes nothing when it goes.
 	info(second, "id-of-second", "east")
 	r.ask(wire.Request{Do: wire.Register, Driver: second})
 	r.awaitRefused(second, "Another driver with the same name is already registered")
@@ -347,8 +349,8 @@ func TestRegistrations(t *testing.T) {
 	if was := r.was(); len(was) > 0 {
 		t.Errorf("a plugin that was refused went, and the CSINode was %v", was)
 	}
-	// When the first goes, the kubelet forgets the driver, and takes the second with its
-	// next try.
+	// When the first goes, the kubelet forgets the driver, and accepts the second at its next
+	// try.
 	r.forget()
 	r.do(wire.Unregister)
 	r.awaitEntries(at("id-of-second"))
@@ -356,7 +358,8 @@ func TestRegistrations(t *testing.T) {
 	r.ask(wire.Request{Do: wire.Unregister, Driver: second})
 	r.awaitEntries("none")
 
-	// Nobody is registered: a pod waits, and one that runs could not be unmounted.
+	// No plugin is registered: a pod waits, and a running pod's volume could not be
+	// unmounted.
 	waits := r.pod(namespace, "waits")
 	r.awaitUnknown(waits)
 	r.finds("VD602", true)
@@ -369,8 +372,8 @@ func TestRegistrations(t *testing.T) {
 	r.awaitEntries("none")
 	r.finds("VD614", true)
 
-	// The socket goes while no kubelet looks: the entry stays, and the next kubelet does
-	// not know the driver.
+	// The socket goes while no kubelet runs: the entry stays, and the next kubelet does not
+	// know the driver.
 	r.do(wire.Register)
 	r.awaitEntries(at("id-3"))
 	r.finds("VD614", false, r.plugin("plugin", true))
@@ -385,8 +388,8 @@ func TestRegistrations(t *testing.T) {
 	r.finds("VD616", false, r.plugin("plugin", true))
 	r.finds("VD615", false, r.plugin("plugin", true))
 
-	// The Node is deleted and made again while the kubelet runs on. No garbage collector
-	// runs here, which would take the CSINode within seconds.
+	// The Node is deleted and made again while the kubelet keeps running. No garbage
+	// collector runs here, which would remove the CSINode within seconds.
 	former := there.UID
 	if err := world.Client.CoreV1().Nodes().Delete(world.plane, node, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -408,8 +411,8 @@ func TestRegistrations(t *testing.T) {
 		t.Errorf("the CSINode is owned by %s, and the former node was %s", owner(), former)
 	}
 	r.finds("VD618", true)
-	// The kubelet goes by the Node that was there when it started: it registers with the
-	// former one's CSINode, and makes it for that again where the collector has been.
+	// The kubelet uses the Node that was there when it started: it registers with the former
+	// Node's CSINode, and makes it for that Node again where the collector has removed it.
 	r.do(wire.Unregister, wire.Register)
 	world.await(t, "the driver to register again", func() (bool, error) { return entriesOf(r.csiNode()) == at("id-3"), nil })
 	if err := world.Client.StorageV1().CSINodes().Delete(world.plane, node, metav1.DeleteOptions{}); err != nil {
@@ -435,7 +438,7 @@ func TestRegistrations(t *testing.T) {
 	r.finds("VD618", false)
 }
 
-// forbidCSINode keeps everybody from making or changing the CSINode, until that is lifted.
+// forbidCSINode keeps everybody from making or changing the CSINode, until lift is called.
 func forbidCSINode(t *testing.T, name string) (lift func()) {
 	t.Helper()
 	rule := admissionv1.Rule{APIGroups: []string{storagev1.GroupName}, APIVersions: []string{"v1"}, Resources: []string{"csinodes"}}
@@ -445,7 +448,7 @@ func forbidCSINode(t *testing.T, name string) (lift func()) {
 	})
 }
 
-// forbidStatus keeps the kubelets from writing the status of the node, until that is lifted.
+// forbidStatus keeps the kubelets from writing the status of the node, until lift is called.
 func forbidStatus(t *testing.T, node string) (lift func()) {
 	t.Helper()
 	kubelet, err := world.Cluster.ClientFor(controlplane.UserKubelet)
@@ -459,8 +462,8 @@ func forbidStatus(t *testing.T, node string) (lift func()) {
 	})
 }
 
-// forbid has the API server refuse what the rule is about and the expression does not allow. It
-// returns once try is refused, and lift once it is not any more.
+// forbid makes the API server refuse requests that match the rule and for which the
+// expression is false. It returns once try is refused; lift returns once try no longer is.
 func forbid(t *testing.T, name string, rule admissionv1.Rule, allowed string, try func() error) (lift func()) {
 	t.Helper()
 	policies, bindings := world.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies(), world.Client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
@@ -501,7 +504,7 @@ func forbid(t *testing.T, name string, rule admissionv1.Rule, allowed string, tr
 }
 
 // TestCSINodeForbidden: a kubelet that cannot make its CSINode keeps its node from being
-// Ready, in the CSI plugin's own words, until it can.
+// Ready, with the CSI plugin's own message, until it can.
 func TestCSINodeForbidden(t *testing.T) {
 	needsKubelet(t)
 	const node = "uninitialized"

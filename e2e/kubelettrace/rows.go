@@ -16,13 +16,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// planOf is what plan --kubelet says of the node; heard is what its kubelet says itself.
+// planOf is the result of plan --kubelet for the node; heard is the kubelet's own report.
 func planOf(s *snapshot.Snapshot, node string, heard *trace.KubeletView) *kubelet.Node {
 	world := reconcile.NewWorld(s, reconcile.Options{})
 	return kubelet.OfNode(facts.NewView(s, world, world.Reconcile()), types.NodeName(node), heard)
 }
 
-// row is the plan's one for the volume of the pod; nil where it has none.
+// row is the plan's row for the volume of the pod; nil where it has none.
 func (l Look) row(name string) *kubelet.Volume {
 	of := kubelet.PodVolume{Pod: l.Trace.Pod.Namespace + "/" + l.Trace.Pod.Name, Name: name}
 	i := slices.IndexFunc(l.Plan.Volumes, func(v kubelet.Volume) bool { return slices.Contains(v.Pods, of) })
@@ -32,7 +32,7 @@ func (l Look) row(name string) *kubelet.Volume {
 	return &l.Plan.Volumes[i]
 }
 
-// CompareRows holds the plan's rows of the pod's volumes against the truth.
+// CompareRows compares the plan's rows of the pod's volumes with the truth.
 func (l Look) CompareRows(volumes []Volume) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for _, v := range volumes {
@@ -57,7 +57,7 @@ func (l Look) CompareRows(volumes []Volume) (wrong []string) {
 	return wrong
 }
 
-// compareRow is for a volume that waits.
+// compareRow compares the row of a volume that waits.
 func (l Look) compareRow(v Volume, row kubelet.Volume, say func(string, ...any)) {
 	truth := l.Truth[v.Name]
 	if row.Stage != truth.Stage && !slices.Contains(row.Stages, truth.Stage) {
@@ -79,8 +79,8 @@ var callOf = map[trace.StageName]kubelet.Call{
 	trace.StageStaged: kubelet.NodeStage, trace.StageMounted: kubelet.NodePublish, trace.StageUnmounted: kubelet.NodeUnpublish,
 }
 
-// nextOf is the operation of the volume manager that repeats while a volume waits in the
-// stage of the truth.
+// nextOf is the operation of the volume manager that repeats while a volume waits in the true
+// stage.
 func nextOf(truth Truth, device, attached bool) kubelet.Operation {
 	stage := truth.Stage
 	reported, needed := truth.Done[trace.StageInVolumesInUse]
@@ -104,9 +104,9 @@ func nextOf(truth Truth, device, attached bool) kubelet.Operation {
 	}
 }
 
-// CompareLeftovers holds the plan's rows of volumes in use against the kubelet's own
-// list: each volume has a row, and one that no pod wants is still in use. asked says that the
-// plan has the kubelet's log.
+// CompareLeftovers compares the plan's rows of volumes in use with the kubelet's own list:
+// each volume has a row, and a volume that no pod wants is still in use. asked reports
+// whether the plan has the kubelet's log.
 func CompareLeftovers(plan *kubelet.Node, s seen, asked bool) (rows int, wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	named := map[corev1.UniqueVolumeName]bool{}
@@ -133,9 +133,9 @@ func CompareLeftovers(plan *kubelet.Node, s seen, asked bool) (rows int, wrong [
 	return rows, wrong
 }
 
-// leftover is where a volume of the driver waits that no pod wants, for whom, and what the states
-// are that may be said of it: that something fails is known where the driver has not registered,
-// and to whoever has the kubelet's log.
+// leftover is the stage in which a volume that no pod wants waits, the actor, and the states
+// that the plan may give. That something fails is known where the driver has not registered,
+// and from the kubelet's log.
 func (s seen) leftover(handle, driver string, asked bool) (trace.StageName, Actor, []trace.StageState) {
 	stage, actor, call := trace.StageUnstaged, TheDriver, wire.Unstage
 	if s.publishedForAny(handle) {
@@ -146,7 +146,7 @@ func (s seen) leftover(handle, driver string, asked bool) (trace.StageName, Acto
 		return stage, ThePlugin, []trace.StageState{trace.StageBlocked}
 	case !asked:
 		return stage, actor, []trace.StageState{trace.StageWaiting}
-	case s.pending(handle): // also one of the way up, which outlives the pod
+	case s.pending(handle): // also a call to mount, which outlives the pod
 		return stage, actor, []trace.StageState{trace.StageWaiting, trace.StageBlocked}
 	case stage == trace.StageUnstaged && s.elsewhere(handle):
 		return stage, NodeAdmin, []trace.StageState{trace.StageBlocked}

@@ -15,10 +15,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// said are the texts of a kubelet, each without what differs from run to run.
+// said are the texts of a kubelet, each without the parts that differ from run to run.
 type said map[string]bool
 
-// hear adds what the kubelet has said of the pod, which it knows by the UID: its events, and the failures in its log.
+// hear adds the kubelet's texts about the pod, which it knows by the UID: the pod's events,
+// and the failures in the kubelet's log.
 func (s said) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletView, pod *corev1.Pod, uid types.UID) {
 	known := []string{string(uid), "UID", pod.Namespace, "NAMESPACE", pod.Spec.NodeName, "NODE", root, ""}
 	for _, e := range seen.EventsOf(uid) {
@@ -33,7 +34,7 @@ func (s said) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletVie
 	}
 }
 
-// differing are parts of a text that say nothing of their own, and what stands for them.
+// differing are parts of a text that differ from run to run, each with its replacement.
 var differing = []struct {
 	part  *regexp.Regexp
 	plain string
@@ -52,7 +53,7 @@ var differing = []struct {
 	{regexp.MustCompile(`\[VOLUME( VOLUME)+\]`), "[VOLUME]"},
 }
 
-// withoutNames is the text in one line, without what differs.
+// withoutNames is the text in one line, without the parts that differ.
 func withoutNames(text string, known []string) string {
 	text = strings.NewReplacer(known...).Replace(strings.ReplaceAll(text, "\n", " "))
 	for _, d := range differing {
@@ -61,8 +62,8 @@ func withoutNames(text string, known []string) string {
 	return text
 }
 
-// writeSaid writes what the kubelet of each release has said, one text a line behind the
-// releases that said it.
+// writeSaid writes the texts of the kubelets, one in each line after the releases that wrote
+// it.
 func writeSaid(path string, tallies []*tally) error {
 	by := map[string][]string{}
 	for _, t := range tallies {

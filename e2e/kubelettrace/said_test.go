@@ -2,7 +2,7 @@ package kubelettrace
 
 import "testing"
 
-// What differs from run to run is no part of what a kubelet says.
+// TestWithoutNames: the parts of a kubelet's texts that differ from run to run are removed.
 func TestWithoutNames(t *testing.T) {
 	known := []string{"uid-1", "UID", "shop", "NAMESPACE", "n1", "NODE", "/tmp/kl-1", ""}
 	for text, want := range map[string]string{

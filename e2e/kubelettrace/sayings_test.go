@@ -29,20 +29,21 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// saying is how the kubelet comes to say something that the checks know and that neither
-// the table of states nor what is drawn brings about.
+// saying is a way to make the kubelet write a text that the checks know and that occurs
+// neither in the table of states nor in the drawn ones.
 type saying struct {
 	name string
-	// says are the texts, in the order in which they come.
+	// says are the texts, in the order in which they must come.
 	says []string
-	// arrange makes the scene's pod, created goes on once it was created, and said once the
-	// first text was said.
+	// arrange makes the scene's pod, created runs once it was created, and said once the
+	// first text has come.
 	arrange, created, said func(*scene)
-	// actor is who has to act by the trace once the last text was said.
+	// actor is the actor in the trace once the last text has come.
 	actor string
 }
 
-// down are what the kubelet says to its log alone, once the pod has run and was deleted.
+// down are the texts that the kubelet writes only to its log, once the pod has run and was
+// deleted.
 var down = []saying{
 	{name: "unstage-refused", says: []string{"UnmountDevice failed"}, actor: "CSI driver ", arrange: func(s *scene) { s.disk(data, nil); s.refuse(wire.Unstage, data) }},
 	{name: "mounted-elsewhere", says: []string{"GetDeviceMountRefs check failed"}, actor: "whoever mounted it at ", arrange: func(s *scene) { s.disk(data, nil) },
@@ -185,10 +186,10 @@ var sayings = []saying{
 	}},
 }
 
-// socket is where the node plugin of Files listens.
+// socket is the socket of the node plugin of Files.
 func (s *scene) socket() string { return filepath.Join(s.m.root, "plugins", Files, "csi.sock") }
 
-// changeClaim changes the scene's claim, its spec and then its status.
+// changeClaim changes the scene's claim: its spec and then its status.
 func (s *scene) changeClaim(change func(*corev1.PersistentVolumeClaim)) {
 	s.Helper()
 	claims := s.w.Client.CoreV1().PersistentVolumeClaims(s.name)
@@ -202,7 +203,7 @@ func (s *scene) changeClaim(change func(*corev1.PersistentVolumeClaim)) {
 		s.Fatal(err)
 	}
 	if len(c.Finalizers) == 0 && c.DeletionTimestamp != nil {
-		return // it is gone
+		return // the claim is gone
 	}
 	c.Status = wanted
 	if _, err := claims.UpdateStatus(s.w.plane, c, metav1.UpdateOptions{}); err != nil {
@@ -253,8 +254,8 @@ func (s *scene) awaitSaid(text string) {
 	})
 }
 
-// TestSayings has a real kubelet say what the checks know, and holds whom the trace then
-// names.
+// TestSayings makes a real kubelet write the texts that the checks know, and checks whom the
+// trace then names.
 func TestSayings(t *testing.T) {
 	needsKubelet(t)
 	m := world.Machine(t, "sayings")
@@ -273,7 +274,7 @@ func TestSayings(t *testing.T) {
 					row.said(s)
 				}
 			}
-			time.Sleep(time.Second) // what stands beside the text comes a moment later
+			time.Sleep(time.Second) // the facts beside the text come a moment later
 			seen, err := world.reader.Snapshot(world.plane)
 			if err != nil {
 				t.Fatal(err)
@@ -285,7 +286,8 @@ func TestSayings(t *testing.T) {
 			pod := seen.Pod(types.NamespacedName{Namespace: s.pod.Namespace, Name: s.pod.Name})
 			saidInStates.hear(m.root, seen, heard, pod, pod.UID)
 			for _, l := range []Look{lookAt(seen, pod, planOf(seen, m.Node, nil), nil, nil), lookAt(seen, pod, planOf(seen, m.Node, heard), heard, nil)} {
-				// Where a list may only be too old to show what is missing, no actor is named.
+				// Where a list may just be too old to show the missing object, no actor is
+				// named.
 				if v := l.Trace.Verdict; !strings.HasPrefix(v.Actor, row.actor) && (v.Actor != "" || row.actor != "nobody") {
 					t.Errorf("the trace names %q, want %s: %s (said: %q)", v.Actor, row.actor, v.Message, v.Said)
 				}
@@ -294,8 +296,8 @@ func TestSayings(t *testing.T) {
 	}
 }
 
-// loseAttachment waits until the volume is attached and its mount fails, and takes the
-// attachment back past the controller, while the driver is slow to attach it again.
+// loseAttachment waits until the volume is attached and its mount fails, and then detaches it
+// without the controller's knowledge, while the driver is slow to attach it again.
 func (s *scene) loseAttachment() {
 	s.Helper()
 	s.awaitSaid("MountVolume.MountDevice failed")
@@ -311,10 +313,10 @@ func (s *scene) loseAttachment() {
 	}
 }
 
-// TestDataLost holds a pod that ends against a kubelet which cannot unmount its volume, because
-// the file is gone by which it would. One of 1.34 deletes that by itself where it was killed
-// while the driver published the volume, and the driver then refuses. No object tells; the
-// kubelet's log does, and another start of it ends it.
+// TestDataLost: a kubelet cannot unmount the volume of a pod that ends, because the file that
+// it needs for that is gone. A kubelet of 1.34 deletes the file itself where it was killed
+// while the driver published the volume, and the driver then refuses. No object shows that;
+// the kubelet's log does, and restarting the kubelet ends it.
 func TestDataLost(t *testing.T) {
 	needsKubelet(t)
 	m := world.Machine(t, "data-lost")

@@ -22,7 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// scene is a state in the making: its namespace has its name.
+// scene is a state that is being made: its namespace has its name.
 type scene struct {
 	*testing.T
 	w       *World
@@ -32,23 +32,23 @@ type scene struct {
 	volumes []Volume
 }
 
-// state is a pod in a state of the table, and what is true of it.
+// state is a pod in a state of the table, with the truth about it.
 type state struct {
 	name string
-	// arrange makes the scene's pod and says what its volumes are.
+	// arrange makes the scene's pod and sets its volumes.
 	arrange func(*scene)
-	// after, if set, goes on once the pod was created.
+	// after, if set, runs once the pod was created.
 	after func(*scene)
-	// event is part of an event that the pod has by then.
+	// event is a part of an event that the pod must have by then.
 	event string
-	// volume is the one that waits, stage and actor what is true of it; "" where all
-	// are mounted.
+	// volume is the volume that waits, and stage and actor are the truth about it; "" where
+	// all volumes are mounted.
 	volume string
 	stage  trace.StageName
 	actor  Actor
-	// verdict is what the trace is to say at first sight.
+	// verdict is the verdict that the trace must give immediately.
 	verdict finding.WaitState
-	// calls says that the driver received a call for the volume that waits.
+	// called reports whether the driver received a call for the volume that waits.
 	called bool
 }
 
@@ -59,7 +59,7 @@ func newScene(t *testing.T, m *Machine, name string) *scene {
 		t.Fatal(err)
 	}
 	s := &scene{T: t, w: world, m: m, name: name, pod: fixture.Pod(name, "web-0", m.Node)}
-	s.pod.UID = "" // the API server's
+	s.pod.UID = "" // the API server sets it
 	return s
 }
 
@@ -114,8 +114,7 @@ func (s *scene) create() {
 	s.pod = pod
 }
 
-// settle waits until the state is what the row says, by the oracle, and returns a look
-// at it.
+// settle waits until the oracle shows the state of the row, and returns a look at it.
 func (s *scene) settle(row state) (l Look) {
 	s.Helper()
 	s.w.await(s.T, "the state", func() (bool, error) {
@@ -152,7 +151,7 @@ func (s *scene) settle(row state) (l Look) {
 		if l, ok, err = s.w.look(s.m, s.pod, s.volumes); err != nil || !ok {
 			return false, err
 		}
-		// The pod's status, and the node's, come some time after what they tell of.
+		// The pod's status, and the node's, are written some time after the changes.
 		if wrong := slices.Concat(l.Compare(s.volumes), l.CompareRows(s.volumes)); len(wrong) > 0 {
 			return false, fmt.Errorf("%v", wrong)
 		}
@@ -176,7 +175,7 @@ func secretVolume(name string) corev1.VolumeSource {
 	return corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: name}}
 }
 
-// states are the table of the kubelet's half.
+// states is the table of the kubelet's half.
 var states = []state{
 	{name: "all-mounted", arrange: func(s *scene) { s.disk(data, nil) }, verdict: finding.NoWait},
 	{name: "all-kinds", arrange: func(s *scene) {
@@ -341,7 +340,7 @@ func ends(s *scene) {
 	}
 }
 
-// TestStates holds the trace of each state against a real kubelet in it.
+// TestStates compares the trace of each state with a real kubelet in it.
 func TestStates(t *testing.T) {
 	needsKubelet(t)
 	m := world.Machine(t, "states")
@@ -382,16 +381,16 @@ func TestStates(t *testing.T) {
 	}
 }
 
-// saidInStates is what the newest kubelet has said in the states of the table, and saidIn
-// what is written in the end.
+// saidInStates are the texts of the newest kubelet in the states of the table, and saidIn all
+// texts that are written at the end.
 var (
 	saidInStates = newTally(0, Newest)
 	saidIn       = []*tally{saidInStates}
 )
 
-// hear holds what trace and plan say of the look where the kubelet is asked, too, and then
-// without the events of failed mounts, which the API server keeps for an hour: the log has
-// them all. It returns whether the log tells of a volume that waits.
+// hear checks the trace and the plan of the look where the kubelet is asked, too, first with
+// all events and then without those of failed mounts, which the API server keeps for an hour:
+// the log has them all. It returns whether the log shows a volume that waits.
 func (s *scene) hear(l Look) bool {
 	s.Helper()
 	heard, err := s.m.Heard()
@@ -418,7 +417,7 @@ func (s *scene) hear(l Look) bool {
 	return true
 }
 
-// record keeps the look.
+// record records the look.
 func (s *scene) record(l Look, row state) error {
 	r, err := record(l.snapshot, world.kubelet.Release, s.m.Node, "state "+row.name)
 	if err != nil {
@@ -431,7 +430,7 @@ func (s *scene) record(l Look, row state) error {
 	return recorder.Add(r)
 }
 
-// statusOf says what is true so far, for a wait that fails.
+// statusOf is the truth so far, as the error of a wait that fails.
 func statusOf(truth map[string]Truth, seen seen, pod types.UID, texts ...string) error {
 	return fmt.Errorf("so far %v; the kubelet's wait: %q; calls: %v; events: %q", truth, seen.answer.Kubelet.Pods[pod].Wait, seen.answer.Calls, texts)
 }

@@ -20,13 +20,13 @@ import (
 )
 
 const (
-	// machines is how many work at the same time.
+	// machines is how many machines work at the same time.
 	machines = 8
 	// batchSize is how many pods a machine has at the same time.
 	batchSize = 20
 )
 
-// tally counts what was drawn and what came of it, on all machines.
+// tally counts the drawn pods and the results, on all machines.
 type tally struct {
 	mu      sync.Mutex
 	Seed    uint64
@@ -36,25 +36,27 @@ type tally struct {
 	Looks   map[string]int // by when
 	Stages  map[string]int // true stages of volumes that waited
 	Actors  map[string]int
-	// Volumes are those that were compared, and Waited those of them that waited.
+	// Volumes is the number of compared volumes, and Waited of those that waited.
 	Volumes, Waited int
-	// Forgotten are those that a kubelet has lost.
+	// Forgotten is the number of volumes that a kubelet has lost.
 	Forgotten int
-	// Narrowed are those of which the kubelet itself told the stage, where no object did.
+	// Narrowed is the number of volumes whose stage only the kubelet itself showed.
 	Narrowed int
-	// Wrong are the rows that differed.
+	// Wrong is the number of rows that differed.
 	Wrong int
-	// Nodes are the plans of nodes that were compared, Rows those of all their volumes,
-	// and Leftovers those of volumes that no pod wanted. MovedNodes were not compared.
+	// Nodes is the number of compared plans of nodes, Rows of the rows of all their volumes,
+	// and Leftovers of the rows of volumes that no pod wanted. MovedNodes is the number of
+	// plans that were not compared.
 	Nodes, Rows, Leftovers, MovedNodes int
-	// Cured are the verdicts of which the fault was ended, and Others the faults of other volumes
-	// of these pods that were ended before.
+	// Cured is the number of verdicts whose fault was ended, and Others of the faults of
+	// other volumes of these pods that were ended before.
 	Cured, Others int
-	// Dated are the looks that differed because no object could show the truth yet, by why.
+	// Dated is the number of looks that differed because no object could show the truth yet,
+	// by the reason.
 	Dated map[string]int
-	// Said is what the kubelets have said.
+	// Said are the texts of the kubelets.
 	Said said
-	// Moved, Gone and Pending are the looks that were not compared.
+	// Moved, Gone and Pending are the numbers of looks that were not compared.
 	Moved, Gone, Pending int
 }
 
@@ -89,8 +91,8 @@ func (t *tally) looked(when string, l Look, wrong []string) {
 	}
 }
 
-// cured counts verdicts whose volume came once its own fault had ended, and the faults of others
-// that had ended before.
+// cured counts n verdicts whose volume came once its own fault had ended, and the other
+// faults that had ended before.
 func (t *tally) cured(n, others int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +100,8 @@ func (t *tally) cured(n, others int) {
 	t.Others += others
 }
 
-// heard counts where the look that asked the kubelet, too, leaves one stage of several.
+// heard counts a volume where the look that also asked the kubelet leaves one stage of
+// several.
 func (t *tally) heard(l, asked Look) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,7 +112,7 @@ func (t *tally) heard(l, asked Look) {
 	}
 }
 
-// hear keeps what the kubelet of the machine has said of the pod.
+// hear keeps the texts of the machine's kubelet about the pod.
 func (t *tally) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletView, pod *corev1.Pod, uid types.UID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -152,7 +155,7 @@ func sum(counts map[string]int) (n int) {
 	return n
 }
 
-// Compared is how many looks were.
+// Compared is the number of compared looks.
 func (t *tally) Compared() int { return sum(t.Looks) }
 
 // add puts the counts of another release into the tally.
@@ -187,8 +190,8 @@ func (t *tally) save(dir string) error {
 	return err
 }
 
-// load takes the counts of the same release and seed from the folder, if there are any,
-// and says whether that was so. It is an error if another number of pods was drawn.
+// load reads the counts of the same release and seed from the folder, and reports whether
+// there were any. It fails if another number of pods was drawn.
 func (t *tally) load(dir string, pods int) (bool, error) {
 	if dir == "" {
 		return false, nil
@@ -209,8 +212,8 @@ func (t *tally) load(dir string, pods int) (bool, error) {
 //go:embed page.tmpl
 var pageText string
 
-// page is docs/evidence/kubelet.md, of one tally for each release; states are the rows of its last
-// table.
+// page is the text of docs/evidence/kubelet.md, with one tally for each release; states are
+// the rows of its last table.
 func page(tallies []*tally, states []pageState) (string, error) {
 	template, err := template.New("page").Parse(pageText)
 	if err != nil {

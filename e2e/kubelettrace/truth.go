@@ -16,69 +16,71 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 )
 
-// Actor is who has to act for a volume to come on, as the oracle knows it.
+// Actor is who has to act so that a volume proceeds, as the oracle knows it.
 type Actor string
 
 // The actors.
 const (
-	Nobody     Actor = "nobody" // it cannot come on as it is
+	Nobody     Actor = "nobody" // the volume cannot proceed as it is
 	TheKubelet Actor = "the kubelet"
 	TheDriver  Actor = "the CSI driver"
-	ThePlugin  Actor = "the node plugin" // which has not registered
+	ThePlugin  Actor = "the node plugin" // it has not registered
 	Creator    Actor = "whoever creates what is missing"
 	Controller Actor = "the attach/detach controller"
 	Binder     Actor = "the persistent volume controller"
 	Other      Actor = "the pod that uses it"
-	NodeAdmin  Actor = "whoever has to act on the node" // whose tools and programs are in the way
+	NodeAdmin  Actor = "whoever has to act on the node" // the administrator whose tools and programs are in the way
 )
 
-// Volume is what the tests know of a volume of a pod, because they made it.
+// Volume is the tests' knowledge about a volume of a pod, because they made it.
 type Volume struct {
-	// Name is the pod's name for it, and Spec that of its folders in the pod's.
+	// Name is the pod's name for it, and Spec the name of its folders in the pod's folder.
 	Name, Spec string
-	// Driver, Handle and Unique are those of a CSI volume. The handle of an inline one
-	// is the kubelet's.
+	// Driver, Handle and Unique are set for a CSI volume. The handle of an inline one is made
+	// by the kubelet.
 	Driver, Handle string
 	Unique         corev1.UniqueVolumeName
-	// Attachable says that the controller attaches it, and Stages that its driver
+	// Attachable reports whether the controller attaches it, and Stages whether its driver
 	// stages it.
 	Attachable, Stages bool
-	// Alone says that no other pod mounts it.
+	// Alone reports whether no other pod mounts it.
 	Alone bool
-	// Unused says that no container mounts it, and Device that one uses it as a device.
+	// Unused reports whether no container mounts it, and Device whether one uses it as a
+	// device.
 	Unused, Device bool
-	// Unclaimed says that its claim leads to no volume.
+	// Unclaimed reports whether its claim leads to no volume.
 	Unclaimed bool
-	// Local is who has to act where the kubelet makes no call; "": nothing keeps it
-	// from the call.
+	// Local is who has to act where the kubelet makes no call; "" where nothing prevents the
+	// call.
 	Local Actor
-	// Heals says that what Local waits for is made once the faults end.
+	// Heals reports whether the object that Local waits for is made once the faults end.
 	Heals bool
-	// Never says that it can never come, as can be seen at first sight.
+	// Never reports whether the volume can never come, as can be seen immediately.
 	Never bool
 }
 
-// Truth is how far a volume is, and who has to act.
+// Truth is the true state of a volume, and who has to act.
 type Truth struct {
-	// Mounted says that the pod's containers can use it.
+	// Mounted reports whether the pod's containers can use it.
 	Mounted bool
-	// Published says that the driver has it published for the pod. A kubelet that was
-	// started again does not take it for mounted before it has published it once more.
+	// Published reports whether the driver has it published for the pod. A kubelet that was
+	// restarted counts it as mounted only after it has published it once more.
 	Published bool
-	// Done says of each stage whether it is behind the volume; one of which nothing is
-	// said does not exist for it.
+	// Done reports for each stage whether the volume has passed it; a stage that is missing
+	// does not exist for the volume.
 	Done map[trace.StageName]bool
-	// Stage is the one that it waits in; "" where it waits in none.
+	// Stage is the stage in which it waits; "" where it does not wait.
 	Stage trace.StageName
 	Actor Actor
-	// Forgotten says that the driver has it mounted for the pod, and the kubelet does not
-	// know that.
+	// Forgotten reports whether the driver has it mounted for the pod, and the kubelet does
+	// not know that.
 	Forgotten bool
-	// Uncalled says that the driver has not been asked to take it from the pod that ends.
-	// No object tells that something else of the kubelet's fails before, as it does with a
-	// device whose bind mount is busy; its log does.
+	// Uncalled reports whether the driver was not asked to unpublish it from the pod that
+	// ends. No object shows that an earlier step of the kubelet fails, as for a device whose
+	// bind mount is busy; the kubelet's log does.
 	Uncalled bool
-	// Busy says that what the kubelet has mounted for the pod itself cannot be unmounted.
+	// Busy reports whether a mount that the kubelet itself made for the pod cannot be
+	// unmounted.
 	Busy bool
 }
 
@@ -86,14 +88,14 @@ func (t Truth) equal(o Truth) bool {
 	return t.Mounted == o.Mounted && t.Stage == o.Stage && t.Actor == o.Actor
 }
 
-// seen is all that tells the truth about the pods of one machine at one moment.
+// seen has everything that shows the truth about the pods of one machine at one moment.
 type seen struct {
 	answer     wire.Answer
 	published  func(handle string) bool // on this machine
 	refused    func(handle string) bool // the driver's last answer to an attach
 	listed     func(corev1.UniqueVolumeName) bool
 	registered func(driver string) bool
-	// mounts are those of the machine, by the path below the kubelet's root, with the device.
+	// mounts are the machine's mounts, by the path below the kubelet's root, with the device.
 	mounts map[string]string
 }
 
@@ -107,12 +109,12 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 	}
 	_, t.Published = s.last(wire.Publish, v.Handle, pod)
 	taken := !notTaken(told.Wait, v.Name) || s.received(wire.Stage, v.Handle, time.Time{}) || s.received(wire.Publish, v.Handle, time.Time{}) ||
-		v.Alone && slices.Contains(k.InUse, v.Unique) // it has been since that wait was given up
+		v.Alone && slices.Contains(k.InUse, v.Unique) // in use since the kubelet gave up that wait
 	t.Done[trace.StageClaimBound] = !v.Unclaimed
 	if v.Attachable {
 		if reported := slices.Contains(k.Reported, v.Unique); taken || !reported {
 			t.Done[trace.StageInVolumesInUse] = reported
-		} // else it is there for another pod, or was not taken up when the kubelet last gave up its wait
+		} // otherwise it is in use for another pod, or was not taken up when the kubelet last gave up its wait
 		t.Done[trace.StageAttached] = s.published(v.Handle)
 		t.Done[trace.StageInVolumesAttached] = s.listed(v.Unique)
 	}
@@ -134,9 +136,9 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 		t.Stage, t.Actor = trace.StageInVolumesInUse, cmp.Or(v.Local, TheKubelet)
 	case v.Attachable && !slices.Contains(k.Attached, v.Unique) && !(v.Never && t.Done[trace.StageInVolumesAttached]):
 		t.Stage, t.Actor = s.attaching(v, t)
-	case v.Driver != "" && v.Never && v.Local == Nobody && v.Unique != "": // refused before the driver is asked
+	case v.Driver != "" && v.Never && v.Local == Nobody && v.Unique != "": // refused before the driver is called
 		t.Stage, t.Actor = trace.StageStaged, Nobody
-	case v.Driver != "" && v.Never && v.Local == Nobody: // whether the driver is there or not
+	case v.Driver != "" && v.Never && v.Local == Nobody: // whether or not the driver is there
 		t.Stage, t.Actor = trace.StageMounted, Nobody
 	case v.Driver != "" && !s.registered(v.Driver):
 		t.Stage, t.Actor = trace.StageRegistered, ThePlugin
@@ -151,7 +153,7 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 	return t
 }
 
-// attaching is for a volume that the kubelet does not see attached.
+// attaching is the stage and the actor for a volume that the kubelet does not see attached.
 func (s seen) attaching(v Volume, t Truth) (trace.StageName, Actor) {
 	switch {
 	case !s.registered(v.Driver) && !t.Done[trace.StageAttached]:
@@ -167,8 +169,8 @@ func (s seen) attaching(v Volume, t Truth) (trace.StageName, Actor) {
 	}
 }
 
-// last is the last call for the volume, and whether it was answered well; pod is that
-// of a publish.
+// last is the last call for the volume, and whether it succeeded; pod is the pod of a
+// publish.
 func (s seen) last(rpc wire.RPC, handle string, pod types.UID) (wire.Call, bool) {
 	for _, c := range slices.Backward(s.answer.Calls) {
 		if c.Handle == handle && c.Pod == pod && (c.RPC == rpc || rpc == wire.Stage && c.RPC == wire.Unstage) {
@@ -178,12 +180,12 @@ func (s seen) last(rpc wire.RPC, handle string, pod types.UID) (wire.Call, bool)
 	return wire.Call{}, false
 }
 
-// received reports whether the driver got the call for the volume since.
+// received reports whether the driver got the call for the volume since that time.
 func (s seen) received(rpc wire.RPC, handle string, since time.Time) bool {
 	return slices.ContainsFunc(s.answer.Calls, func(c wire.Call) bool { return c.RPC == rpc && c.Handle == handle && c.Began.After(since) })
 }
 
-// notTaken reports whether the kubelet could not take the volume up, as it put it when it
+// notTaken reports whether the kubelet could not take the volume up, by its own text when it
 // last gave up its wait.
 func notTaken(wait, volume string) bool {
 	_, rest, ok := strings.Cut(wait, "failed to process volumes=[")
@@ -194,7 +196,7 @@ func notTaken(wait, volume string) bool {
 	return slices.Contains(strings.Fields(names), volume)
 }
 
-// uncertain are the codes after which the kubelet takes a volume for possibly mounted
+// uncertain are the codes after which the kubelet counts a volume as possibly mounted
 // (isFinalError, pkg/volume/csi/csi_client.go).
 var uncertain = []codes.Code{codes.Canceled, codes.DeadlineExceeded, codes.Unavailable, codes.ResourceExhausted, codes.Aborted}
 
@@ -217,7 +219,7 @@ func (s seen) down(pod types.UID, v Volume) Truth {
 	freed, gone := s.last(wire.Unpublish, v.Handle, pod)
 	held := !published.Began.IsZero() && (well || published.Ended.IsZero() || slices.Contains(uncertain, codes.Code(published.Code))) && (!gone || !freed.Began.After(published.Began))
 	if held && v.Attachable && !slices.Contains(s.answer.Kubelet.InUse, v.Unique) {
-		t.Forgotten = true // a kubelet that was started again does not find it, and nobody will unmount it
+		t.Forgotten = true // a restarted kubelet does not find it, and nobody will unmount it
 		return t
 	}
 	t.Done[trace.StageUnmounted] = !held
@@ -228,8 +230,8 @@ func (s seen) down(pod types.UID, v Volume) Truth {
 	return t
 }
 
-// busy reports whether something is still mounted that the kubelet mounted for the pod itself:
-// the volume, where it has no driver, or a subPath of it.
+// busy reports whether a mount still exists that the kubelet itself made for the pod: the
+// volume, where it has no driver, or a subPath of it.
 func (s seen) busy(pod types.UID, v Volume) bool {
 	for path := range s.mounts {
 		if strings.HasPrefix(path, fmt.Sprintf("/pods/%s/volume-subpaths/%s/", pod, v.Spec)) {
@@ -244,13 +246,13 @@ func (s seen) busy(pod types.UID, v Volume) bool {
 	return false
 }
 
-// elsewhere reports whether the volume is mounted beside where the kubelet has it.
+// elsewhere reports whether the volume is also mounted at a path that is not the kubelet's.
 func (s seen) elsewhere(handle string) bool {
 	_, there := s.mounts[elsewherePath(handle)]
 	return there
 }
 
-// holds says that the volume waits to be taken from the pod.
+// holds sets the truth of a volume that waits to be unpublished from the pod.
 func (s seen) holds(t *Truth, v Volume) {
 	t.Stage, t.Actor = trace.StageUnmounted, TheDriver
 	if !s.registered(v.Driver) {
@@ -258,9 +260,9 @@ func (s seen) holds(t *Truth, v Volume) {
 	}
 }
 
-// holdsOne is for a pod that ends and of which the driver has no volume any more, while the
-// kubelet takes one for possibly mounted: it may be each that the driver was called for.
-// Which, only its log tells.
+// holdsOne handles a pod that ends, none of whose volumes the driver has any more, while the
+// kubelet counts one as possibly mounted: it may be any volume that the driver was called
+// for. Only the kubelet's log shows which.
 func (s seen) holdsOne(pod types.UID, volumes []Volume, truth map[string]Truth) {
 	told := s.answer.Kubelet.Pods[pod]
 	if !told.Terminating || !told.Possibly || slices.ContainsFunc(slices.Collect(maps.Values(truth)), func(t Truth) bool { return t.Stage != "" }) {

@@ -38,7 +38,7 @@ const (
 
 var drivers = []string{Disk, EBS, Files, Away}
 
-// attached reports whether the driver's volumes are attached, and staged.
+// attached reports whether the driver's volumes are attached and staged.
 func attached(driver string) bool { return driver == Disk || driver == EBS }
 
 // World is one API server with its controller, its attacher and machines.
@@ -59,7 +59,7 @@ func (w *World) attacher(driver string) *csidriver.Driver {
 	return w.Cluster.Driver
 }
 
-// NewWorld makes what all states share; the machines run the kubelet.
+// NewWorld makes everything that the states share; the machines run the kubelet.
 func NewWorld(ctx context.Context, plane *controlplane.Cluster, kubelet Kubelet) (*World, error) {
 	w := &World{Cluster: plane, Client: plane.Client(), kubelet: kubelet, plane: ctx}
 	var err error
@@ -87,7 +87,7 @@ func NewWorld(ctx context.Context, plane *controlplane.Cluster, kubelet Kubelet)
 	return w, nil
 }
 
-// Machine starts a machine whose drivers have registered, but for Away.
+// Machine starts a machine whose drivers, except Away, have registered.
 func (w *World) Machine(t *testing.T, node string) *Machine {
 	t.Helper()
 	return w.machineOf(t, w.kubelet, node)
@@ -157,10 +157,10 @@ func (w *World) registered(node string) (list []string, err error) {
 	return list, nil
 }
 
-// patience is how long a state may take to come about: machines are slow.
+// patience is how long the tests wait for a state: machines are slow.
 const patience = time.Minute
 
-// await waits for what is to come about; the pause between two looks is short.
+// await waits until holds is true; the pause between two looks is short.
 func (w *World) await(t *testing.T, what string, holds func() (bool, error)) {
 	t.Helper()
 	end := time.Now().Add(patience)
@@ -176,25 +176,25 @@ func (w *World) await(t *testing.T, what string, holds func() (bool, error)) {
 	}
 }
 
-// Look is the product's trace of a pod and its plan of the node, and the truth at the
-// same moment.
+// Look is the product's trace of a pod and its plan of the node, with the truth at the same
+// moment.
 type Look struct {
 	Trace *trace.Trace
 	Plan  *kubelet.Node
 	Truth map[string]Truth // by the pod's own name of the volume
 
 	snapshot *snapshot.Snapshot
-	asked    bool // the kubelet itself, too
+	asked    bool // whether the kubelet itself was asked, too
 }
 
-// lookAt is the product's half of a look; heard is what the kubelet says itself, nil where
-// it is not asked.
+// lookAt is the product's half of a look; heard is the kubelet's own report, nil where it is
+// not asked.
 func lookAt(s *snapshot.Snapshot, pod *corev1.Pod, plan *kubelet.Node, heard *trace.KubeletView, truth map[string]Truth) Look {
 	return Look{Trace: diagnose.TracePod(s, pod, diagnose.Options{Kubelet: heard}), Plan: plan, Truth: truth, snapshot: s, asked: heard != nil}
 }
 
-// look reads the cluster as the product does, between two looks at the truth that
-// must be the same; ok is false where something moved meanwhile.
+// look reads the cluster as the product does, between two determinations of the truth that
+// must be equal; ok is false where something changed meanwhile.
 func (w *World) look(m *Machine, pod *corev1.Pod, volumes []Volume) (l Look, ok bool, err error) {
 	before, err := w.see(m, volumes)
 	if err != nil {
@@ -266,7 +266,7 @@ func (w *World) see(m *Machine, volumes []Volume) (seen, error) {
 	return s, err
 }
 
-// truth is that about the volumes of one pod.
+// truth is the truth about the volumes of one pod.
 func (s seen) truth(pod types.UID, volumes []Volume) map[string]Truth {
 	truth := map[string]Truth{}
 	volumes = slices.Clone(volumes)
@@ -299,8 +299,9 @@ func (s seen) inline(pod types.UID, v Volume) string {
 // volumeName is the name of the PersistentVolume of a claim.
 func volumeName(namespace, claim string) string { return "pv-" + namespace + "-" + claim }
 
-// claim makes a claim bound to a volume of the driver, and says what is known of it.
-// The pod's name for it is the claim's. owner, where it is not nil, is the pod whose own the claim is.
+// claim makes a claim that is bound to a volume of the driver, and returns the tests'
+// knowledge about the volume. The pod's name for it is the claim's. owner, where it is not
+// nil, is the pod that owns the claim.
 func (w *World) claim(t *testing.T, namespace, name, driver string, change func(*corev1.PersistentVolume), owner *corev1.Pod, modes ...corev1.PersistentVolumeAccessMode) Volume {
 	t.Helper()
 	if len(modes) == 0 {
@@ -348,7 +349,7 @@ func (w *World) claim(t *testing.T, namespace, name, driver string, change func(
 	return Volume{Name: name, Spec: pv.Name, Driver: driver, Handle: handle, Unique: csidriver.UniqueName(driver, handle), Attachable: attached(driver), Stages: attached(driver)}
 }
 
-// unboundClaim makes a claim that names a volume, or none, and is bound to no other.
+// unboundClaim makes a claim that names a volume, or none, and is not bound.
 func (w *World) unboundClaim(t *testing.T, namespace, name, volume string) {
 	t.Helper()
 	class, size := fixture.StorageClass, corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
@@ -385,7 +386,7 @@ func (w *World) create(namespace, name string) error {
 	return err
 }
 
-// empty takes away what a batch left in the namespace, and its volumes.
+// empty removes the objects that a batch left in the namespace, and its volumes.
 func (w *World) empty(namespace string) error {
 	core, now, all := w.Client.CoreV1(), *metav1.NewDeleteOptions(0), metav1.ListOptions{}
 	claims, err := core.PersistentVolumeClaims(namespace).List(w.plane, all)

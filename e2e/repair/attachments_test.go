@@ -27,15 +27,16 @@ import (
 
 var long = flag.Bool("long", false, "also wait out what an ordinary run has the clock moved on for")
 
-// TestCreateAttachment: the finalizer is taken off a VolumeAttachment, and that
-// deleted, while kube-controller-manager is away, and the pod is made anew.
+// TestCreateAttachment: while kube-controller-manager is away, the finalizer is removed from
+// a VolumeAttachment, and the object is deleted; then the pod is made again.
 //
-// The other tests must not see the controller go: it is over before any begins.
+// The other tests must not see the controller go away: this one is over before any other
+// begins.
 func TestCreateAttachment(t *testing.T) {
 	s := stageOf(t, "createattachment")
 	s.nodes("a", "witness")
 	v := s.running()
-	s.kubelets["a"].Stop() // volumesInUse stays, from which the controller takes the volume for attached
+	s.kubelets["a"].Stop() // volumesInUse stays, from which the controller concludes that the volume is attached
 	s.must(fixture.ForceDeletePod(t.Context(), s.client, s.name, "web-0"))
 	cluster.StopController()
 	attachments, name := s.client.StorageV1().VolumeAttachments(), v.AttachmentName(s.nodeName("a"))
@@ -43,7 +44,7 @@ func TestCreateAttachment(t *testing.T) {
 	s.must(err)
 	s.must(attachments.Delete(t.Context(), name, metav1.DeleteOptions{}))
 	s.must(cluster.StartController(t.Context()))
-	// It acts on a pod that comes now only after it has rebuilt its worlds.
+	// The controller acts on a pod that comes now only after it has rebuilt its worlds.
 	other, err := fixture.ClaimVolume(t.Context(), s.client, s.name, "witness", csidriver.Name, nil)
 	s.must(err)
 	_, err = fixture.CreatePod(t.Context(), s.client, fixture.Pod(s.name, "witness", s.nodeName("witness"), other.Claim))
@@ -67,15 +68,15 @@ func TestCreateAttachment(t *testing.T) {
 
 	s.undo(3, "uses the volume")
 	s.await(fixture.Attached(s.client, s.nodeName("a"), v))
-	// To the controller it is as good as its own.
+	// The controller treats the new object as its own.
 	s.deletePod("web-0")
 	s.await(fixture.Detached(s.client, s.nodeName("a"), v))
 	s.published(v)
 	s.undo(0, "gone already")
 }
 
-// TestRepublish: a late detach takes the volume from the node again, before the
-// kubelet has mounted it, and nobody in the cluster is told.
+// TestRepublish: a late detach takes the volume from the node again, before the kubelet has
+// mounted it, and no component of the cluster learns of it.
 func TestRepublish(t *testing.T) {
 	s := newStage(t)
 	s.node("a", kubelet.Options{Backend: cluster.Driver})
@@ -100,8 +101,8 @@ func TestRepublish(t *testing.T) {
 	s.published(v, "a")
 }
 
-// mountFails writes the event of a mount that keeps failing as a kubelet does,
-// again after every 30 s, until the test is over: the stand-in writes none.
+// mountFails writes the event of a mount that keeps failing, as a kubelet does, again after
+// every 30 s, until the test is over: the stand-in writes none.
 func (s *stage) mountFails(name string, v fixture.Volume) {
 	s.Helper()
 	pod, err := s.client.CoreV1().Pods(s.name).Get(s.Context(), name, metav1.GetOptions{})
@@ -136,16 +137,16 @@ func (s *stage) mountFails(name string, v fixture.Volume) {
 	}()
 }
 
-// older is by how much a test that cannot wait makes its objects older: by as much as
-// leaves the driver's last refusal younger than the checks want it.
+// older is how much older a test that cannot wait makes its objects: the driver's last
+// refusal must still be as young as the checks require.
 const older = 9 * time.Minute
 
-// refusedTwice is how long the attacher here takes at most to be refused twice.
+// refusedTwice is the longest time in which the attacher here is refused twice.
 const refusedTwice = 30 * time.Second
 
-// TestUnpublishOrphan: the storage system has the volume on a node of which the
-// cluster has no record, and refuses it to the node of a pod. The check waits
-// for 15 min. Here the VolumeAttachment is made older than it is.
+// TestUnpublishOrphan: the storage system has the volume on a node without any record in the
+// cluster, and refuses it to the node of a pod. The check waits for 15 min; here the
+// VolumeAttachment is made older than it is.
 func TestUnpublishOrphan(t *testing.T) {
 	s := newStage(t)
 	s.unpublishOrphan(func(v fixture.Volume) {
@@ -153,7 +154,7 @@ func TestUnpublishOrphan(t *testing.T) {
 	})
 }
 
-// TestOrphanWaitedOut is TestUnpublishOrphan with the 15 min waited out.
+// TestOrphanWaitedOut is TestUnpublishOrphan with a real wait of 15 min.
 func TestOrphanWaitedOut(t *testing.T) {
 	if !*long {
 		t.Skip("NOT RUN: TestUnpublishOrphan is the same with an older VolumeAttachment; make e2e-long waits the 15 min of VD404 out")
@@ -168,7 +169,7 @@ func (s *stage) unpublishOrphan(age func(fixture.Volume)) {
 	cluster.Driver.AttachByHand(v.Handle, s.nodeName("b"))
 	cluster.Driver.FailPublish(status.Errorf(codes.FailedPrecondition, "the volume is already attached to node %s", s.nodeName("b")), v.Handle)
 	s.pod("web-0", "a")
-	go func() { // a storage system that is worth its name takes the volume as soon as it is free
+	go func() { // a proper storage system gives the volume as soon as it is free
 		for s.Context().Err() == nil && len(cluster.Driver.PublishedOn(v.Handle)) > 0 {
 			time.Sleep(50 * time.Millisecond)
 		}
@@ -188,7 +189,7 @@ func (s *stage) unpublishOrphan(age func(fixture.Volume)) {
 	if string(f.Holder) != s.nodeName("b") || string(f.Node) != s.nodeName("a") {
 		s.Fatalf("the finding is about nodes %q and %q", f.Holder, f.Node)
 	}
-	// A run that has not seen it refused writes nothing, whatever the user allows.
+	// A run that has not seen the refusal writes nothing, whatever the user allows.
 	s.refuses(f, "suspected", "--allow", "unpublish-orphan")
 	s.refuses(f, "--allow=unpublish-orphan", "--for", refusedTwice.String())
 	s.await(fixture.PodWaiting(s.client, s.name, "web-0"))
@@ -196,7 +197,7 @@ func (s *stage) unpublishOrphan(age func(fixture.Volume)) {
 	before := s.written()
 	s.mends(f, "unpublish-orphan", "--allow", "unpublish-orphan", "--for", refusedTwice.String())
 	name := "volumeattachments " + v.AttachmentName(s.nodeName("b"))
-	// The dry run of a deletion does not show, and the attacher may come in between.
+	// The dry run of a deletion is not in the log, and the attacher may write in between.
 	made := slices.Compact(s.written()[len(before):])
 	if want := []string{"try create " + name, "create " + name, "delete " + name}; !slices.Equal(made, want) {
 		s.Errorf("the writes are %v, want %v", made, want)
@@ -210,7 +211,7 @@ func (s *stage) unpublishOrphan(age func(fixture.Volume)) {
 	s.published(v, "a")
 }
 
-// suspects diagnoses until the check suspects something of this stage.
+// suspects diagnoses until the check suspects a fault of this stage.
 func (s *stage) suspects(check string, within time.Duration) finding.Finding {
 	s.Helper()
 	for end := time.Now().Add(within); ; time.Sleep(10 * time.Second) {
@@ -224,8 +225,8 @@ func (s *stage) suspects(check string, within time.Duration) finding.Finding {
 	}
 }
 
-// TestReplacedAttachment: somebody makes a VolumeAttachment under a name of
-// their own, and between review and repair makes another of that name.
+// TestReplacedAttachment: somebody makes a VolumeAttachment under a name of their own, and
+// between review and repair makes another of the same name.
 func TestReplacedAttachment(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a")
@@ -256,7 +257,7 @@ func TestReplacedAttachment(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"kind": "delete-attachment"`) {
 		t.Fatalf("the plan: %v\n%s", err, text)
 	}
-	// A plan is no consent: it must be said again.
+	// A plan is no consent: the consent must be given again.
 	if r := s.doctorAs(cluster.Kubeconfig, f, "--plan", file, "--yes"); r.Code != 3 || !strings.Contains(r.Stderr, "--allow delete-attachment") {
 		t.Errorf("--plan without the consent: exit code %d", r.Code)
 	}
@@ -280,7 +281,7 @@ func TestReplacedAttachment(t *testing.T) {
 	s.undo(3, "delete-attachment cannot be taken back")
 }
 
-// isPublished is published for what takes its time.
+// isPublished is the condition of published, for a state that takes time.
 func (s *stage) isPublished(v fixture.Volume, nodes ...string) fixture.Condition {
 	var names []string
 	for _, node := range nodes {

@@ -19,11 +19,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
-// oldEnough is older than VD404 wants an attach to be that is refused.
+// oldEnough is longer than VD404 requires an attach to have been refused.
 const oldEnough = 16 * time.Minute
 
-// attacherPause is how long the attacher waits before it asks the driver again, where an
-// ordinary one waits for 5 min in the end. A run of the command takes far less.
+// attacherPause is how long the attacher waits before it asks the driver again; an ordinary
+// one waits up to 5 min. A run of the command takes far less.
 const attacherPause = 30 * time.Second
 
 // slowCall is how long a call to the driver takes once it succeeds again.
@@ -53,7 +53,7 @@ func cured(t *testing.T, name string, later time.Duration) {
 	s := stageOf(t, name)
 	s.ownDriver("--retry-interval-start="+attacherPause.String(), "--retry-interval-max="+attacherPause.String(), "--timeout="+curedWithin.String())
 	s.nodes("a", "b")
-	// Of a volume for one node the controller would not ask before the detach has ended.
+	// For a volume for one node the controller would not ask before the detach has ended.
 	v, err := fixture.ClaimVolume(t.Context(), s.client, s.name, "data", s.driver.Name(), func(pv *corev1.PersistentVolume) {
 		pv.Spec.AccessModes = append(pv.Spec.AccessModes, corev1.ReadWriteMany)
 	})
@@ -75,7 +75,7 @@ func cured(t *testing.T, name string, later time.Duration) {
 		return va.Status.AttachError != nil && strings.Contains(va.Status.AttachError.Message, "already attached to node"), []runtime.Object{va}, nil
 	}})
 	s.must(load.Backdate(t.Context(), cluster.EtcdURL(), v.AttachmentName(s.nodeName("b")), oldEnough))
-	// The check heeds a pod that has waited for longer than is usual.
+	// The check considers only a pod that has waited for longer than is usual.
 	aged, err := load.Age(t.Context(), cluster.EtcdURL(), oldEnough, func(o load.Object) bool {
 		_, is := o.(*corev1.Pod)
 		return is && o.GetNamespace() == s.name && o.GetName() == "web-1"
@@ -107,7 +107,7 @@ func cured(t *testing.T, name string, later time.Duration) {
 		if time.Now().After(end) {
 			s.Fatalf("pod web-1 does not run %v after the driver was cured", curedWithin)
 		}
-		// What was written to the other node's list a moment ago keeps the check quiet.
+		// A recent write to the other node's list keeps the check from reporting.
 		_, err = load.Age(t.Context(), cluster.EtcdURL(), oldEnough, func(o load.Object) bool {
 			_, is := o.(*corev1.Node)
 			return is && o.GetName() == s.nodeName("a")
@@ -148,7 +148,7 @@ func cured(t *testing.T, name string, later time.Duration) {
 }
 
 // refusalStands reports whether the VolumeAttachment of node b still has the refusal,
-// although that of node a, which it was about, is gone.
+// although that of node a, because of which it was refused, is gone.
 func (s *stage) refusalStands(v fixture.Volume) bool {
 	s.Helper()
 	all := s.client.StorageV1().VolumeAttachments()

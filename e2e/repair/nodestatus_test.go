@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// TestPruneEntry: something writes an entry into a node's list past the
-// controller, of a volume that nobody wants.
+// TestPruneEntry: a program writes an entry into a node's list without the controller's
+// knowledge, for a volume that nobody wants.
 func TestPruneEntry(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a")
@@ -49,8 +49,8 @@ func TestPruneEntry(t *testing.T) {
 	s.undo(0, "nothing that could be taken back")
 }
 
-// TestReviewedPlan: a plan is saved, and made only as long as it is what was
-// reviewed. Between the two looks a pod may have gone to another node.
+// TestReviewedPlan: a plan is saved, and carried out only as long as it matches the review.
+// Between the two looks a pod may have moved to another node.
 func TestReviewedPlan(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a", "b")

@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
-// TestNudge: the driver refuses to detach, the pod comes back meanwhile, and
-// when the driver is mended its attacher is in a long pause.
+// TestNudge: the driver refuses to detach, the pod comes back meanwhile, and when the driver
+// works again its attacher is in a long pause.
 func TestNudge(t *testing.T) {
 	s := newStage(t)
 	s.ownDriver("--retry-interval-start=1h", "--retry-interval-max=1h", "--resync=2h")
@@ -35,7 +35,7 @@ func TestNudge(t *testing.T) {
 	if f.Repair == nil || f.Repair.Kind != "nudge" || f.Repair.BlockedBy != "" {
 		t.Fatalf("the repair is %+v", f.Repair)
 	}
-	// In vain: the driver still refuses, and says so anew.
+	// In vain: the driver still refuses, and says so again.
 	if r := s.doctorAs(cluster.Kubeconfig, f, "--yes"); r.Code != 3 || !strings.Contains(r.Stderr, "still refuses: ") || !strings.Contains(r.Stderr, "device is busy") {
 		t.Errorf("a nudge in vain: exit code %d", r.Code)
 	}
@@ -62,9 +62,9 @@ func TestNudge(t *testing.T) {
 	s.await(fixture.PodRunning(s.client, s.name, "web-1"))
 }
 
-// TestCyclePod: the kubelet evicts a pod of a ReplicaSet before it has mounted
-// its volume, and holds the volume back from the pod that takes its place. The
-// controller of the ReplicaSet does not run here: its second pod is the test's.
+// TestCyclePod: the kubelet evicts a pod of a ReplicaSet before it has mounted its volume,
+// and withholds the volume from the pod that replaces it. The controller of the ReplicaSet
+// does not run here: the test makes its second pod.
 func TestCyclePod(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a", "b")
@@ -101,12 +101,11 @@ func TestCyclePod(t *testing.T) {
 	s.published(v, "b")
 }
 
-// slowly is how long an attach takes that is to be overtaken, within the
-// attacher's patience.
+// slowly is how long an attach takes that is to be overtaken; it is within the attacher's
+// patience.
 const slowly = 4 * time.Second
 
-// evict ends a pod whose containers have not run as a kubelet does that runs
-// out of memory.
+// evict ends a pod whose containers have not run, as a kubelet does that runs out of memory.
 func (s *stage) evict(name string) {
 	s.Helper()
 	s.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -1,9 +1,9 @@
-// Package repair_test breaks attachments on a real control plane, side by side,
-// and has the command repair each: the attacher, the controller and the driver
-// are at work all the time, and the driver's own table says what is attached.
+// Package repair_test breaks attachments on a real control plane, side by side, and has the
+// command repair each: the attacher, the controller and the driver work all the time, and the
+// driver's own table shows what is attached.
 //
-// Most findings have thresholds of minutes, and a VolumeAttachment cannot be
-// given an older creationTimestamp. So the tests wait, all at once.
+// Most findings have thresholds of minutes, and a VolumeAttachment cannot be given an older
+// creationTimestamp. So the tests wait, all at the same time.
 package repair_test
 
 import (
@@ -31,10 +31,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
-// syncPeriod is short, so that a repair has outlasted two of them within seconds.
+// syncPeriod is so short that a repair outlasts two syncs within seconds.
 const syncPeriod = 5 * time.Second
 
-// What the checks wait for, with a minute for the looks.
+// The times for which the checks wait, with a minute for the looks.
 const (
 	soon    = 3 * time.Minute
 	tenMin  = 12 * time.Minute // DanglingGrace, StuckDeleting
@@ -69,8 +69,8 @@ func parse[T any](t *testing.T, text string) T {
 	return v
 }
 
-// TestDeleteDangling: a restore brings a VolumeAttachment back behind the
-// controller's back, and a pod waits for the volume on another node.
+// TestDeleteDangling: a restore brings a VolumeAttachment back without the controller's
+// knowledge, and a pod waits for the volume on another node.
 func TestDeleteDangling(t *testing.T) {
 	s := newStage(t)
 	sooner := s.hurry()
@@ -87,7 +87,7 @@ func TestDeleteDangling(t *testing.T) {
 	s.must(err)
 	s.await(fixture.Attachment(s.client, s.nodeName("a"), v, "attached", fixture.AttachmentState.Attached))
 	s.published(v, "a")
-	// A storage system that is worth its name refuses a second node.
+	// A proper storage system refuses a second node.
 	cluster.Driver.FailPublish(status.Error(codes.FailedPrecondition, "the disk is in use by another machine"), v.Handle)
 	s.pod("web-1", "b")
 	go func() {
@@ -136,8 +136,8 @@ func TestDeleteFenced(t *testing.T) {
 	s.cannotUndo()
 }
 
-// TestDeleteFencedRefusesTheLiving: the word of the user does not beat a kubelet
-// that reports itself Ready. The node comes back between the two looks.
+// TestDeleteFencedRefusesTheLiving: the user's word does not prevail over a kubelet that
+// reports itself Ready. The node comes back between the two looks.
 func TestDeleteFencedRefusesTheLiving(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a", "b")
@@ -170,8 +170,8 @@ func TestDeleteFencedRefusesTheLiving(t *testing.T) {
 	s.noViolation()
 }
 
-// TestStripDetached: the volume was detached at the storage system's console,
-// and the driver takes that for a failure, while a pod comes back to the node.
+// TestStripDetached: the volume was detached at the storage system's console, and the driver
+// reports that as a failure, while a pod comes back to the node.
 func TestStripDetached(t *testing.T) {
 	s := newStage(t)
 	sooner := s.hurry()
@@ -194,8 +194,8 @@ func TestStripDetached(t *testing.T) {
 	s.cannotUndo()
 }
 
-// TestStripBusy: the driver says that the volume is in use, and no word of the
-// user's changes that.
+// TestStripBusy: the driver says that the volume is in use, and no consent of the user
+// changes that.
 func TestStripBusy(t *testing.T) {
 	s := newStage(t)
 	sooner := s.hurry()
@@ -223,8 +223,8 @@ func TestStripMachineGone(t *testing.T) {
 	v := s.running()
 	cluster.Driver.FailUnpublish(status.Errorf(codes.NotFound, "instance %s not found", s.nodeName("a")), v.Handle)
 	s.deleteNode("a")
-	cluster.Driver.DetachByHand(v.Handle, s.nodeName("a")) // the provider's, with the machine
-	s.await(fixture.PodGone(s.client, s.name, "web-0"))    // the pod garbage collector's work
+	cluster.Driver.DetachByHand(v.Handle, s.nodeName("a")) // the provider detaches it with the machine
+	s.await(fixture.PodGone(s.client, s.name, "web-0"))    // as the pod garbage collector does
 	s.must(s.client.StorageV1().VolumeAttachments().Delete(t.Context(), v.AttachmentName(s.nodeName("a")), metav1.DeleteOptions{}))
 	s.await(fixture.Condition{What: "the detach fails", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		va, err := s.client.StorageV1().VolumeAttachments().Get(ctx, v.AttachmentName(s.nodeName("a")), metav1.GetOptions{})
@@ -247,10 +247,10 @@ func TestStripMachineGone(t *testing.T) {
 	s.cannotUndo()
 }
 
-// volumeGone has somebody delete a volume past its finalizers while it is attached, so
+// volumeGone has somebody delete a volume in spite of its finalizers while it is attached, so
 // that the attacher cannot tell the driver what to detach, and returns the finding once
-// nothing on the node uses the disk. The controller takes the disk off the node's list
-// before it deletes the VolumeAttachment, so that no object tells its handle any more.
+// nothing on the node uses the disk. The controller takes the disk off the node's list before
+// it deletes the VolumeAttachment, so that no object shows its handle any more.
 func (s *stage) volumeGone() (fixture.Volume, finding.Finding) {
 	s.Helper()
 	v := s.running()
@@ -268,8 +268,9 @@ func (s *stage) volumeGone() (fixture.Volume, finding.Finding) {
 	}
 }
 
-// TestVolumeMadeAgain: the volume is made again as the report says, with the handle that the
-// storage system tells, and the attacher detaches what the storage system still has attached. Nothing is stripped on --allow alone.
+// TestVolumeMadeAgain: the volume is made again as the report says, with the handle from the
+// storage system, and the attacher detaches what the storage system still has attached.
+// Nothing is stripped on --allow alone.
 func TestVolumeMadeAgain(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a")
@@ -294,7 +295,7 @@ func TestVolumeMadeAgain(t *testing.T) {
 	s.must(err)
 	s.noAttachment("a", v)
 	s.published(v)
-	// The claim that had lost it has it again.
+	// The claim that had lost its volume has it again.
 	s.pod("web-1", "a")
 	s.await(fixture.PodRunning(s.client, s.name, "web-1"))
 	s.published(v, "a")
@@ -319,14 +320,14 @@ func TestStripVolumeGone(t *testing.T) {
 	s.cannotUndo()
 }
 
-// TestTouch: a policy keeps the attacher from taking its finalizer off a volume
-// that is being deleted; when the policy is gone the attacher is in a pause.
+// TestTouch: a policy keeps the attacher from removing its finalizer from a volume that is
+// being deleted; when the policy is gone the attacher is in a pause.
 func TestTouch(t *testing.T) {
 	if !*long {
 		t.Skip("NOT RUN: VD503 waits for 15 min, and under a clock that is ahead the attacher's lease would look abandoned; make e2e-long takes the 17 min")
 	}
 	s := newStage(t)
-	// Its pause after a failure, and the time after which it looks at everything
+	// The attacher's pause after a failure, and the interval at which it looks at everything
 	// again, are longer than the test.
 	s.ownDriver("--retry-interval-start=1h", "--retry-interval-max=1h", "--resync=2h")
 	lift := s.forbidAttacher()
@@ -343,7 +344,7 @@ func TestTouch(t *testing.T) {
 		pv, err := s.client.CoreV1().PersistentVolumes().Get(ctx, v.PersistentVolume, metav1.GetOptions{})
 		return err == nil, []runtime.Object{pv}, err
 	}}
-	s.must(fixture.Stays(t.Context(), 10*time.Second, stays)) // the attacher does not come to it by itself
+	s.must(fixture.Stays(t.Context(), 10*time.Second, stays)) // the attacher does not react by itself
 	s.repaired(f, "touch-volume")
 	s.await(gone("the volume", func(ctx context.Context) (runtime.Object, error) {
 		return s.client.CoreV1().PersistentVolumes().Get(ctx, v.PersistentVolume, metav1.GetOptions{})
@@ -353,8 +354,8 @@ func TestTouch(t *testing.T) {
 	}
 }
 
-// forbidAttacher keeps the attacher from writing to the stage's volumes, until
-// the policy is lifted.
+// forbidAttacher keeps the attacher from writing to the stage's volumes, until lift is
+// called.
 func (s *stage) forbidAttacher() (lift func()) {
 	s.Helper()
 	fail := admissionv1.Fail

@@ -24,14 +24,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// fewMin is for the checks that wait for five minutes, and for a node that is
-// lost first.
+// fewMin is for the checks that wait for five minutes, and for those that first need a lost
+// node.
 const fewMin = 8 * time.Minute
 
-// lastRepair is the annotation that a repair leaves on what it writes to.
+// lastRepair is the annotation that a repair leaves on the object to which it writes.
 const lastRepair = "volume-doctor/last-repair"
 
-// node starts a kubelet that is out of the ordinary.
+// node starts a kubelet with special options.
 func (s *stage) node(node string, options kubelet.Options) {
 	s.Helper()
 	client, err := cluster.ClientFor(controlplane.UserKubelet)
@@ -41,7 +41,7 @@ func (s *stage) node(node string, options kubelet.Options) {
 	s.must(err)
 }
 
-// nodeNow is the Node as it is.
+// nodeNow is the Node's present state.
 func (s *stage) nodeNow(node string) *corev1.Node {
 	s.Helper()
 	n, err := s.client.CoreV1().Nodes().Get(s.Context(), s.nodeName(node), metav1.GetOptions{})
@@ -55,8 +55,8 @@ func (s *stage) patchNode(node string, kind types.PatchType, patch string, subre
 	s.must(err)
 }
 
-// ownedPod creates a pod of an owner whose controller does not run here: what it
-// would do the test does.
+// ownedPod creates a pod of an owner whose controller does not run here: the test does its
+// work.
 func (s *stage) ownedPod(name, node string, owner metav1.OwnerReference) *corev1.Pod {
 	s.Helper()
 	yes, grace := true, int64(1)
@@ -69,19 +69,18 @@ func (s *stage) ownedPod(name, node string, owner metav1.OwnerReference) *corev1
 	return pod
 }
 
-// stays expects that nothing comes of it by itself, for two of the controller's
-// syncs.
+// stays checks that the condition stays true for two of the controller's syncs.
 func (s *stage) stays(condition fixture.Condition) {
 	s.Helper()
 	s.must(fixture.Stays(s.Context(), 2*syncPeriod, condition))
 }
 
-// about names what a finding is about as an argument of the command.
+// about are the command's arguments for the finding's subject.
 func (s *stage) about(f finding.Finding) []string {
 	return []string{strings.ToLower(f.Subject.Kind) + "/" + f.Subject.Name, "-n", s.name}
 }
 
-// doctorAs runs the command with a kubeconfig on what the finding is about.
+// doctorAs runs the command with a kubeconfig on the finding's subject.
 func (s *stage) doctorAs(kubeconfig string, f finding.Finding, args ...string) command.Result {
 	s.Helper()
 	args = append(append([]string{"diagnose"}, s.about(f)...), append([]string{
@@ -93,8 +92,8 @@ func (s *stage) doctorAs(kubeconfig string, f finding.Finding, args ...string) c
 	return r
 }
 
-// mends expects that the repair of the kind is made, that what the cluster's
-// own controllers do then follows, and that an event tells of it.
+// mends checks that the repair of this kind is made, that the cluster's own controllers then
+// do their part, and that an event reports it.
 func (s *stage) mends(f finding.Finding, kind string, args ...string) {
 	s.Helper()
 	s.mendsAs(cluster.Kubeconfig, f, kind, args...)
@@ -128,9 +127,8 @@ func (s *stage) refusesAs(kubeconfig string, f finding.Finding, because string, 
 	s.wroteNothing(before)
 }
 
-// written are the writes of the admin to the stage's objects, dry runs among
-// them, in the words of the audit log. Those of a deletion say so in their body,
-// which is not there.
+// written are the admin's writes to the stage's objects, with dry runs, as in the audit log.
+// The dry run of a deletion is marked in its body, which the log does not have.
 func (s *stage) written() []string {
 	s.Helper()
 	events, err := cluster.Writes(controlplane.UserAdmin)
@@ -149,8 +147,8 @@ func (s *stage) written() []string {
 	return writes
 }
 
-// owns reports whether an object is the stage's. The name of a VolumeAttachment is
-// a hash.
+// owns reports whether an object belongs to the stage. The name of a VolumeAttachment is a
+// hash.
 func (s *stage) owns(namespace, name string) bool {
 	if namespace == s.name || strings.Contains(name, "-"+s.name) || strings.HasPrefix(name, s.name+"-") {
 		return true
@@ -192,8 +190,8 @@ func (s *stage) undoAs(kubeconfig string, code int, words string) {
 	s.noViolation()
 }
 
-// announced expects the event of a repair where kubectl describe looks for it:
-// by the object's name and UID.
+// announced expects the event of a repair where kubectl describe looks for it: by the
+// object's name and UID.
 func (s *stage) announced(object metav1.Object, reason, kind string) {
 	s.Helper()
 	namespace := object.GetNamespace()
@@ -253,8 +251,8 @@ var viewer = sync.OnceValues(func() (kubeconfig string, err error) {
 	return cluster.KubeconfigFor(controlplane.UserViewer)
 })
 
-// cannotWrite has somebody who may only read make the repair: it fails with the
-// names of the rights, before any write or dry run.
+// cannotWrite has a user who may only read make the repair: it fails with the names of the
+// rights, before any write or dry run.
 func (s *stage) cannotWrite(f finding.Finding, right string, args ...string) {
 	s.Helper()
 	kubeconfig, err := viewer()

@@ -25,21 +25,20 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
-// stage is where one repair is played: a namespace, and nodes whose names begin
-// with its own.
+// stage is the place of one repair: a namespace, and nodes whose names begin with its own.
 type stage struct {
 	*testing.T
 	name     string
 	client   kubernetes.Interface
 	kubelets map[string]*kubelet.Kubelet
 	driver   *csidriver.Driver
-	// older is by how much the stage's objects are made older before the next finding.
+	// older is how much older the stage's objects are made before the next finding.
 	older time.Duration
 }
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	t.Parallel() // all wait for minutes, and none for another
+	t.Parallel() // all wait for minutes, and none waits for another
 	return stageOf(t, strings.ToLower(strings.TrimPrefix(t.Name(), "Test")))
 }
 
@@ -55,7 +54,7 @@ func stageOf(t *testing.T, name string) *stage {
 	return s
 }
 
-// ownDriver gives the stage a driver of its own, whose attacher has further flags.
+// ownDriver gives the stage a driver of its own, whose attacher has these additional flags.
 func (s *stage) ownDriver(flags ...string) {
 	s.Helper()
 	yes := true
@@ -76,7 +75,7 @@ func (s *stage) must(err error) {
 	}
 }
 
-// await waits for what a component may take its time for: the node lifecycle
+// await waits for a condition that may take a component some time: the node lifecycle
 // controller gives a silent kubelet 50 s.
 func (s *stage) await(condition fixture.Condition) {
 	s.Helper()
@@ -139,7 +138,7 @@ func (s *stage) pod(name, node string) {
 	s.must(err)
 }
 
-// running is how most stories begin: a pod that runs with a volume on node a.
+// running is the beginning of most stories: a pod that runs with a volume on node a.
 func (s *stage) running() fixture.Volume {
 	s.Helper()
 	v := s.volume()
@@ -192,7 +191,7 @@ func gone(what string, get func(context.Context) (runtime.Object, error)) fixtur
 	}}
 }
 
-// published says which nodes the storage system has the volume on.
+// published checks on which nodes the storage system has the volume.
 func (s *stage) published(v fixture.Volume, want ...string) {
 	s.Helper()
 	var names []string
@@ -212,8 +211,8 @@ func (s *stage) doctor(args ...string) command.Result {
 	return r
 }
 
-// hurry has the stage's objects made older before the next finding, where -long does not
-// ask to wait, and returns how much less there is to wait.
+// hurry makes the stage's objects older before the next finding, unless -long asks to wait,
+// and returns how much less there is to wait.
 func (s *stage) hurry() time.Duration {
 	s.Helper()
 	if *long {
@@ -246,8 +245,8 @@ func (s *stage) find(check string, within time.Duration) finding.Finding {
 	}
 }
 
-// mine reports whether the finding is about this stage, and certain: nothing is repaired
-// before.
+// mine reports whether the finding is about this stage, and certain: only certain findings
+// are repaired.
 func (s *stage) mine(f finding.Finding) bool {
 	return f.Confidence != finding.Suspected && s.isAbout(f)
 }
@@ -257,12 +256,12 @@ func (s *stage) isAbout(f finding.Finding) bool {
 	return strings.Contains(f.PersistentVolume, "-"+s.name+"-") || strings.Contains(f.Subject.Name, s.name)
 }
 
-// holdFor is how long a repair must hold here: the controller compares what it
-// believes attached with the VolumeAttachments every syncPeriod.
+// holdFor is how long a repair must hold here: every syncPeriod the controller compares its
+// attachments with the VolumeAttachments.
 const holdFor = 2*syncPeriod + 5*time.Second
 
-// apply has the command repair what the check finds on this stage and nothing
-// else, and returns what it says.
+// apply has the command repair only what the check finds on this stage, and returns its
+// output.
 func (s *stage) apply(f finding.Finding, args ...string) command.Result {
 	s.Helper()
 	target := "volumeattachment/" + f.VolumeAttachment
@@ -294,7 +293,7 @@ func (s *stage) refused(f finding.Finding, because string, args ...string) {
 	}
 }
 
-// writes counts what the command has written to this stage, by the audit log.
+// writes is the number of the command's writes to this stage, by the audit log.
 func (s *stage) writes() int {
 	s.Helper()
 	events, err := cluster.Writes(controlplane.UserAdmin)
@@ -308,7 +307,7 @@ func (s *stage) writes() int {
 	return n
 }
 
-// objects are the names of what a repair might write to. That of a
+// objects are the names of the objects to which a repair might write. The name of a
 // VolumeAttachment is a hash.
 func (s *stage) objects() []string {
 	v := fixture.Volume{Handle: "vol-" + s.name + "-data"}
@@ -317,7 +316,7 @@ func (s *stage) objects() []string {
 	}
 }
 
-// nudged has the repair of lower risk tried first, in vain, and finds the failure again.
+// nudged first tries the repair of lower risk, in vain, and finds the failure again.
 func (s *stage) nudged(f finding.Finding) finding.Finding {
 	s.Helper()
 	if f.Repair == nil || f.Repair.Kind != "nudge" {
@@ -329,8 +328,8 @@ func (s *stage) nudged(f finding.Finding) finding.Finding {
 	return s.find(f.Check, soon)
 }
 
-// repaired expects that the repair is made, and that nothing was ever published
-// to two nodes that only one may have.
+// repaired expects that the repair is made, and that no volume for one node was ever
+// published to two.
 func (s *stage) repaired(f finding.Finding, kind string, args ...string) {
 	s.Helper()
 	if f.Repair == nil || f.Repair.Kind != kind {
@@ -351,7 +350,7 @@ func (s *stage) noViolation() {
 	}
 }
 
-// cannotUndo expects that the command says that nothing takes the write back.
+// cannotUndo expects the command to say that nothing takes the write back.
 func (s *stage) cannotUndo() {
 	s.Helper()
 	if r := s.doctor("undo", s.journal(), "--yes", "--server-moved"); r.Code == 0 || !strings.Contains(r.Stdout+r.Stderr, " cannot be taken back") {

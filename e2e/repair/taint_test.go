@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
-// TestOutOfServiceTaint: the pod of a StatefulSet is deleted on a node that is
-// lost, and stays Terminating. The StatefulSet's controller does not run here:
-// that it makes the pod anew as soon as the old one is gone is played.
+// TestOutOfServiceTaint: the pod of a StatefulSet is deleted on a node that is lost, and
+// stays Terminating. The StatefulSet's controller does not run here: the test makes the new
+// pod as soon as the old one is gone.
 func TestOutOfServiceTaint(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a", "b")
@@ -52,14 +52,14 @@ func TestOutOfServiceTaint(t *testing.T) {
 	if len(after) != len(before)+1 || after[len(before)].Key != corev1.TaintNodeOutOfService {
 		t.Errorf("the taints are %v, and were %v", after, before)
 	}
-	s.await(fixture.PodGone(s.client, s.name, "db-0")) // the pod garbage collector's work
+	s.await(fixture.PodGone(s.client, s.name, "db-0")) // as the pod garbage collector does
 	s.noAttachment("a", v)
 	s.published(v)
 	s.ownedPod("db-0", "b", owner)
 	s.await(fixture.PodRunning(s.client, s.name, "db-0"))
 	s.published(v, "b")
 
-	// What the dead kubelet has reported in use is detached.
+	// The volume that the dead kubelet has reported in use is detached.
 	s.undo(3, "reboot it")
 	if !outOfService(s.nodeNow("a")) {
 		t.Error("the taint is gone")
@@ -78,7 +78,7 @@ func TestOutOfServiceTaint(t *testing.T) {
 	s.published(v, "b")
 }
 
-// TestTaintTakenOff: somebody taints a node that lives.
+// TestTaintTakenOff: somebody taints a node that is alive.
 func TestTaintTakenOff(t *testing.T) {
 	s := newStage(t)
 	s.nodes("a")

@@ -20,15 +20,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/load"
 )
 
-// windowPods are the pods that the API server has besides, in a run with -long.
+// windowPods are the additional pods on the API server in a run with -long.
 const windowPods = 30_000
 
-// longestWindow is what an API server on a busy machine may take from the last small read to
-// the deletion. A whole look at 30,000 pods takes far longer: that is what must not be in it.
+// longestWindow is how long an API server on a busy machine may take from the last small read
+// to the deletion. A whole look at 30,000 pods takes far longer and must not be in it.
 const longestWindow = time.Second
 
-// TestWindow measures how long a pod can still come to a node after a repair has last read
-// that node's pods and before its deletion arrives: docs/repairing-safely.md says how long.
+// TestWindow measures the time between a repair's last read of a node's pods and the arrival
+// of its deletion, in which a pod can still come to the node: docs/repairing-safely.md says
+// how long it is.
 func TestWindow(t *testing.T) {
 	s := newStage(t)
 	if *long {
@@ -39,7 +40,7 @@ func TestWindow(t *testing.T) {
 				if !isPod {
 					continue
 				}
-				pod.Spec.NodeName, pod.OwnerReferences = "", nil // garbage collectors take pods whose node or owner is not there
+				pod.Spec.NodeName, pod.OwnerReferences = "", nil // garbage collectors delete pods whose node or owner does not exist
 				if !yield(pod) {
 					return
 				}

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// alertWithin is how soon after the end of its story a mode fires its alert, unless
+	// alertWithin is how soon after the end of its story a mode must fire its alert, unless
 	// its check needs longer to name it.
 	alertWithin = 5 * time.Minute
 	// alertLag is how much later than its finding an alert fires: a look, a scrape, an
@@ -25,17 +25,17 @@ const (
 	soonAlerted = 65
 )
 
-// alerted holds the alerts that Prometheus makes of the scrapes of this very run to the
-// modes: each fires its own, and nothing else fires. Left out are the modes that are found
-// at a later moment only, which this run does not see, and those that are found when it is
-// about to end: nobody waits for their alerts.
+// alerted compares the alerts that Prometheus makes from this run's scrapes with the modes:
+// each fires its own, and no other fires. Left out are the modes that are found only at a
+// later moment, which this run does not see, and those that are found shortly before its end,
+// because nobody waits for their alerts.
 func alerted(t *testing.T, modes []mode, outcomes map[string]*outcome, recorded *recording.Recording) {
 	alerts, end := recorded.Alerts(t)
 	soon, slow, last, left := 0, 0, 0, 0
 	for _, m := range modes {
 		o := outcomes[m.name]
 		if o.finding == nil || o.since().IsZero() {
-			continue // said already
+			continue // reported already
 		}
 		if o.named.ahead {
 			left++
@@ -85,8 +85,8 @@ func alerted(t *testing.T, modes []mode, outcomes map[string]*outcome, recorded 
 	}
 }
 
-// owns reports whether the alert is about something of the mode: by a name in its labels, or
-// because it is the finding as which the mode was found. A driver has no mode's name.
+// owns reports whether the alert is about an object of the mode: by a name in its labels, or
+// because it is the mode's finding. The name of a driver has no mode's name in it.
 func (o *outcome) owns(a recording.Alert, m mode) bool {
 	if f := o.finding; f != nil && a.Labels["code"] == string(f.Code) && a.Labels["kind"] == f.Subject.Kind && a.Labels["name"] == f.Subject.Name && a.Labels["namespace"] == f.Subject.Namespace {
 		return true
@@ -99,7 +99,7 @@ func (o *outcome) owns(a recording.Alert, m mode) bool {
 	return false
 }
 
-// firstFiring is when the first of the alerts fired; zero: none did.
+// firstFiring is when the first of the alerts fired; zero where none did.
 func firstFiring(alerts []recording.Alert) (first time.Time) {
 	for _, a := range alerts {
 		if a.Firing != nil && (first.IsZero() || a.Firing.Before(first)) {

@@ -34,8 +34,7 @@ func (s *stage) claim(ctx context.Context, change func(*corev1.PersistentVolumeC
 	s.do(func() error { return fixture.Claim(ctx, s.client, s.name, fixture.Volume{Claim: "data"}, change) })
 }
 
-// boundTo makes a claim look as one does that was bound to the volume and comes out
-// of a backup.
+// boundTo makes a claim look as if it had been bound to the volume and came from a backup.
 func boundTo(volume string) func(*corev1.PersistentVolumeClaim) {
 	return func(claim *corev1.PersistentVolumeClaim) {
 		claim.Annotations = map[string]string{"pv.kubernetes.io/bind-completed": "yes"}
@@ -147,8 +146,7 @@ var claimModes = []mode{
 // attached reports whether the volume is attached.
 func attached(a fixture.AttachmentState) bool { return a.Attached() }
 
-// unmanage takes off the annotation with which a kubelet leaves attaching to the
-// controller.
+// unmanage removes the annotation with which a kubelet leaves attaching to the controller.
 func (s *stage) unmanage(ctx context.Context, node string) {
 	s.do(func() error {
 		patch := `{"metadata":{"annotations":{"volumes.kubernetes.io/controller-managed-attach-detach":null}}}`
@@ -167,8 +165,8 @@ func (s *stage) claimIs(ctx context.Context, name string, phase corev1.Persisten
 	}})
 }
 
-// recreateVolume deletes the PersistentVolume past its finalizers and makes it
-// again, changed and bound as before.
+// recreateVolume deletes the PersistentVolume in spite of its finalizers and makes it again,
+// changed and bound as before.
 func (s *stage) recreateVolume(ctx context.Context, v fixture.Volume, change func(*corev1.PersistentVolume)) {
 	volumes := s.client.CoreV1().PersistentVolumes()
 	s.do(func() error {
@@ -182,7 +180,7 @@ func (s *stage) recreateVolume(ctx context.Context, v fixture.Volume, change fun
 		if _, err := volumes.Patch(ctx, pv.Name, types.MergePatchType, noFinalizers, metav1.PatchOptions{}); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
-		// What objects say of their creation has whole seconds: the new one is to be younger
+		// The creation times of objects have whole seconds: the new object must be younger
 		// than any attachment of the old one.
 		second := time.Now().Unix()
 		if err := fixture.Await(ctx, fixture.Condition{What: "the next second", Check: func(context.Context) (bool, []runtime.Object, error) {
@@ -226,7 +224,7 @@ func (s *stage) denyAttachments(ctx context.Context) {
 		}, metav1.CreateOptions{})
 		return err
 	})
-	// The API server enforces a policy some time after it was made.
+	// The API server enforces a policy some time after its creation.
 	s.await(ctx, fixture.Condition{What: "the policy denies", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		volume := "none"
 		_, err := s.client.StorageV1().VolumeAttachments().Create(ctx, &storagev1.VolumeAttachment{

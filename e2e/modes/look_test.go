@@ -14,9 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 )
 
-// watch runs the command again and again until every mode that can be is found.
-// Whatever it finds above info must belong to a mode, and be what that mode is
-// to show.
+// watch runs the command again and again until every mode that can be found is found. Each of
+// its findings above info must belong to a mode, and be one that the mode should show.
 func watch(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	end := time.Now().Add(foundWithin)
 	told := map[string]bool{}
@@ -56,9 +55,8 @@ func watch(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	}
 }
 
-// unexpected are the findings above info that no mode accounts for. A message
-// tells ages, so that it is not part of the text. The remainder is right until the
-// cause is named, and only then.
+// unexpected are the findings above info that no mode accounts for. A message mentions ages,
+// so it is not part of the text. The remainder is right only until the cause is named.
 func unexpected(report finding.Report, modes []mode, outcomes map[string]*outcome) []string {
 	var texts []string
 	for _, f := range report.Findings {
@@ -77,14 +75,14 @@ func unexpected(report finding.Report, modes []mode, outcomes map[string]*outcom
 	return texts
 }
 
-// belongs reports whether the finding is about something of the mode.
+// belongs reports whether the finding is about an object of the mode.
 func belongs(f finding.Finding, m mode) bool {
 	about := append([]string{f.Subject.Namespace, f.Subject.Name, string(f.Node), f.PersistentVolume, string(f.Volume)}, f.Pods...)
 	return slices.ContainsFunc(about, func(s string) bool { return strings.Contains(s, m.name) })
 }
 
-// lookAhead takes a snapshot with the command and looks at it as of later
-// moments, minute by minute, for the modes that need one, or whose check had begun anew at the last look.
+// lookAhead takes a snapshot with the command and diagnoses it as of later moments, minute by
+// minute, for the modes that need one, or whose check had started anew at the last look.
 func lookAhead(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	file := filepath.Join(t.TempDir(), "snapshot.yaml.gz")
 	if r := run(t, cluster.Kubeconfig, "snapshot", file); r.Code != 0 {
@@ -115,7 +113,7 @@ func lookAhead(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	}
 }
 
-// only is the report of what belongs to the mode.
+// only is the report with only the mode's findings.
 func only(report finding.Report, m mode) finding.Report {
 	report.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return !belongs(f, m) })
 	return report

@@ -19,7 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/command"
 )
 
-// series is a finding by the labels of its series, which its alert has, too.
+// series is a finding by the labels of its series, which its alert also has.
 type series struct{ code, check, severity, kind, namespace, name, volume, node string }
 
 func seriesOf(r finding.Report) map[series]bool {
@@ -109,7 +109,7 @@ func (m metrics) findings() map[series]bool {
 	return all
 }
 
-// differs says where serve does not say what the last diagnose said; "": nowhere.
+// differs says where serve differs from the last diagnose; "" where it does not.
 func (s *serving) differs(t *testing.T) string {
 	t.Helper()
 	m, _ := s.leader(t)
@@ -132,7 +132,7 @@ func (s *serving) differs(t *testing.T) string {
 			return fmt.Sprintf("volume_doctor_findings of %s differs by %v", code, -n)
 		}
 	}
-	fingerprints := map[string]string{} // where each belongs
+	fingerprints := map[string]string{} // the namespace of each finding
 	for _, f := range s.last.Findings {
 		fingerprints[f.Fingerprint] = f.Subject.Namespace
 	}
@@ -148,7 +148,7 @@ func (s *serving) differs(t *testing.T) string {
 	return ""
 }
 
-// reportsDiffer holds the OpenReports to the fingerprints and the namespaces of findings.
+// reportsDiffer compares the OpenReports with the findings' fingerprints and namespaces.
 func reportsDiffer(t *testing.T, fingerprints map[string]string) string {
 	t.Helper()
 	left := map[string]bool{}
@@ -191,7 +191,7 @@ func reportsDiffer(t *testing.T, fingerprints map[string]string) string {
 	return ""
 }
 
-// events are those that serve has written, by the fingerprint of the finding.
+// events are the events that serve has written, by the fingerprint of the finding.
 func events(t *testing.T) map[string][]corev1.Event {
 	t.Helper()
 	list, err := cluster.Client().CoreV1().Events("").List(t.Context(), metav1.ListOptions{})
@@ -213,8 +213,8 @@ func events(t *testing.T) map[string][]corev1.Event {
 	return written
 }
 
-// onceAnHour: no finding has two events of one hour by the clock, and no event is about
-// something else than findings of the modes.
+// onceAnHour checks that no finding has two events in one hour of the clock, and that each
+// event is about a finding of the modes. It returns the number of events.
 func (s *serving) onceAnHour(t *testing.T) (count int) {
 	t.Helper()
 	for fingerprint, list := range events(t) {

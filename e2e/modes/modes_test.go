@@ -1,5 +1,5 @@
-// Package modes_test provokes the commonest failure modes on a real control
-// plane, all side by side, and has the command find each by its name.
+// Package modes_test provokes the commonest failure modes on a real control plane, all side
+// by side, and checks that the command finds each by its name.
 package modes_test
 
 import (
@@ -27,12 +27,12 @@ var (
 const (
 	// lookEvery is the pause between two runs of the command.
 	lookEvery = 10 * time.Second
-	// foundWithin is how long the modes whose checks need no later moment may take:
-	// the longest threshold among them is 5 min, and a lost node takes one more
-	// to be noticed.
+	// foundWithin is how long it may take to find the modes whose checks need no later
+	// moment: the longest threshold among them is 5 min, and a lost node takes one more to be
+	// noticed.
 	foundWithin = 9 * time.Minute
-	// ahead is how far the snapshot of the end is looked at as of later moments:
-	// the longest threshold there is 30 min, from the last failure on.
+	// ahead is up to how far in the future the final snapshot is diagnosed: the longest
+	// threshold there is 30 min, from the last failure on.
 	ahead = 33 * time.Minute
 	// atOnce is how many modes are provoked at a time.
 	atOnce = 8
@@ -51,36 +51,36 @@ func TestMain(m *testing.M) {
 
 // mode is a failure mode and the check that is to find it.
 type mode struct {
-	// name is the mode's namespace and part of the name of all it makes. None
-	// is part of another.
+	// name is the mode's namespace and a part of the name of all its objects. No name is part
+	// of another.
 	name string
-	// story says what happens, for docs/evidence/modes.md.
+	// story describes the mode, for docs/evidence/modes.md.
 	story string
-	// check is the name of the finding, also those of its consequences.
+	// check is the check of the mode's finding, and also are those of its consequences.
 	check string
 	also  []string
-	// later says that the check waits for longer than a test can: it is found in
-	// the snapshot of the end, looked at as of a later moment. Everything that
-	// such a mode consists of stays as it is until then.
+	// later reports whether the check waits for longer than a test can: the mode is found in
+	// the final snapshot, diagnosed as of a later moment. All objects of such a mode stay as
+	// they are until then.
 	later bool
-	// announced says that nobody waits until the finding is certain: it is enough
-	// that it is suspected, and says when it will be.
+	// announced reports whether the test does not wait until the finding is certain: it is
+	// enough that it is suspected, and says when it will be certain.
 	announced bool
-	// aged says that the story's first pod comes to nodes that have been there for
-	// longer than a driver may take to register: until then no check blames one.
+	// aged reports whether the story's first pod must come to nodes that are older than a
+	// driver may take to register: until then no check blames one.
 	aged bool
-	// idles says that the story mostly waits, so that it takes none of the slots.
+	// idles reports whether the story mostly waits, so that it takes none of the slots.
 	idles bool
-	// heals says that the control plane ends it by itself, which it may before this
+	// heals reports whether the control plane ends the fault by itself, possibly before this
 	// test does.
 	heals bool
-	// alone says that nothing else may be provoked at the same time.
+	// alone reports whether no other mode may be provoked at the same time.
 	alone bool
 	// provoke makes it happen.
 	provoke func(context.Context, *stage)
 }
 
-// causeNamed reports whether the mode's check names a cause. The remainder names none.
+// causeNamed reports whether the mode's check names a cause. Only the remainder names none.
 func (m mode) causeNamed() bool { return m.check != diagnose.PodStuck.Name }
 
 func allModes() []mode {
@@ -135,8 +135,8 @@ func ready(t *testing.T, modes []mode) {
 	}
 }
 
-// bystander is a node that stays Ready: where all nodes of a cluster fall silent, the
-// node lifecycle controller takes itself for cut off and taints none.
+// bystander is a node that stays Ready: where all nodes of a cluster fall silent, the node
+// lifecycle controller concludes that it is itself cut off and taints none.
 func bystander(t *testing.T) {
 	s := newStage(t.Context(), "bystander")
 	t.Cleanup(s.close)
@@ -145,7 +145,7 @@ func bystander(t *testing.T) {
 	}
 }
 
-// distinct sees to it that what belongs to a mode can be told by its name.
+// distinct makes sure that an object's mode can be told by its name.
 func distinct(t *testing.T, modes []mode) {
 	for _, a := range modes {
 		for _, b := range modes {
@@ -156,8 +156,8 @@ func distinct(t *testing.T, modes []mode) {
 	}
 }
 
-// provokeAll plays those that stand alone, begins the others, and returns while
-// their stories go on; over waits for their end.
+// provokeAll plays the modes that must be alone, begins the others, and returns while their
+// stories go on; over waits for their end.
 func provokeAll(t *testing.T, modes []mode, outcomes map[string]*outcome) (over func()) {
 	provoke := func(m mode) {
 		s := newStage(t.Context(), m.name)

@@ -19,8 +19,7 @@ const (
 	mountFails = "MountVolume.SetUp failed"
 )
 
-// unmountable is the story of a volume that the kubelet fails to mount, with these
-// words.
+// unmountable is the story of a volume that the kubelet fails to mount, with these words.
 func unmountable(step, reason string) func(context.Context, *stage) {
 	return unmountableBy(csidriver.Name, step, reason)
 }
@@ -37,7 +36,7 @@ func unmountableBy(driver, step, reason string) func(context.Context, *stage) {
 	}
 }
 
-// internal is what the kubelet quotes of a driver that answers with this error.
+// internal is the kubelet's quotation of a driver that answers with this error.
 func internal(message string) string { return "rpc error: code = Internal desc = " + message }
 
 func (s *stage) failMount(node, volume string, fault kubelet.MountFault) {
@@ -204,7 +203,7 @@ var mountModes = []mode{
 	},
 }
 
-// firstReport is when the kubelet first speaks of a change of owners that goes on.
+// firstReport is when the kubelet first reports a change of ownership that is still going on.
 const firstReport = 30 * time.Second
 
 // hangs is the story of a driver that never answers: the call ends after two

@@ -18,11 +18,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// settled is how long a story waits where the order of two creations tells
-// one from the other: the API server keeps whole seconds.
+// settled is how long a story waits where the order of two creations matters: the API server
+// keeps whole seconds.
 const settled = 2 * time.Second
 
-// running is how most stories begin: a pod that runs with a volume on node a.
+// running is the beginning of most stories: a pod that runs with a volume on node a.
 func (s *stage) running(ctx context.Context, pod string) fixture.Volume {
 	v := s.volume(ctx, "data", nil)
 	s.pod(ctx, pod, "a")
@@ -61,7 +61,7 @@ var nodeModes = []mode{
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")
 			s.volume(ctx, "data", nil)
-			// Once the taint has evicted it, nothing tells of the shutdown any more.
+			// Once the taint has evicted it, no object shows the shutdown any more.
 			s.podWith(ctx, "web-0", "a", "data", patient)
 			s.runs(ctx, "web-0")
 			s.do(func() error { return s.kubelets["a"].ShutDown(ctx) })
@@ -114,10 +114,10 @@ var nodeModes = []mode{
 			s.await(ctx, s.podOn("a", corev1.PodRunning))
 			s.do(func() error { time.Sleep(settled); return nil })
 			s.stopKubelet("a")
-			// A Deployment makes the next pod while the last one is going: there is always
-			// one that wants the volume, so the controller sees no reason to detach it. One
-			// of a StatefulSet is made only once the last is gone, and in that moment the
-			// volume is detached, as the machine that had it in use is gone.
+			// A Deployment makes the next pod while the last one is still there: there is
+			// always one that wants the volume, so the controller sees no reason to detach
+			// it. The next pod of a StatefulSet is made only once the last is gone, and in
+			// that moment the volume is detached, as the machine that had it in use is gone.
 			last := s.podOf(ctx)
 			s.do(func() error { return fixture.DeletePod(ctx, s.client, s.name, last) })
 			s.await(ctx, s.podOn("a", corev1.PodPending))
@@ -135,7 +135,7 @@ var nodeModes = []mode{
 			cluster.Driver.FailUnpublish(status.Errorf(codes.NotFound, "instance %s not found", s.nodeName("a")), v.Handle)
 			s.stopKubelet("a")
 			s.deleteNode(ctx, "a")
-			s.gone(ctx, "web-0") // the pod garbage collector's work
+			s.gone(ctx, "web-0") // as the pod garbage collector does
 			s.deleteAttachment(ctx, "a", v)
 			s.await(ctx, s.deletedAttachmentFails("a", v))
 		},
@@ -191,7 +191,7 @@ var nodeModes = []mode{
 	},
 }
 
-// outOfService taints the node, as somebody does who says that its machine is off.
+// outOfService taints the node, as a user does who states that its machine is off.
 func (s *stage) outOfService(ctx context.Context, node string) {
 	s.do(func() error {
 		patch := `[{"op":"add","path":"/spec/taints/-","value":{"key":"node.kubernetes.io/out-of-service","value":"nodeshutdown","effect":"NoExecute"}}]`
@@ -215,7 +215,7 @@ func (s *stage) backInService(ctx context.Context, node string) {
 	})
 }
 
-// statefulSet makes one of one pod on the node.
+// statefulSet makes a StatefulSet with one pod on the node.
 func (s *stage) statefulSet(ctx context.Context, name, node string) {
 	s.do(func() error {
 		labels := map[string]string{"app": name}
@@ -232,7 +232,7 @@ func (s *stage) statefulSet(ctx context.Context, name, node string) {
 	})
 }
 
-// deployment makes one of one pod on the node.
+// deployment makes a Deployment with one pod on the node.
 func (s *stage) deployment(ctx context.Context, name, node string) {
 	s.do(func() error {
 		labels := map[string]string{"app": name}

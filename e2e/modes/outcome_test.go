@@ -11,25 +11,24 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// answeredWithin is how long after the due time of a wait, by the report's own
-// word, a finding must name the pod. Two looks are lookEvery apart, and a run of the
-// command takes its time.
+// answeredWithin is how long after the due time of a wait, by the report itself, a finding
+// must name the pod. Two looks are lookEvery apart, and a run of the command takes time.
 const answeredWithin = time.Minute
 
 // moment is when something was first seen, counted from the end of the story.
 type moment struct {
 	seen  bool
 	after time.Duration
-	// ahead says that it was seen in a snapshot, looked at as of a later moment;
-	// announced, that a finding says that it will be so.
+	// ahead reports whether it was seen only in a snapshot diagnosed as of a later moment,
+	// and announced whether a finding only says when it will be so.
 	ahead, announced bool
 }
 
-// wait is what was seen of a pod that waits.
+// wait is the observed wait of a pod.
 type wait struct {
-	due      time.Time // when it was to count as stuck; zero: it did from the first look on
+	due      time.Time // when it was to count as stuck; zero where it did from the first look on
 	answered bool
-	late     time.Duration // how long after it was due it was answered for
+	late     time.Duration // how long after the due time a finding named it
 }
 
 // outcome is when and how a mode was found.
@@ -40,14 +39,14 @@ type outcome struct {
 	also    map[string]bool // the consequences that were seen
 	waits   map[string]*wait
 
-	// present says that the last look found it as well.
+	// present reports whether the last look found it, too.
 	present    bool
 	looksAhead bool
 
 	later, announced bool
 	mu               sync.Mutex
 	provoked         time.Time // zero: not yet
-	failed           bool      // and never will be
+	failed           bool      // and never will be provoked
 }
 
 func newOutcome(m mode) *outcome {
@@ -60,7 +59,7 @@ func (o *outcome) since() time.Time {
 	return o.provoked
 }
 
-// awaited reports whether the mode's story goes on, or that its finding is to come.
+// awaited reports whether the mode's story goes on, or its finding is still to come.
 func (o *outcome) awaited() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -77,7 +76,7 @@ func (o *outcome) end(err error) {
 	}
 }
 
-// note keeps when the mode was first found, suspected and certain, and which of its
+// note records when the mode was first found, suspected and certain, and which of its
 // consequences were.
 func (o *outcome) note(report finding.Report, m mode) {
 	at := o.since()
@@ -106,8 +105,8 @@ func (o *outcome) note(report finding.Report, m mode) {
 	}
 }
 
-// answers keeps when each pod of the mode was answered for, and returns where the
-// report contradicts itself about one or is late.
+// answers records when a finding named each waiting pod of the mode, and returns where the
+// report contradicts itself about a pod or is late.
 func (o *outcome) answers(report finding.Report, m mode) (faults []string) {
 	for _, w := range report.Waiting {
 		if !strings.HasPrefix(w.Pod, m.name+"/") {
@@ -145,7 +144,7 @@ func (o *outcome) answers(report finding.Report, m mode) (faults []string) {
 	return faults
 }
 
-// answered says how late the last of the mode's pods was answered for.
+// answered is how late the last of the mode's pods was named.
 func (o *outcome) answered() string {
 	if len(o.waits) == 0 {
 		return "-"
@@ -162,7 +161,7 @@ func (o *outcome) answered() string {
 	return fmt.Sprintf("%d s", int(late.Round(time.Second).Seconds()))
 }
 
-// complain reports what is missing of the mode, and logs what was seen of it.
+// complain reports what is missing for the mode, and logs what was seen of it.
 func (o *outcome) complain(t *testing.T, m mode) {
 	if o.since().IsZero() {
 		return

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// pagePath is the page that this test writes and holds itself to.
+// pagePath is the page that this test writes and compares itself with.
 const pagePath = "../../docs/evidence/modes.md"
 
 const (
-	// slower is how much later than the page says a mode may be certain: the machine
-	// may be busy, and the stories do not begin all at once.
+	// slower is how much later than on the page a mode may be certain: the machine may be
+	// busy, and the stories do not begin at the same time.
 	slower = 2 * time.Minute
-	// namedWithin is how soon the cause must be named where the page says that it
-	// is, which must be so of mostModes at least.
+	// namedWithin is how soon the cause must be named where the page says that it is;
+	// mostModes is for how many modes at least that must be so.
 	namedWithin = 3 * time.Minute
 	mostModes   = 50
-	// oneLook is added to what the page says: how much later the look may come that
-	// finds it.
+	// oneLook is added to the page's times: how much later the look that finds the mode may
+	// come.
 	oneLook = 2 * lookEvery
 )
 
@@ -60,7 +60,7 @@ still end it by itself.
 | --- | --- | --- | --- | --- | --- | --- |
 `
 
-// nextSection begins what is not this test's.
+// nextSection is the beginning of the part that is not this test's.
 const nextSection = "\n## "
 
 // row is a mode's line of the page.
@@ -91,7 +91,7 @@ func rowOf(m mode, o *outcome) row {
 
 func (r row) String() string { return r.text + " " + r.answered + " |" + r.times }
 
-// String is the moment as the page gives it.
+// String is the moment in the page's form.
 func (m moment) String() string {
 	text := fmt.Sprintf("%d min", minutes(m.after+oneLook))
 	switch {
@@ -104,7 +104,7 @@ func (m moment) String() string {
 	}
 }
 
-// page writes the table, or sees that it says what has been measured.
+// page writes the table, or checks it against the measured times.
 func page(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	rows := make([]row, 0, len(modes))
 	lines := make([]string, 0, len(modes))
@@ -116,7 +116,7 @@ func page(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	if err != nil && !*update {
 		t.Fatal(err)
 	}
-	// What follows the table is the soak's.
+	// The part after the table belongs to the soak.
 	own, soak, followed := strings.Cut(string(text), nextSection)
 	if *update {
 		own = pageHead + strings.Join(lines, "\n") + "\n"
@@ -146,7 +146,7 @@ func page(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	compare(t, modes, rows, written)
 }
 
-// compare holds what was measured to what the page says.
+// compare compares the measured times with the page.
 func compare(t *testing.T, modes []mode, rows []row, written []string) {
 	soon := 0
 	for i, r := range rows {

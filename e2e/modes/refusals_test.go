@@ -15,12 +15,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// The drivers of others whose words are played, each with an attacher of its own.
+// The other drivers whose messages are used, each with an attacher of its own.
 const (
 	longhorn = "driver.longhorn.io"
 	trident  = "csi.trident.netapp.io"
 	ebs      = "ebs.csi.aws.com"
-	// cephRBD attaches nothing, as it may be told to.
+	// cephRBD attaches nothing, as it may be configured.
 	cephRBD = "rbd.csi.ceph.com"
 )
 
@@ -49,7 +49,8 @@ func installDriver(ctx context.Context, name string, attaches bool) error {
 	return err
 }
 
-// tooSeldom is how often a kubelet writes its status that might as well not.
+// tooSeldom is an interval at which a kubelet writes its status so seldom that it might as
+// well not.
 const tooSeldom = time.Hour
 
 // refusedBy is the story of another driver that answers each attach with an error.

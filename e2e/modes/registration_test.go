@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// unknownDriver is what the kubelet says of a driver that has not registered.
+// unknownDriver is the kubelet's message about a driver that has not registered.
 func (s *stage) unknownDriver(volume string) kubelet.MountFault {
 	return kubelet.MountFailed(stageFails, volume, "kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name "+
 		s.driver+" not found in the list of registered CSI drivers")
@@ -130,8 +130,8 @@ var registrationModes = []mode{
 	},
 }
 
-// plugin runs the pod of the driver's node plugin. Its DaemonSet has no controller,
-// and is only there so that the pod is not collected.
+// plugin runs the pod of the driver's node plugin. Its DaemonSet has no controller, and
+// exists only so that the pod is not garbage-collected.
 func (s *stage) plugin(ctx context.Context, name, node string) {
 	s.do(func() error {
 		labels := map[string]string{"app": name}
@@ -167,7 +167,7 @@ func (s *stage) plugin(ctx context.Context, name, node string) {
 	s.runs(ctx, name)
 }
 
-// crashes says of the pod that its containers end again and again.
+// crashes marks the pod's containers as ending again and again.
 func (s *stage) crashes(ctx context.Context, pod string) {
 	s.do(func() error {
 		p, err := s.client.CoreV1().Pods(s.name).Get(ctx, pod, metav1.GetOptions{})

@@ -28,21 +28,22 @@ var groups = map[snapshot.Kind]string{
 	snapshot.Deployments:       "apps",
 }
 
-// randomSubsets is how many sets of kinds are tried beside those that lack one.
+// randomSubsets is the number of random sets of kinds that are tried beside those that lack
+// one kind.
 const randomSubsets = 10
 
 // person is a user with the right to list some kinds.
 type person struct {
 	name  string
 	kinds []snapshot.Kind
-	// namespace is the only one in which that holds; "": all, and the kinds that
-	// have none.
+	// namespace is the only one in which the right holds; "": all, and the kinds without
+	// namespaces.
 	namespace string
 }
 
-// rights sees what users with fewer rights find in the cluster in which
-// everything is broken: no finding that a user with all rights does not have,
-// and every kind that they may not list named as a gap.
+// rights compares what users with fewer rights find in the cluster in which everything is
+// broken: they have no finding that a user with all rights does not have, and every kind that
+// they may not list is named as a gap.
 func rights(t *testing.T) {
 	people := somePeople(t)
 	for _, p := range people {
@@ -58,12 +59,12 @@ func rights(t *testing.T) {
 			waiting[w.Pod] = true
 		}
 	}
-	// The remainder names a pod that waits where the check that knows why cannot run.
+	// The remainder names a waiting pod where the check that knows the cause cannot run.
 	remainder := func(f finding.Finding) bool {
 		return f.Check == "pod-stuck" && !slices.ContainsFunc(f.Pods, func(pod string) bool { return !waiting[pod] })
 	}
-	// The cluster goes on: what a check finds only now, or no longer, is in one
-	// of the two.
+	// The cluster changes meanwhile: a finding that comes or goes is in one of the two
+	// reports.
 	remember()
 	reports := map[string]finding.Report{}
 	for _, p := range people {
@@ -105,7 +106,7 @@ func somePeople(t *testing.T) []person {
 	return people
 }
 
-// grant binds the person to a role with the rights, and waits until they count.
+// grant binds the person to a role with the rights, and waits until they take effect.
 func (p person) grant(t *testing.T) {
 	t.Helper()
 	var rules []rbacv1.PolicyRule
@@ -149,8 +150,7 @@ func (p person) mayList(kind snapshot.Kind) fixture.Condition {
 	}}
 }
 
-// diagnoses runs the command as the person, and sees what it says it could not
-// read.
+// diagnoses runs the command as the person, and checks what it says it could not read.
 func (p person) diagnoses(t *testing.T) finding.Report {
 	t.Helper()
 	args := []string{"diagnose", "-o", "json", "--as", p.name}

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// grows is by how much the process that leads may hold more memory in the last quarter
-	// of its time than in the second.
+	// grows is the factor by which the memory of the leading process in the last quarter of
+	// its time may exceed that in the second.
 	grows = 1.25
-	// flatWithin is how long it must have led for that to be said.
+	// flatWithin is how long it must have led for this comparison.
 	flatWithin = 4 * time.Minute
 )
 
-// end holds the events and the alerts of the whole time to what diagnose reported, and the
-// memory to itself, and gives the text for the page.
+// end compares the events and the alerts of the whole time with what diagnose reported,
+// checks the memory, and returns the text for the page.
 func (s *serving) end(t *testing.T) string {
 	t.Helper()
 	lasts := s.lasts()
@@ -65,7 +65,8 @@ codes at a time.
 		s.restarts, s.killed, s.cutTimes, exits, s.looks, s.compared, s.compared, int(s.settled.Seconds())+1, written, fired, memory)
 }
 
-// exits is how often a process ended that nobody had killed: each for the Lease.
+// exits is how often a process ended without having been killed: each time because of the
+// Lease.
 func (s *serving) exits(t *testing.T) (ended int) {
 	killed := 0
 	for _, r := range s.replicas {
@@ -86,8 +87,8 @@ func (s *serving) exits(t *testing.T) (ended int) {
 	return ended
 }
 
-// alerts holds the alerts that Prometheus makes of the scrapes of both replicas to what
-// diagnose reported, and gives how many findings fired one.
+// alerts compares the alerts that Prometheus makes from the scrapes of both replicas with
+// what diagnose reported, and returns how many findings fired one.
 func (s *serving) alerts(t *testing.T) (fired int) {
 	t.Helper()
 	recordings := make([]*recording.Recording, 0, len(s.replicas))
@@ -127,10 +128,9 @@ func (s *serving) alerts(t *testing.T) (fired int) {
 	return fired
 }
 
-// alertSeries is the finding of an alert; one about something else has no code.
+// alertSeries is the finding of an alert; an alert about anything else has no code.
 //
-// The rules of a severity have a label severity of their own, which takes the place of the
-// series'.
+// The rules of a severity have a label severity of their own, which replaces the series'.
 func alertSeries(a recording.Alert) series {
 	key := seriesWith(a.Labels)
 	if key.code == "" {
@@ -140,7 +140,7 @@ func alertSeries(a recording.Alert) series {
 	return key
 }
 
-// owned reports whether the alert is about something of the mode, by a name in its labels.
+// owned reports whether the alert is about an object of the mode, by a name in its labels.
 func owned(a recording.Alert, m mode) bool {
 	for _, label := range []string{"namespace", "name", "volume", "node", "pod", "claim"} {
 		if strings.Contains(a.Labels[label], m.name) {
@@ -150,7 +150,7 @@ func owned(a recording.Alert, m mode) bool {
 	return false
 }
 
-// flat holds the memory of the process that leads at the end.
+// flat checks the memory of the process that leads at the end.
 func (s *serving) flat(t *testing.T) string {
 	t.Helper()
 	last := s.memory[len(s.memory)-1]

@@ -26,35 +26,35 @@ var (
 
 const (
 	openReports = "../serve/testdata/crds/openreports.yaml"
-	// settleWithin is how long serve may take until it says what diagnose says: it writes
-	// nothing for a minute after a write has failed, and the machine may be busy.
+	// settleWithin is how long serve may take until it agrees with diagnose: it writes
+	// nothing for a minute after a failed write, and the machine may be busy.
 	settleWithin = 3 * time.Minute
-	// away is how long the API server and the links are away at least: shorter than the
-	// 30 s after which a leader that cannot renew its Lease ends.
+	// away is how long at least the API server and the links are away: shorter than the 30 s
+	// after which a leader that cannot renew its Lease ends.
 	away = 10 * time.Second
 	// cuts is how often the watches are cut.
 	cuts = 5
 )
 
-// serving are two replicas of serve, one of which leads, and what was seen of them.
+// serving are two replicas of serve, one of which leads, with the observations about them.
 type serving struct {
 	modes    []mode
 	began    time.Time
 	replicas []*recording.Replica
 	links    []*link.Link
-	// stands has, for each finding that the last diagnose reported, since when every
-	// diagnose has. ever are all that one has reported.
+	// stands has, for each finding of the last diagnose, since when every diagnose has
+	// reported it. ever are all findings that one has reported.
 	stands map[series]time.Time
 	ever   map[series]bool
-	// explained are those of them that are about something of a mode, as the pods of a
-	// finding show where its subject has another name: that of a driver.
+	// explained are the findings in ever that are about an object of a mode. Where the
+	// subject has another name, that of a driver, the finding's pods show it.
 	explained map[series]bool
 	// shown are the findings that serve showed during the faults.
 	shown map[series]bool
 	last  finding.Report
-	most  int // findings at a time
+	most  int // the most findings at a time
 	looks int
-	// compared counts how often what serve says was held to what diagnose says.
+	// compared counts the comparisons of serve with diagnose.
 	compared int
 	settled  time.Duration // the longest that this took
 	memory   []sample
@@ -63,15 +63,15 @@ type serving struct {
 	cutTimes int
 }
 
-// sample is the resident memory of the process that leads, at the address.
+// sample is the resident memory of the process at the address, which leads.
 type sample struct {
 	at      time.Time
 	address string
 	bytes   float64
 }
 
-// serve starts the replicas, which write events and OpenReports. Each has a link of its own
-// to the API server.
+// serve starts the replicas, which write events and OpenReports. Each has its own link to the
+// API server.
 func serve(t *testing.T, modes []mode) *serving {
 	t.Helper()
 	for _, args := range [][]string{{"apply", "--server-side", "-f", openReports}, {"wait", "--for=condition=Established", "-f", openReports}} {
@@ -95,7 +95,7 @@ func serve(t *testing.T, modes []mode) *serving {
 
 // TestServing runs serve while the modes are provoked side by side, the API server restarts
 // twice, the leader is killed and the watches are cut: metrics, events, OpenReports and
-// alerts say what diagnose says, and memory stays.
+// alerts agree with diagnose, and memory does not grow.
 func TestServing(t *testing.T) {
 	if *serveFor == 0 {
 		t.Skip("it takes -serve DURATION, as make serve-modes gives it")
@@ -140,8 +140,8 @@ func TestServing(t *testing.T) {
 	}
 }
 
-// found looks until every mode is found that can be, so that the faults happen to what
-// stands.
+// found looks until every mode is found that can be, so that the faults meet standing
+// findings.
 func (s *serving) found(t *testing.T, outcomes map[string]*outcome) {
 	t.Helper()
 	for end := time.Now().Add(foundWithin); ; time.Sleep(lookEvery) {
@@ -194,7 +194,7 @@ func (s *serving) look(t *testing.T) {
 	}
 }
 
-// holds waits until metrics, OpenReports and events say what diagnose says at that moment.
+// holds waits until metrics, OpenReports and events agree with diagnose at that moment.
 func (s *serving) holds(t *testing.T, when string) {
 	t.Helper()
 	start := time.Now()
@@ -215,7 +215,7 @@ func (s *serving) holds(t *testing.T, when string) {
 	}
 }
 
-// faults are what happens to serve itself while everything stands.
+// faults are the disturbances of serve itself while all findings stand.
 func (s *serving) faults(t *testing.T) {
 	s.holds(t, "with all stories told")
 	s.killLeader(t)
@@ -228,7 +228,7 @@ func (s *serving) faults(t *testing.T) {
 	s.holds(t, "after a second restart of the API server")
 }
 
-// killLeader kills the replica that leads, as a machine that dies does.
+// killLeader kills the replica that leads, as when its machine dies.
 func (s *serving) killLeader(t *testing.T) {
 	t.Helper()
 	_, address := s.leader(t)
@@ -246,7 +246,8 @@ func (s *serving) killLeader(t *testing.T) {
 	s.nothingLost(t, "after the leader's death", before)
 }
 
-// restartAPIServer: while it is away nothing is lost, and nothing invented.
+// restartAPIServer checks that while the API server is away no finding is lost, and none
+// invented.
 func (s *serving) restartAPIServer(t *testing.T) {
 	t.Helper()
 	before := s.series(t)
@@ -254,7 +255,7 @@ func (s *serving) restartAPIServer(t *testing.T) {
 	s.restarts++
 	s.until(t, "there are gaps", func(m metrics, _ string) bool { return m.has("volume_doctor_gaps") })
 	for end := time.Now().Add(away); time.Now().Before(end); time.Sleep(time.Second) {
-		if now := s.series(t); now != nil { // nil while nobody leads
+		if now := s.series(t); now != nil { // nil while no replica leads
 			s.nothingLost(t, "while the API server is away", before)
 		}
 	}
@@ -297,8 +298,8 @@ func (s *serving) cutWatches(t *testing.T) {
 	})
 }
 
-// nothingLost: what stood before and still does by diagnose, where that can ask, is there.
-// What is there is kept in shown.
+// nothingLost checks that serve still has each earlier finding that stands by diagnose, where
+// diagnose can ask. It adds serve's findings to shown.
 func (s *serving) nothingLost(t *testing.T, when string, before map[series]bool) {
 	t.Helper()
 	now := s.series(t)
@@ -307,7 +308,7 @@ func (s *serving) nothingLost(t *testing.T, when string, before map[series]bool)
 	}
 	maps.Copy(s.shown, now)
 	if missing := without(before, now); len(missing) > 0 {
-		// It may have ended in the cluster.
+		// The finding may have ended in the cluster.
 		if r, err := command.Run(t.Context(), command.Binary, cluster.Kubeconfig, "diagnose", "-o", "json"); err == nil && r.Code <= 1 {
 			ended := without(before, seriesOf(parse[finding.Report](t, r.Stdout)))
 			missing = slices.DeleteFunc(missing, func(key series) bool { return slices.Contains(ended, key) })
@@ -341,7 +342,7 @@ func (s *serving) heals(t *testing.T) {
 
 func called(name string) func(mode) bool { return func(m mode) bool { return m.name == name } }
 
-// until scrapes the leader until something holds.
+// until scrapes the leader until holds is true.
 func (s *serving) until(t *testing.T, what string, holds func(m metrics, address string) bool) {
 	t.Helper()
 	for deadline := time.Now().Add(settleWithin); ; time.Sleep(time.Second) {
@@ -355,8 +356,7 @@ func (s *serving) until(t *testing.T, what string, holds func(m metrics, address
 	}
 }
 
-// leader gives what the replica that leads answers, and where it listens; nil while none
-// does.
+// leader returns the metrics of the leading replica, and its address; nil while none leads.
 func (s *serving) leader(t *testing.T) (m metrics, address string) {
 	t.Helper()
 	for _, r := range s.replicas {

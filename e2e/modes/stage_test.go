@@ -21,14 +21,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubelet"
 )
 
-// componentActs bounds what a controller does after a time-out of its own: the
-// node lifecycle controller gives a silent kubelet 50 s, and the attach/detach
-// controller looks for a lost VolumeAttachment once a minute.
+// componentActs bounds the time of a controller that acts after a time-out of its own: the
+// node lifecycle controller gives a silent kubelet 50 s, and the attach/detach controller
+// looks for a lost VolumeAttachment once a minute.
 const componentActs = 4 * time.Minute
 
-// stage is where one mode is played: a namespace of the mode's name and nodes
-// whose names begin with it. After the first step that fails the others do
-// nothing; err says why.
+// stage is the place of one mode: a namespace with the mode's name and nodes whose names
+// begin with it. After the first step that fails the others do nothing; err has the reason.
 type stage struct {
 	name     string
 	client   kubernetes.Interface
@@ -36,7 +35,8 @@ type stage struct {
 	driver   string // of the volumes and nodes that are made next
 	// claimLike changes the claims that are made next.
 	claimLike func(*corev1.PersistentVolumeClaim)
-	// aged says that the stage's first pod comes only to nodes that are oldEnough.
+	// aged reports whether the stage's first pod comes only to nodes that are old enough:
+	// oldEnough is when they are.
 	aged      bool
 	oldEnough time.Time
 	err       error
@@ -55,7 +55,7 @@ func (s *stage) close() {
 	}
 }
 
-// do takes a step.
+// do takes a step, unless an earlier one has failed.
 func (s *stage) do(step func() error) {
 	if s.err == nil {
 		s.err = step()
@@ -106,7 +106,7 @@ func (s *stage) lose(ctx context.Context, node string) {
 	s.unreachable(ctx, node)
 }
 
-// unreachable waits until the node lifecycle controller says so.
+// unreachable waits until the node lifecycle controller marks the node as unreachable.
 func (s *stage) unreachable(ctx context.Context, node string) {
 	s.await(ctx, s.nodeIs(node, "unreachable", func(n *corev1.Node) bool {
 		return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
@@ -125,8 +125,8 @@ func (s *stage) nodeIs(node, what string, holds func(*corev1.Node) bool) fixture
 	}}
 }
 
-// deleteNode deletes the Node object, as an autoscaler or a cloud's controller
-// does, and waits until the garbage collector has removed its CSINode.
+// deleteNode deletes the Node object, as an autoscaler or a cloud's controller does, and
+// waits until the garbage collector has removed its CSINode.
 func (s *stage) deleteNode(ctx context.Context, node string) {
 	s.do(func() error { return s.client.CoreV1().Nodes().Delete(ctx, s.nodeName(node), metav1.DeleteOptions{}) })
 	s.await(ctx, fixture.Condition{What: "the CSINode is collected", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
@@ -151,8 +151,8 @@ func (s *stage) volume(ctx context.Context, claim string, change func(*corev1.Pe
 	return v
 }
 
-// pod creates a pod with the claim "data" that its node's kubelet ends at once
-// when it is told to, and that an unreachable node makes go within seconds.
+// pod creates a pod with the claim "data". Its node's kubelet ends it immediately when it is
+// deleted, and on an unreachable node it is evicted within seconds.
 func (s *stage) pod(ctx context.Context, name, node string) {
 	s.podWith(ctx, name, node, "data", nil)
 }
@@ -170,8 +170,7 @@ func (s *stage) podWith(ctx context.Context, name, node, claim string, change fu
 	})
 }
 
-// evictable shortens what the API server would make five minutes and thirty
-// seconds.
+// evictable shortens the API server's defaults of five minutes and thirty seconds.
 func evictable(spec *corev1.PodSpec) {
 	soon, grace := int64(2), int64(1)
 	spec.TerminationGracePeriodSeconds = &grace
@@ -182,7 +181,7 @@ func evictable(spec *corev1.PodSpec) {
 	}
 }
 
-// patient lets a pod stay on a node that is unreachable.
+// patient makes a pod stay on an unreachable node.
 func patient(pod *corev1.Pod) {
 	for i := range pod.Spec.Tolerations {
 		pod.Spec.Tolerations[i].TolerationSeconds = nil
@@ -201,7 +200,7 @@ func (s *stage) gone(ctx context.Context, pod string) {
 	s.await(ctx, fixture.PodGone(s.client, s.name, pod))
 }
 
-// deletePod deletes a pod and waits until its kubelet has let it go.
+// deletePod deletes a pod and waits until its kubelet has removed it.
 func (s *stage) deletePod(ctx context.Context, pod string) {
 	s.do(func() error { return fixture.DeletePod(ctx, s.client, s.name, pod) })
 	s.gone(ctx, pod)
@@ -211,7 +210,7 @@ func (s *stage) forceDeletePod(ctx context.Context, pod string) {
 	s.do(func() error { return fixture.ForceDeletePod(ctx, s.client, s.name, pod) })
 }
 
-// evicted waits until the pod has been told to go.
+// evicted waits until the pod's deletion was asked for.
 func (s *stage) evicted(ctx context.Context, pod string) {
 	s.await(ctx, fixture.Condition{What: "pod " + pod + " is evicted", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		p, err := s.client.CoreV1().Pods(s.name).Get(ctx, pod, metav1.GetOptions{})
@@ -222,7 +221,7 @@ func (s *stage) evicted(ctx context.Context, pod string) {
 	}})
 }
 
-// attachment waits for something that can be said of the volume on the node.
+// attachment waits until holds is true for the volume on the node.
 func (s *stage) attachment(ctx context.Context, node string, v fixture.Volume, what string, holds func(fixture.AttachmentState) bool) {
 	s.await(ctx, fixture.Attachment(s.client, s.nodeName(node), v, what, holds))
 }
@@ -237,7 +236,7 @@ func (s *stage) detached(ctx context.Context, node string, v fixture.Volume) {
 	s.await(ctx, fixture.Detached(s.client, s.nodeName(node), v))
 }
 
-// deleteAttachment is kubectl delete volumeattachment.
+// deleteAttachment deletes the VolumeAttachment as kubectl delete does.
 func (s *stage) deleteAttachment(ctx context.Context, node string, v fixture.Volume) {
 	s.do(func() error {
 		return s.client.StorageV1().VolumeAttachments().Delete(ctx, v.AttachmentName(s.nodeName(node)), metav1.DeleteOptions{})
@@ -283,7 +282,7 @@ func (s *stage) ownDriver(ctx context.Context) *controlplane.Attacher {
 	return a
 }
 
-// unattended names the stage's own driver, of which there is nothing yet.
+// unattended names the stage's own driver, none of whose parts exist yet.
 func (s *stage) unattended() { s.driver = s.name + ".test" }
 
 // installed makes the CSIDriver object of the stage's own driver.
@@ -292,8 +291,8 @@ func (s *stage) installed(ctx context.Context) {
 	s.do(func() error { return installDriver(ctx, s.driver, true) })
 }
 
-// evict ends a pod that has not begun to run as a kubelet does whose node runs out
-// of something.
+// evict ends a pod that has not begun to run, as a kubelet does whose node runs out of a
+// resource.
 func (s *stage) evict(ctx context.Context, pod string) {
 	s.do(func() error {
 		patch := fmt.Sprintf(`{"status":{"phase":"Failed","reason":"Evicted","message":"The node was low on resource: memory.",`+
@@ -313,8 +312,8 @@ func (s *stage) patchNodeStatus(ctx context.Context, node, patch string) {
 	})
 }
 
-// awaitController waits until the controller that has just started acts: it attaches a
-// volume for a pod that comes now only after it has rebuilt its worlds.
+// awaitController waits until a controller that has just started acts: it attaches a volume
+// for a pod that comes now only after it has rebuilt its worlds.
 func (s *stage) awaitController(ctx context.Context) {
 	s.nodes(ctx, "witness")
 	v := s.volume(ctx, "witness", nil)

@@ -228,7 +228,7 @@ func (s *stage) deleteVolume(ctx context.Context, v fixture.Volume) {
 	})
 }
 
-// podsOn says that the node has a pod of the stage in the phase.
+// podOn is the condition that the node has a pod of the stage in the phase.
 func (s *stage) podOn(node string, phase corev1.PodPhase) fixture.Condition {
 	return fixture.Condition{What: fmt.Sprintf("node %s has a pod that is %s", s.nodeName(node), phase), Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		list, err := s.client.CoreV1().Pods(s.name).List(ctx, metav1.ListOptions{FieldSelector: "spec.nodeName=" + s.nodeName(node)})
@@ -239,8 +239,8 @@ func (s *stage) podOn(node string, phase corev1.PodPhase) fixture.Condition {
 	}}
 }
 
-// deletedAttachmentFails says that the driver fails to detach the volume from a
-// node that is no more.
+// deletedAttachmentFails is the condition that the driver fails to detach the volume from a
+// node that no longer exists.
 func (s *stage) deletedAttachmentFails(node string, v fixture.Volume) fixture.Condition {
 	return fixture.Condition{What: "the detach fails", Check: func(ctx context.Context) (bool, []runtime.Object, error) {
 		va, err := s.client.StorageV1().VolumeAttachments().Get(ctx, v.AttachmentName(s.nodeName(node)), metav1.GetOptions{})

@@ -1,5 +1,5 @@
-// Package command runs the product's own command, as a process, against a
-// control plane of the tests.
+// Package command runs the product's own command, as a process, against a control plane of
+// the tests.
 package command
 
 import (
@@ -15,14 +15,14 @@ import (
 	"sync"
 )
 
-// Binary is the name under which kubectl finds the command, and Serve that of the program
+// Binary is the name under which kubectl finds the command, and Serve the name of the program
 // of its command serve.
 const (
 	Binary = "kubectl-volume_doctor"
 	Serve  = Binary + "-serve"
 )
 
-// kubectl is what takes minutes to build where nothing has been, and few need.
+// kubectl takes minutes to build the first time, and few tests need it.
 const kubectl = "kubectl"
 
 // Build compiles the programs and kubectl into dir, once in a process.
@@ -46,8 +46,8 @@ var programs = sync.OnceValues(func() (dir string, err error) {
 	return dir, build(dir, "..", Serve, "./standing/"+Serve)
 })
 
-// build compiles a package of the module in the folder beside dir, without symbols, as it is
-// released.
+// build compiles a package of the module in the folder beside dir, without symbols, as for a
+// release.
 func build(dir, folder, binary, pkg string) error {
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(dir, binary), pkg)
 	build.Dir = filepath.Join(dir, "..", folder)
@@ -58,7 +58,7 @@ func build(dir, folder, binary, pkg string) error {
 	return nil
 }
 
-// Result is what a run of the command left behind.
+// Result is the output of a run of the command.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
@@ -88,6 +88,6 @@ func Run(ctx context.Context, binary, kubeconfig string, args ...string) (Result
 
 var progress = regexp.MustCompile(`(?m)^reading .*\n`)
 
-// WithoutProgress is what the command said on standard error, without the lines about what
-// takes longer than a second: on a busy machine everything may.
+// WithoutProgress is the command's standard error without the lines about steps that take
+// longer than a second: on a busy machine any step may.
 func WithoutProgress(said string) string { return progress.ReplaceAllString(said, "") }

@@ -23,7 +23,7 @@ import (
 var cluster *controlplane.Cluster
 
 func TestMain(m *testing.M) {
-	// The controller's own period of one minute: the stories last for two.
+	// The controller has its own period of one minute: the stories last for two.
 	os.Exit(controlplane.Main(m, controlplane.Options{}, func(c *controlplane.Cluster) { cluster = c }))
 }
 
@@ -67,8 +67,8 @@ func doctorAs(t *testing.T, kubeconfig string, args ...string) command.Result {
 	return r
 }
 
-// find diagnoses the namespace until the check has a finding there: checks wait
-// until a state cannot be on its way any more.
+// find diagnoses the namespace until the check has a finding there: checks wait until a state
+// can no longer be in flight.
 func find(t *testing.T, w *scenario.World, check string) finding.Finding {
 	t.Helper()
 	deadline := time.Now().Add(4 * time.Minute)
@@ -109,9 +109,8 @@ func node(t *testing.T, name string) *corev1.Node {
 	return n
 }
 
-// TestBackoffDrop is the case of 2020 on a current release, with the real
-// controller alive: found, previewed, repaired, verified, and not undone while
-// the repair is in use.
+// TestBackoffDrop is the case of 2020 on a current release, with the real controller running:
+// it is found, previewed, repaired and verified, and not undone while the repair is in use.
 func TestBackoffDrop(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scenario.BackoffDrop)
@@ -150,7 +149,7 @@ func TestBackoffDrop(t *testing.T) {
 		t.Error("--apply does not show the kubectl equivalent")
 	}
 	await(t, fixture.PodRunning(client, w.Namespace, w.Subject.Pod))
-	// --apply came back after two of the controller's syncs: the entry stands.
+	// --apply came back after two of the controller's syncs, so the entry stays.
 	await(t, fixture.Attached(client, w.Node, volume))
 	if got := node(t, w.Node).Status.VolumesAttached; len(got) != 2 {
 		t.Errorf("volumesAttached lists %v, want both volumes once", got)

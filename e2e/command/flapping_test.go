@@ -13,16 +13,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// TestFlappingEntryIsAlwaysSeen: an entry of volumesAttached that the controller has no
-// plugin for is taken off and put back in each of its passes, some fifteen writes a
+// TestFlappingEntryIsAlwaysSeen: the controller takes an entry of volumesAttached for which
+// it has no plugin off the list and puts it back in each of its passes, some fifteen writes a
 // second. No look may find it missing.
 //
-// It is not parallel, as it stops the controller of all.
+// It is not parallel, because it stops the controller of all tests.
 func TestFlappingEntryIsAlwaysSeen(t *testing.T) {
 	const left = corev1.UniqueVolumeName("kubernetes.io/left-behind/disk")
 	w := newWorld(t, scenario.Healthy)
 	nodes := cluster.Client().CoreV1().Nodes()
-	// A controller knows such an entry from its start alone.
+	// A controller knows such an entry only from its start.
 	restartWith := func(ctx context.Context, change func([]corev1.AttachedVolume) []corev1.AttachedVolume) error {
 		cluster.StopController()
 		node, err := nodes.Get(ctx, w.Node, metav1.GetOptions{})
@@ -80,7 +80,7 @@ func TestFlappingEntryIsAlwaysSeen(t *testing.T) {
 		i := slices.IndexFunc(plan.NodeStatus, func(n output.PlanNodeStatus) bool { return string(n.Node) == w.Node })
 		switch {
 		case i >= 0 && slices.Contains(plan.NodeStatus[i].Flapping, left):
-		case written() < 4 && slow < 4: // a busy machine: its passes take longer than our readings
+		case written() < 4 && slow < 4: // on a busy machine the passes take longer than our readings
 			slow++
 			look--
 		default:

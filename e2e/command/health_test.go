@@ -14,9 +14,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
 )
 
-// TestVolumeHealth: what a driver says of a claim and of the storage, in the fields that
-// came with 1.37, is read of a real API server and from a file, and quoted where the
-// pod's volume waits.
+// TestVolumeHealth: a driver's report about a claim and about the storage, in the fields that
+// came with 1.37, is read from a real API server and from a file, and quoted where the pod's
+// volume waits.
 func TestVolumeHealth(t *testing.T) {
 	w := &stageWorld{World: newWorld(t, scenario.Healthy), t: t, client: cluster.Client()}
 	v := w.volume("offline")

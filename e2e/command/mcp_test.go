@@ -15,14 +15,14 @@ import (
 )
 
 var (
-	// answerData is what stands between the marks of an answer.
+	// answerData matches the text between the marks of an answer.
 	answerData = regexp.MustCompile(`(?s)<<<data ([0-9a-f]{32})>>>\n(.*)\n<<<end of data ([0-9a-f]{32})>>>\n$`)
-	// passing is what differs between two looks at the same state: times and ages.
+	// passing matches what differs between two looks at the same state: times and ages.
 	passing = regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:]+Z|\b(\d+(h|m|s|d))+\b`)
 )
 
-// TestModelContext: what the tools answer over stdio, of the real API server, is what
-// the command prints of it.
+// TestModelContext: the tools' answers over stdio about the real API server are the same as
+// the command's output.
 func TestModelContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scenario.BackoffDrop)
@@ -78,7 +78,7 @@ func TestModelContext(t *testing.T) {
 	}
 }
 
-// warnings are the warnings of standard error, and the notes, behind a blank line.
+// warnings are the warnings in standard error, and the notes, after a blank line.
 func warnings(stderr string) string {
 	var list string
 	for line := range strings.Lines(stderr) {
@@ -92,7 +92,7 @@ func warnings(stderr string) string {
 	return "\n" + list
 }
 
-// paragraphs are the text's paragraphs, sorted, without what passes with time.
+// paragraphs are the text's paragraphs, sorted, without times and ages.
 func paragraphs(text string) string {
 	list := strings.Split(strings.TrimSpace(passing.ReplaceAllString(text, "_")), "\n\n")
 	slices.Sort(list)

@@ -20,8 +20,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// The drivers' own objects. Longhorn's status is a subresource, so that it is written
-// after the rest.
+// The drivers' own objects. Longhorn's status is a subresource, so it is written after the
+// rest.
 const (
 	longhornObjects = `
 apiVersion: longhorn.io/v1beta2
@@ -108,9 +108,9 @@ spec: {pv: ji-free, capacity: 1Gi, accessType: mount}
 `
 )
 
-// TestDriverObjects applies the published definitions of the drivers' objects, and reads
-// the objects as docs/backend.md says: with kubectl get, then with --backend; and, where the
-// driver is installed, without being asked for.
+// TestDriverObjects applies the published definitions of the drivers' objects, and reads the
+// objects as docs/backend.md says: with kubectl get, then with --backend; and, where the
+// driver is installed, without any flag.
 func TestDriverObjects(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {

@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// TestPlanIsWhatTheControllerDoes: while the controller is away one pod leaves
-// and two come; plan says what a controller that starts then will do, and the
-// API server's audit log what it did.
+// TestPlanIsWhatTheControllerDoes: while the controller is away one pod leaves and two come;
+// plan says what a controller that starts then will do, and the API server's audit log shows
+// what it did.
 func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 	w := newWorld(t, scenario.Healthy)
 	client := cluster.Client()
@@ -99,8 +99,8 @@ func TestPlanIsWhatTheControllerDoes(t *testing.T) {
 	}
 }
 
-// attachmentWrites lists which VolumeAttachments the controller has created and
-// deleted so far, as "create NAME" and "delete NAME".
+// attachmentWrites lists which VolumeAttachments the controller has created and deleted so
+// far, as "create NAME" and "delete NAME".
 func attachmentWrites(t *testing.T) []string {
 	t.Helper()
 	events, err := cluster.Writes(controlplane.UserController)

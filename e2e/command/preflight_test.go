@@ -18,11 +18,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/scenario"
 )
 
-// TestPreflight looks ahead for a node from which one pod cannot move, one finds
-// no room for its volume, and one is nobody's; then for one without them, and
-// drains it.
+// TestPreflight looks ahead for a node from which one pod cannot move, one finds no room for
+// its volume, and one has no controller; then for a node without such pods, and drains it.
 //
-// It is not parallel, as the end of its world heals the driver of all.
+// It is not parallel, because the end of its world heals the driver of all tests.
 func TestPreflight(t *testing.T) {
 	w := &stageWorld{World: newWorld(t, scenario.Healthy), t: t, client: cluster.Client()}
 	written := adminWrites(t)
@@ -55,7 +54,7 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("hangs %+v and %+v, want the volume that is tied to the node", p.Drain.Hangs, p.Loss.Hangs)
 	}
 	want := []string{
-		"db-0 Pod never", "moves Unmount 2m40s", "tied Node never", "web-0 Pod never", // nobody makes the world's own two pods anew
+		"db-0 Pod never", "moves Unmount 2m40s", "tied Node never", "web-0 Pod never", // no controller makes the world's own two pods again
 	}
 	if got := waits(p.Drain); !slices.Equal(got, want) {
 		t.Errorf("a drain waits for\n%v, want\n%v", got, want)
@@ -71,7 +70,8 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("what is not examined is not said: %v", p.NotExamined)
 	}
 
-	// With room, and without the tied pod, nothing hangs: and so it is.
+	// With room, and without the tied pod, the preflight says that nothing hangs, and nothing
+	// does.
 	w.limit(other, 2)
 	w.check(fixture.DeletePod(t.Context(), w.client, w.Namespace, "tied"))
 	await(t, fixture.All(fixture.PodGone(w.client, w.Namespace, "tied"), fixture.Detached(w.client, w.Node, tied)))
@@ -123,7 +123,7 @@ func waits(s preflight.Scenario) []string {
 	return lines
 }
 
-// owned creates a pod that a ReplicaSet would make anew.
+// owned creates a pod that a ReplicaSet would make again.
 func (w *stageWorld) owned(node, name string, v fixture.Volume) {
 	w.t.Helper()
 	yes := true
@@ -133,7 +133,7 @@ func (w *stageWorld) owned(node, name string, v fixture.Volume) {
 	w.check(err)
 }
 
-// limit is how many volumes the driver says that the node can take.
+// limit sets how many volumes the node can take, as the driver reports it.
 func (w *stageWorld) limit(node string, count int32) {
 	w.t.Helper()
 	csiNodes := w.client.StorageV1().CSINodes()

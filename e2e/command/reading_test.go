@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 )
 
-// TestForbiddenListIsAGap: who may not list a kind is told, and never that all
-// is well.
+// TestForbiddenListIsAGap: a user who may not list a kind is told so, and is never told that
+// all is well.
 func TestForbiddenListIsAGap(t *testing.T) {
 	t.Parallel()
 	client := cluster.Client()
@@ -59,7 +59,7 @@ func TestForbiddenListIsAGap(t *testing.T) {
 	}
 }
 
-// calmNamespace has a pod without volumes, with which nothing is wrong.
+// calmNamespace has a pod without volumes and without faults.
 func calmNamespace(t *testing.T) string {
 	t.Helper()
 	name := "calm-" + strings.ToLower(t.Name())

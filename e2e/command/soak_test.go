@@ -22,14 +22,14 @@ import (
 )
 
 var (
-	// soak is by default longer than every threshold that a check grants to what
-	// is on its way, but for those of five minutes and more.
+	// soak is by default longer than every threshold for operations in flight, except those
+	// of five minutes and more.
 	soak      = flag.Duration("soak", 3*time.Minute+30*time.Second, "how long pods are moved about")
 	writeSoak = flag.Bool("write-soak", false, "write what the soak counted into docs/evidence/modes.md")
 )
 
 const (
-	// movers are the pods that move from node to node, visitors those that come
+	// movers is the number of pods that move from node to node, visitors of those that come
 	// with a volume of their own and go with it.
 	movers, visitors = 3, 2
 	// soakLooks is the pause between two runs of the command.
@@ -38,13 +38,12 @@ const (
 	stay = time.Second
 )
 
-// counted is what happened in a soak.
+// counted has the counts of a soak.
 type counted struct{ created, moved, deleted, runs atomic.Int64 }
 
-// TestMovingPodsAreNotReported moves pods from node to node, now and then
-// starting the next before the last has ended, and creates and deletes others
-// with their volumes. All the while the command looks: what is merely on its
-// way is no finding, not even for information.
+// TestMovingPodsAreNotReported moves pods from node to node, sometimes starting the next
+// before the last has ended, and creates and deletes others with their volumes. The command
+// looks all the while: a change in flight is no finding, not even for information.
 func TestMovingPodsAreNotReported(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, scenario.Healthy)
@@ -147,7 +146,7 @@ func (n *counted) visit(ctx context.Context, w *scenario.World, name, node strin
 		if err := n.end(ctx, w.Namespace, v.Claim); err != nil {
 			return err
 		}
-		// In the order of a cluster: the claim goes, and with the detach the volume.
+		// As in a cluster, the claim goes first, and the volume with the detach.
 		if err := client.CoreV1().PersistentVolumeClaims(w.Namespace).Delete(ctx, v.Claim, metav1.DeleteOptions{}); err != nil {
 			return err
 		}
@@ -161,7 +160,7 @@ func (n *counted) visit(ctx context.Context, w *scenario.World, name, node strin
 	return nil
 }
 
-// runs waits until the pod runs, and lets it run.
+// runs waits until the pod runs, and lets it run for a while.
 func runs(ctx context.Context, namespace, pod string) error {
 	if err := fixture.Await(ctx, fixture.PodRunning(cluster.Client(), namespace, pod)); err != nil {
 		return err
@@ -184,8 +183,8 @@ func (n *counted) end(ctx context.Context, namespace, pod string) error {
 	return fixture.Await(ctx, fixture.PodGone(cluster.Client(), namespace, pod))
 }
 
-// quiet looks at the whole cluster and fails where a finding is about the
-// world: its namespace is part of the names of its nodes and volumes.
+// quiet diagnoses the whole cluster and fails where a finding is about the world, whose
+// namespace is part of the names of its nodes and volumes.
 func quiet(t *testing.T, w *scenario.World) {
 	t.Helper()
 	r, err := command.Run(t.Context(), command.Binary, cluster.Kubeconfig, "diagnose", "-o", "json")

@@ -32,30 +32,30 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 )
 
-// otherDriver has neither an attacher nor, unless a test says so, a node plugin.
+// otherDriver has no attacher and, unless a test starts one, no node plugin.
 const otherDriver = "other.volume-doctor.test"
 
-// stageWorld is a world with two more nodes. On "byhand" the stand-in kubelet
-// has registered and stopped, and the test plays its part: it can so stay in any
-// stage. On "late" it has stopped as well, and comes back in the end.
+// stageWorld is a world with two more nodes. On "byhand" the stand-in kubelet has registered
+// and stopped, and the test does its work, so that the node can stay in any stage. On "late"
+// it has stopped as well, and comes back in the end.
 type stageWorld struct {
 	*scenario.World
 	t            *testing.T
 	client       kubernetes.Interface
 	byhand, late string
-	// seen are the stages in which a trace has found a volume to wait.
+	// seen are the stages in which a trace has found a waiting volume.
 	seen map[trace.StageName]bool
 }
 
-// traced is a pod, and where its trace is to end: the stage in which its first
-// volume waits, how, and the verdict's reason.
+// traced is a pod with the expected end of its trace: the stage in which its first volume
+// waits, how it waits, and the reason of the verdict.
 type traced struct {
 	pod    string
 	broken trace.StageName
 	state  trace.StageState
 	reason string
-	waits  bool   // for a volume, as the exit code has it
-	says   string // somewhere in the JSON
+	waits  bool   // whether it waits for a volume, by the exit code
+	says   string // a text somewhere in the JSON
 }
 
 func (w *stageWorld) check(err error) {
@@ -65,7 +65,7 @@ func (w *stageWorld) check(err error) {
 	}
 }
 
-// volume makes a bound volume; the driver is the test's unless one is given.
+// volume makes a bound volume of the test's driver.
 func (w *stageWorld) volume(claim string) fixture.Volume {
 	w.t.Helper()
 	v, err := fixture.BoundVolume(w.t.Context(), w.client, w.Namespace, claim, corev1.ReadWriteOnce)
@@ -90,8 +90,8 @@ func (w *stageWorld) foreign(claim string) {
 	w.check(err)
 }
 
-// podOn creates a pod with the claim on a node; "" leaves it to a scheduler that
-// is not there.
+// podOn creates a pod with the claim on a node; "" leaves it to a scheduler, which does not
+// run.
 func (w *stageWorld) podOn(node, name, claim string) *corev1.Pod {
 	w.t.Helper()
 	pod, err := fixture.CreatePod(w.t.Context(), w.client, fixture.Pod(w.Namespace, name, node, claim))
@@ -99,7 +99,7 @@ func (w *stageWorld) podOn(node, name, claim string) *corev1.Pod {
 	return pod
 }
 
-// status is what the test, in the kubelet's part, writes of a pod.
+// status changes a pod's status, as the kubelet would.
 func (w *stageWorld) status(name string, change func(*corev1.PodStatus)) {
 	w.t.Helper()
 	pods := w.client.CoreV1().Pods(w.Namespace)
@@ -114,10 +114,10 @@ func (w *stageWorld) status(name string, change func(*corev1.PodStatus)) {
 	}))
 }
 
-// event is what the kubelet of byhand says of a pod.
-// repeated is how often the kubelet has said what it says: its recorder sends no more.
+// repeated is how often the kubelet has written its event: its recorder sends no more.
 const repeated = 25
 
+// event writes an event of the kubelet of byhand about a pod.
 func (w *stageWorld) event(name, reason, message string) {
 	w.t.Helper()
 	pod, err := w.client.CoreV1().Pods(w.Namespace).Get(w.t.Context(), name, metav1.GetOptions{})
@@ -132,7 +132,7 @@ func (w *stageWorld) event(name, reason, message string) {
 	w.check(err)
 }
 
-// inUse writes the volumesInUse of byhand.
+// inUse changes the volumesInUse of byhand.
 func (w *stageWorld) inUse(change func([]corev1.UniqueVolumeName) []corev1.UniqueVolumeName) {
 	w.t.Helper()
 	nodes := w.client.CoreV1().Nodes()
@@ -163,7 +163,7 @@ func waitingFor(reason string) func(*corev1.PodStatus) {
 	}
 }
 
-// past is a pod whose volumes are mounted and that waits for something else.
+// past is the status of a pod whose volumes are mounted and that waits for something else.
 func past(reason string) func(*corev1.PodStatus) {
 	return func(s *corev1.PodStatus) {
 		creating(s)
@@ -210,8 +210,8 @@ func newStageWorld(t *testing.T) *stageWorld {
 	return w
 }
 
-// TestTraceStages drives pods through the stages of a volume, up and down, with
-// the real controller and attacher, and asks the command for each where it is.
+// TestTraceStages drives pods through the stages of a volume, up and down, with the real
+// controller and attacher, and asks the command at each where the pod is.
 func TestTraceStages(t *testing.T) {
 	w := newStageWorld(t)
 	written := adminWrites(t)
@@ -220,7 +220,7 @@ func TestTraceStages(t *testing.T) {
 		return fmt.Sprintf("MountVolume.%s failed for volume %q : %s", step, "pv-"+w.Namespace+"-"+pod, why)
 	}
 
-	// Up to the attach: the objects and the controller alone.
+	// Up to the attach only the objects and the controller matter.
 	w.volume("unscheduled")
 	w.podOn("", "unscheduled", "unscheduled")
 	w.status("unscheduled", func(s *corev1.PodStatus) {
@@ -252,7 +252,7 @@ func TestTraceStages(t *testing.T) {
 	cluster.Driver.FailPublish(errors.New("no such disk"), refused.Handle)
 	w.podOn(w.Node, "refused", "refused")
 
-	// After the attach: the test plays the kubelet of byhand.
+	// After the attach the test does the work of byhand's kubelet.
 	after := []string{"staging", "silent", "mounting", "ownership", "forgotten", "nottaken", "image", "init", "sandbox", "stopping", "unmounting", "unstaging", "detaching"}
 	var volumes []corev1.UniqueVolumeName
 	for _, name := range after {
@@ -325,8 +325,8 @@ func TestTraceStages(t *testing.T) {
 		t.Run(c.pod, func(t *testing.T) { w.trace(t, c) })
 	}
 
-	// The driver of the first pod's node registers, and nobody attaches for it. The
-	// pod is new: after a minute, no attacher counts as none that runs.
+	// The driver of the first pod's node registers, but has no attacher. The pod is new:
+	// after a minute, a missing attacher counts as one that does not run.
 	csiNode, err := w.client.StorageV1().CSINodes().Get(t.Context(), w.Node, metav1.GetOptions{})
 	w.check(err)
 	csiNode.Spec.Drivers = append(csiNode.Spec.Drivers, storagev1.CSINodeDriver{Name: otherDriver, NodeID: w.Node})
@@ -338,7 +338,7 @@ func TestTraceStages(t *testing.T) {
 		w.trace(t, traced{pod: "pending", broken: trace.StageAttached, state: trace.StageWaiting, reason: "attached", waits: true, says: "has not been touched"})
 	})
 
-	// The list of the late node loses its entry, and then its kubelet asks.
+	// The list of the late node loses its entry, and then its kubelet needs it.
 	w.check(fixture.DropVolumesAttached(t.Context(), w.client, w.late, late.UniqueName()))
 	t.Run("attached and not listed", func(t *testing.T) {
 		comesBack, err := w.AddNode(t.Context(), w.late)
@@ -348,7 +348,7 @@ func TestTraceStages(t *testing.T) {
 		comesBack.Stop()
 	})
 
-	// A pod completes while no attacher runs, then while the driver cannot detach.
+	// A pod completes first while no attacher runs, then while the driver cannot detach.
 	cluster.KillAttacher()
 	detaching := fixture.Volume{Claim: "detaching", PersistentVolume: "pv-" + w.Namespace + "-detaching", Handle: "vol-" + w.Namespace + "-detaching"}
 	cluster.Driver.FailUnpublish(errors.New(scenario.DeviceBusy), detaching.Handle)
@@ -364,13 +364,13 @@ func TestTraceStages(t *testing.T) {
 		w.trace(t, traced{pod: "detaching", broken: trace.StageDetached, state: trace.StageBlocked, reason: "Ended", says: scenario.DeviceBusy})
 	})
 
-	// Nobody cares for a node that lacks the annotation: it never had it.
+	// The controller ignores a node that lacks the annotation: it never had it.
 	t.Run("node not managed", func(t *testing.T) {
 		name := w.Node + "-unmanaged"
 		v := w.volume("unmanaged")
 		w.plainNode(t, name, func(n *corev1.Node) { n.Status.VolumesInUse = []corev1.UniqueVolumeName{v.UniqueName()} })
 		w.podOn(name, "unmanaged", "unmanaged")
-		// The kubelet of a node that is new may be about to write it.
+		// The kubelet of a new node may be about to write the annotation.
 		_, err := load.Age(t.Context(), cluster.EtcdURL(), 2*facts.ListsGrace, func(o load.Object) bool { return o.GetName() == name })
 		w.check(err)
 		w.trace(t, traced{pod: "unmanaged", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "lacks the annotation"})
@@ -388,7 +388,7 @@ func TestTraceStages(t *testing.T) {
 	}
 }
 
-// adminWrites is how much the person at the keyboard has written so far.
+// adminWrites is the number of writes of the admin so far.
 func adminWrites(t *testing.T) int {
 	t.Helper()
 	events, err := cluster.Writes(controlplane.UserAdmin)
@@ -398,7 +398,8 @@ func adminWrites(t *testing.T) int {
 	return len(events)
 }
 
-// trace asks until the answer is there: controller and attacher work meanwhile.
+// trace repeats the command until it has the expected answer: controller and attacher work
+// meanwhile.
 func (w *stageWorld) trace(t *testing.T, c traced) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -442,10 +443,10 @@ func (w *stageWorld) plainNode(t *testing.T, name string, change func(*corev1.No
 	w.check(err)
 }
 
-// TestTraceKubelet asks a kubelet through the real API server: one that answers,
-// one that is not there, and one that the user may not ask.
+// TestTraceKubelet asks a kubelet through the real API server: one that answers, one that
+// does not exist, and one that the user may not ask.
 //
-// It is not parallel, as the end of its world heals the driver of all.
+// It is not parallel, because the end of its world heals the driver of all tests.
 func TestTraceKubelet(t *testing.T) {
 	w := &stageWorld{World: newWorld(t, scenario.Healthy), t: t, client: cluster.Client()}
 	name := w.Node + "-answers"
@@ -468,7 +469,7 @@ func TestTraceKubelet(t *testing.T) {
 			t.Errorf("the kubelet is asked for %s", r.URL.Path)
 		}
 	}))
-	// The API server takes no loopback address for a node.
+	// The API server accepts no loopback address for a node.
 	listener, err := net.Listen("tcp", net.JoinHostPort(outwardAddress(t), "0"))
 	w.check(err)
 	server.Listener = listener
@@ -500,8 +501,7 @@ func TestTraceKubelet(t *testing.T) {
 		}
 	}
 
-	// Where the node lets its log be asked for, what failed is quoted, although no event
-	// tells of it.
+	// Where the node gives its log, a failure in it is quoted, although no event shows it.
 	const refused = "kubernetes.io/csi: attacher.MountDevice failed to create newCsiDriverClient: driver name " + csidriver.Name + " not found in the list of registered CSI drivers"
 	at := time.Now().UTC()
 	log = fmt.Sprintf("%s %s kubelet[812]: E%s     812 nestedpendingoperations.go:348] Operation for \"{volumeName:%s podName: nodeName:}\" failed. "+
@@ -520,7 +520,7 @@ func TestTraceKubelet(t *testing.T) {
 	}
 	log = ""
 
-	// The plan of its node has the same row, and hears it about all pods there.
+	// The plan of its node has the same row, and asks about all pods there.
 	doc = parse[trace.Trace](t, doctor(t, "trace", "pod/asked", "-n", w.Namespace, "--kubelet", "-o", "json").Stdout)
 	r = doctor(t, "plan", "node/"+name, "--kubelet", "-o", "json")
 	plan := parse[output.Plan](t, r.Stdout)
@@ -543,14 +543,15 @@ func TestTraceKubelet(t *testing.T) {
 		t.Errorf("exit code %d of a kubelet that does not answer, gaps %+v, %+v", r.Code, plan.Gaps, plan.Kubelets)
 	}
 
-	// Nobody answers for a stand-in: the trace is there all the same, and is none.
+	// No kubelet answers for a stand-in: the trace is there all the same, without the
+	// kubelet's part.
 	r = doctor(t, "trace", "pod/web-0", "-n", w.Namespace, "--kubelet", "-o", "json")
 	doc = parse[trace.Trace](t, r.Stdout)
 	if r.Code != 2 || doc.Complete || len(doc.Gaps) != 2 || doc.Gaps[0].Reason != "Unavailable" || doc.Verdict.Reason != "Mounted" {
 		t.Errorf("exit code %d, verdict %s, gaps %+v", r.Code, doc.Verdict.Reason, doc.Gaps)
 	}
 
-	// Who may list objects may not ask a kubelet.
+	// A user who may list objects may not ask a kubelet.
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "reads-objects-alone"}, Rules: []rbacv1.PolicyRule{
 		{APIGroups: []string{"", "storage.k8s.io", "coordination.k8s.io", "apps"}, Verbs: []string{"list"}, Resources: []string{"pods", "nodes", "persistentvolumes",
 			"persistentvolumeclaims", "events", "volumeattachments", "csinodes", "csidrivers", "storageclasses", "leases", "deployments"}}}}

@@ -1,10 +1,11 @@
 package output
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -129,9 +130,9 @@ func TestGapsOfEveryCommand(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Cases that are crossed with others: their objects share names, and get mixed up.
-	random := rand.New(rand.NewPCG(*crossingsSeed, 41))
-	for range *crossings {
-		a, b := cases[random.IntN(len(cases))], cases[random.IntN(len(cases))]
+	shuffled := byHash(cases, *crossingsSeed)
+	for i := range *crossings {
+		a, b := shuffled[i%len(shuffled)], shuffled[(i+1+i/len(shuffled))%len(shuffled)]
 		t.Run(a.name+" with "+b.name, func(t *testing.T) { check(t, testcases.Cross(a.read, b.read), a.settings) })
 	}
 	for _, kind := range []string{"plan", "use", "pod", "node", "held", "preflight", "room", "trace"} {
@@ -143,6 +144,16 @@ func TestGapsOfEveryCommand(t *testing.T) {
 	if exempt > max(80, *crossings/5) {
 		t.Errorf("%d claims were not compared", exempt)
 	}
+}
+
+// byHash has the cases in an order of their names' hashes with the seed, so that a new case
+// changes its neighbours' pairs and no others.
+func byHash(cases []corpusCase, seed uint64) []corpusCase {
+	hash := func(c corpusCase) [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, c.name)) }
+	return slices.SortedFunc(slices.Values(cases), func(a, b corpusCase) int {
+		x, y := hash(a), hash(b)
+		return bytes.Compare(x[:], y[:])
+	})
 }
 
 // twiceAttached reports whether two VolumeAttachments are for one volume on one node.
@@ -186,7 +197,7 @@ func answersWithoutLease(s *snapshot.Snapshot) bool {
 // crossings is how many random clusters are asked, and the seed which.
 var (
 	crossings     = flag.Int("crossings", 200, "how many crossed clusters TestGapsOfEveryCommand asks")
-	crossingsSeed = flag.Uint64("crossings-seed", 1, "of which crossed clusters TestGapsOfEveryCommand asks")
+	crossingsSeed = flag.Uint64("crossings-seed", 2, "of which crossed clusters TestGapsOfEveryCommand asks")
 )
 
 // changedItsMind reports whether VolumeAttachments show that a driver attaches, though its

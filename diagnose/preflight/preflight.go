@@ -130,7 +130,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		APIVersion: finding.APIVersion, Kind: "Preflight",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Node: name, Ready: reconcile.NodeReady(f.node), Lost: f.node != nil && f.View.Lost(f.node),
+		Node: name, Ready: reconcile.NodeReady(f.node), Lost: f.node != nil && f.Lost(f.node),
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Room:  []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),

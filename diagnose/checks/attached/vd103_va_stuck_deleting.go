@@ -72,11 +72,11 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the object goes once the driver succeeds; " +
 			"it has not in " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
-		Advice: "fix what the driver reports; the VolumeAttachment is then removed by itself",
+		Advice: "fix what the driver reports; the VolumeAttachment then goes",
 	})
 	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {
 		entry = p.Settled(entry, facts.Said{Driver: va.Spec.Attacher, Message: failure.Message, Node: va.Node})
-		f.Advice = facts.OfController(facts.Helps(entry, p.Age(*va.DeletionTimestamp))) + "; the VolumeAttachment is then removed by itself"
+		f.Advice = facts.OfController(facts.Helps(entry, p.Age(*va.DeletionTimestamp))) + "; the VolumeAttachment then goes"
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
 	f.Actor = facts.WhoDetaches(va.Spec.Attacher, failure.Message)

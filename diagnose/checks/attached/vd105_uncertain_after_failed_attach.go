@@ -74,7 +74,7 @@ func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 	failure := va.Status.AttachError
 	f := p.About(va, finding.Finding{
 		Since:   &since,
-		Message: fmt.Sprintf("The attacher still tries to attach volume %s to node %s, where no pod wants it", p.ShortVolume(va.Volume), va.Node),
+		Message: fmt.Sprintf("No pod wants volume %s on node %s, and its attach goes on", p.ShortVolume(va.Volume), va.Node),
 		Cause:   "the pod went away after its attach had failed; the controller took the volume for mounted and has not come back to it",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},

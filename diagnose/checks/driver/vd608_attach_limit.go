@@ -25,7 +25,7 @@ var AttachLimitReached = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD101"}, Share: check.OnNode, Match: takesLastPlace},
 	},
-	Never: "delete VolumeAttachments of pods that run: that takes the disk from under them",
+	Never: "delete VolumeAttachments of running pods: that takes their disk away",
 	Run:   runAttachLimit,
 }
 

@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestEveryFormatSaysWhomAdviceHits: no format of a report, of the cases and of the threads,
-// advises to delete or restart something without whom that hits.
+// TestEveryFormatSaysWhomAdviceHits: where a report of a case or a thread advises to delete or
+// restart something, each format of it says whom that hits.
 func TestEveryFormatSaysWhomAdviceHits(t *testing.T) {
 	steps := 0
 	eachCase(t, func(t *testing.T, c corpusCase) { steps += saysHits(t, c.report) })

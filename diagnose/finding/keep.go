@@ -168,7 +168,7 @@ func fingerprints(findings []Finding) sets.Set[string] {
 	return set
 }
 
-// Rank orders the severities, the least first.
+// Rank is the place of the severity among all: info is 0, and the worst comes last.
 func (s Severity) Rank() int { return slices.Index([]Severity{Info, Warning, Error, Never}, s) }
 
 // AtLeast reports whether the severity reaches the threshold.

@@ -7,15 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // TestThirdLook: where the second look still only suspects a cause that is certain seconds
 // later, --apply counts down and looks a third time, and then has the repair.
 func TestThirdLook(t *testing.T) {
 	t.Parallel()
-	long.Test(t) // half a minute passes between the first two looks
 	server, kubeconfig := newAPI(t, "vd401-near-slow-detach")
 	server.now = time.Date(2026, 11, 20, 9, 59, 52, 0, time.UTC) // certain at 10:00:30
 	server.running = time.Now()

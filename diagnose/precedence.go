@@ -99,7 +99,7 @@ func linkAlike(p *facts.View, findings []finding.Finding) {
 		if slices.Contains(finding.AlikeOnNode, f.Code) {
 			where = string(f.Node)
 		}
-		keys[i] = strings.Join([]string{string(f.Code), p.DriverOf(f), where, f.Words()}, "\x00")
+		keys[i] = strings.Join([]string{string(f.Code), string(f.Confidence), p.DriverOf(f), where, f.Words()}, "\x00")
 		members = append(members, i)
 		if j, known := first[keys[i]]; !known || f.Severity.Rank() > findings[j].Severity.Rank() {
 			first[keys[i]] = i

@@ -24,7 +24,7 @@ func (p *View) controllerDown() *coordinationv1.Lease {
 		return nil
 	}
 	since, grace := Renewed(lease), ControllerLeaseGrace(lease)
-	if leasesRead(p).Sub(since.Time) <= grace || p.Age(since) <= grace || controllerSeen(p).After(since.Add(grace)) {
+	if leasesRead(p).Sub(since.Time) <= grace || p.ControllerRuns() || controllerSeen(p).After(since.Add(grace)) {
 		return nil
 	}
 	return lease

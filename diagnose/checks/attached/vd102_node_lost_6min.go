@@ -57,7 +57,9 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	told, outstayed := outstayed(p, va, waiters)
 	began := facts.Latest(facts.BoundAt(waiters[0]), notBefore, told)
 	f := lostNodeFinding(p, va, waiters, began)
-	f.Never = "delete the VolumeAttachment: data loss if the node still writes" // no pod is left there
+	if f.Never == "" { // no pod is left there
+		f.Never = "delete the VolumeAttachment: data loss if the node still writes"
+	}
 	due := facts.Latest(metav1.NewTime(began.Add(wait)), facts.NotReadySince(p.Snapshot.Node(va.Node)))
 	left := -p.Age(due)
 	switch {
@@ -186,6 +188,7 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 	})
 	if node == nil { // nobody can taint it
 		f.ByHand, f.AdviceCommands = fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node), nil
+		f.Never = "delete the VolumeAttachment before you know that: data loss if the machine still writes"
 	}
 	return f
 }

@@ -22,7 +22,7 @@ var OrphanBackendAttachment = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "detach it by force while the machine that has it may still write",
+	Never:       "take finalizers off, or detach by force, while the machine that has it may write",
 	Run:         runOrphanBackendAttachment,
 }
 

@@ -44,7 +44,7 @@ func runAttacherThrottled(p *check.Run) {
 				"the provider limits how many calls may be made in a time, for this cluster or for the whole account; the driver says so",
 				"look for what else makes calls on the account, and ask the provider for a higher quota")
 		case len(waiting) >= manyTasks && p.Age(p.LastAnswer(driver)) < queueMoves && p.AttacherAtWork(driver):
-			slow(p, driver, limitedSeverity(p.View, waiting), waiting, fmt.Sprintf("Many VolumeAttachments wait for driver %s, which works them off slowly", driver),
+			slow(p, driver, queueSeverity(p.View, waiting), waiting, fmt.Sprintf("Many VolumeAttachments wait for driver %s, which works them off slowly", driver),
 				"more volumes are to be attached and detached than the attacher's workers, its rate of calls to the API server or the storage system allow",
 				"{wait}; {later} give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
 		}
@@ -57,6 +57,15 @@ func limitedSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
 		return finding.Warning
 	}
 	return finding.Info
+}
+
+// queueSeverity is that of a queue which is worked off: a warning only once a pod has waited
+// in it for longer than is usual.
+func queueSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
+	if !p.Lasted(tasks[0].Since, facts.StuckDeleting) {
+		return finding.Info
+	}
+	return limitedSeverity(p, tasks)
 }
 
 func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.Task, what, cause, advice string) {

@@ -17,8 +17,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// heading names the cluster, the release and the time of the report, and as much of
-// what was examined as the terminal has room for.
+// heading writes the report's cluster, release and time on one line, followed by as much of the
+// scope as the terminal has room for.
 func heading(b *strings.Builder, r *finding.Report, opts Options) {
 	line := Safe(attributed(r, strings.Join(about(r), "  ")))
 	if scope := scopeBeside(r, line, opts); scope != "" {
@@ -27,7 +27,8 @@ func heading(b *strings.Builder, r *finding.Report, opts Options) {
 	fmt.Fprintln(b, line)
 }
 
-// scopeBeside is the longest scope that fits behind the line; "" where none does.
+// scopeBeside returns the longest form of the scope that fits on the same line after the given
+// text; "" if none fits.
 func scopeBeside(r *finding.Report, line string, opts Options) string {
 	for _, kinds := range [][]snapshot.Kind{{snapshot.Nodes, snapshot.Pods, snapshot.Volumes}, {snapshot.Pods}, {}} {
 		if scope := scopeLine(r, kinds...); fitsBehind(line, scope, opts) {
@@ -44,15 +45,16 @@ func fitsBehind(line, text string, opts Options) bool {
 	return opts.Width == 0 || displaywidth.String(line)+3+displaywidth.String(text) <= opts.Width
 }
 
-// about is the cluster, its release and the time of the report.
+// about returns the cluster, its release and the time of the report, as far as they are known.
 func about(r *finding.Report) []string {
 	return texts(said(place(r), r.KubernetesVersion, facts.Stamp(r.TakenAt)), visible)
 }
 
-// fewClusters are so many that all their names fit into a line.
+// fewClusters is the largest number of clusters whose names are all printed on one line.
 const fewClusters = 4
 
-// place is the cluster by the shortest name that is known, or the file.
+// place returns the shortest known name of the cluster, or the file; for more than fewClusters
+// clusters, their number.
 func place(r *finding.Report) string {
 	if len(r.Sources) > 0 {
 		if n := len(r.Sources); n > fewClusters {
@@ -65,13 +67,13 @@ func place(r *finding.Report) string {
 
 func placeOf(s snapshot.Source) string { return cmp.Or(s.Context, s.Path, s.Server) }
 
-// countOf counts objects of the kind, which the report has examined.
+// countOf counts n examined objects of the kind, for example "3 pods".
 func countOf(n int, kind snapshot.Kind) string {
 	return count(n, strings.TrimPrefix(strings.TrimSuffix(string(kind), "s"), "persistent"))
 }
 
-// scopeLine counts what was examined: the checks, and the objects of the kinds. It is
-// "" in a report that does not say it.
+// scopeLine counts the checks and the objects of the given kinds that were examined. It is "" if
+// the report does not record its scope.
 func scopeLine(r *finding.Report, kinds ...snapshot.Kind) string {
 	if r.Scope.Checks == 0 && len(r.Scope.Objects) == 0 {
 		return ""
@@ -97,14 +99,14 @@ func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 	return parts
 }
 
-// wholeScope is the scope of a format that has room for it.
+// wholeScope returns the scope for the formats that have room for all of it.
 func wholeScope(r *finding.Report) string {
 	return visible(scopeLine(r, snapshot.Nodes, snapshot.Pods, snapshot.Volumes))
 }
 
 func examinedAll(r *finding.Report) bool { return r.Complete && len(r.SkippedChecks) == 0 }
 
-// end writes what the report ends with, a blank line before it.
+// end writes the closing part of the report, after a blank line if there are findings.
 func end(b *strings.Builder, r *finding.Report, opts Options) {
 	var text strings.Builder
 	closing(&text, r, everyCheck, opts)
@@ -114,11 +116,11 @@ func end(b *strings.Builder, r *finding.Report, opts Options) {
 	b.WriteString(text.String())
 }
 
-// closing sums up, and says what was not examined. It names at most so many skipped checks for
-// each kind.
+// closing writes the summary and what was not examined. If more than most checks were skipped for
+// want of one kind, it prints their number in place of their codes.
 func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 	lines := func(text string) { wrapped(b, "", text, opts) }
-	if len(r.Findings) != 1 || r.SavedIn != "" { // one alone is its own sum
+	if len(r.Findings) != 1 || r.SavedIn != "" { // a single finding needs no summary
 		for _, line := range wrap(found(r), opts.Width) {
 			fmt.Fprintln(b, paint(opts.Color && good(r) && r.SavedIn == "", line, color.FgGreen))
 		}
@@ -148,7 +150,7 @@ func good(r *finding.Report) bool {
 	return len(r.Findings) == 0 && examinedAll(r) && stuckUntold(r) == 0
 }
 
-// found is the report in a line.
+// found sums up the report in one line.
 func found(r *finding.Report) string { return attributed(r, foundThere(r)) }
 
 func foundThere(r *finding.Report) string {
@@ -164,7 +166,7 @@ func foundThere(r *finding.Report) string {
 		return fmt.Sprintf("Nothing else is wrong%s, complete; not shown: %s.", over, leftOut(r))
 	case good(r):
 		return fmt.Sprintf("Nothing wrong%s, complete.", over)
-	case examinedAll(r): // and pods are stuck
+	case examinedAll(r): // pods are stuck, but no check that ran explains it
 		return fmt.Sprintf("No finding of the checks that were asked for%s, and yet %s for longer than is usual.", over, waitFor(stuckUntold(r)))
 	case nothingRead(r):
 		return fmt.Sprintf("Not examined: %s; %s", mayNotList(r), roleToAsk)
@@ -175,7 +177,7 @@ func foundThere(r *finding.Report) string {
 	}
 }
 
-// tally counts the causes, the pods that wait and the findings.
+// tally counts the causes, the waiting pods and the findings.
 func tally(r *finding.Report) string {
 	text := count(len(r.Causes()), "cause") + inClusters(r)
 	stuck := 0
@@ -197,8 +199,8 @@ func tally(r *finding.Report) string {
 	return text
 }
 
-// overWhat is the scope of a report that found nothing: good news holds for what
-// was looked at, and for no more.
+// overWhat describes the scope of a report without findings, because "nothing wrong" is true only
+// of what was examined.
 func overWhat(r *finding.Report) string {
 	text := ""
 	if r.Scope.Checks > 0 || len(r.Scope.Objects) > 0 {
@@ -214,7 +216,7 @@ func overWhat(r *finding.Report) string {
 	return visible(text + " at " + facts.Stamp(r.TakenAt))
 }
 
-// leftOut counts what was found and is not in the report.
+// leftOut counts the findings that are not shown, by the reason why.
 func leftOut(r *finding.Report) string {
 	var parts []string
 	if r.Suppressed > 0 {
@@ -230,11 +232,12 @@ func leftOut(r *finding.Report) string {
 	return strings.Join(parts, ", ")
 }
 
-// A report of one screen names few skipped checks of a kind. A judgement: a line of them.
+// fewChecks is the largest number of skipped checks that are listed for one kind: about one line.
+// everyCheck sets no limit.
 const fewChecks, everyCheck = 8, math.MaxInt
 
-// skippedTexts has a line for each kind whose absence kept checks from running, in one
-// cluster or in several. More checks than most are only counted.
+// skippedTexts returns one line for each kind whose absence kept checks from running, in one
+// cluster or in several. If more than most checks were skipped, the line only counts them.
 func skippedTexts(r *finding.Report, most int) []string {
 	return texts(r.SharedSkips(), func(s finding.SharedSkip) string {
 		needs := string(s.Because)
@@ -248,14 +251,16 @@ func skippedTexts(r *finding.Report, most int) []string {
 	})
 }
 
-// roleToAsk says which role would close the gaps that are missing rights.
+// roleToAsk names the role that gives the missing read permissions.
 const roleToAsk = "ask for ClusterRole " + repair.RolePrefix + "reader: kubectl volume-doctor auth -o yaml"
 
-// mostMissing is how many kinds one kubectl get is worth: more fill a line of a terminal.
+// mostMissing is the largest number of kinds that are put into one kubectl get command: more of
+// them fill a line of a terminal.
 const mostMissing = 5
 
-// toSend is the command that prints what a file lacks, and how to say that it lacks nothing,
-// where no object shows that it does; "" where every list is there.
+// toSend returns the command that prints the lists a file lacks. If a list may be missing only
+// because the cluster has no such object, toSend also names the flag that says so. It is "" if no
+// list is missing.
 func toSend(gaps []snapshot.Gap) string {
 	var lacking, silent []string
 	for _, g := range gaps {
@@ -280,8 +285,8 @@ func toSend(gaps []snapshot.Gap) string {
 	return text
 }
 
-// rightsToAsk says who may not list what, and which role would change that, unless the
-// first line of the report has done so.
+// rightsToAsk names the kinds that the user may not list, and the role that would permit it. It is
+// "" if the first line of the report already says so.
 func rightsToAsk(r *finding.Report) string {
 	denied := mayNotList(r)
 	if denied == "" || len(r.Findings) == 0 && nothingRead(r) {
@@ -290,7 +295,8 @@ func rightsToAsk(r *finding.Report) string {
 	return denied + "; to read everything, " + roleToAsk
 }
 
-// nothingRead reports whether the rights to list were missing for all that findings are about.
+// nothingRead reports whether the right to list pods, nodes and volumes was missing, so that no
+// finding was possible.
 func nothingRead(r *finding.Report) bool {
 	for _, kind := range []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Volumes} {
 		denied := slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool {
@@ -303,8 +309,8 @@ func nothingRead(r *finding.Report) bool {
 	return true
 }
 
-// mayNotList says who may not list what; "" where no right is missing. Pods come first: a
-// person knows them.
+// mayNotList names who may not list which kinds; "" if no right is missing. Pods come first,
+// because they are the kind that every user knows.
 func mayNotList(r *finding.Report) string {
 	who, kinds := "you", []string{}
 	if r.Source.Path != "" {

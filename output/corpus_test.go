@@ -25,15 +25,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// endings are those by which a program knows each format.
+// endings are the file name endings by which programs recognize each format.
 var endings = map[string]string{
 	"tree": "txt", "table": "table.txt", "wide": "wide.txt", "name": "name.txt", "json": "json", "yaml": "yaml",
 	"sarif": "sarif", "junit": "xml", "markdown": "md", "html": "html", "prometheus": "prom",
 }
 
-// shown are the cases whose whole outputs are kept, to be read and opened: one or
-// two for each layer, one with a cause and its consequences, one with gaps, and a
-// healthy one.
+// shown are the cases whose complete outputs are kept as golden files: one or two for each layer,
+// one with a cause and its consequences, one with gaps, and a healthy one.
 var shown = []string{
 	"healthy-background", "vd101-many-nodes", "vd102-forty-pods", "vd103-driver-refuses", "vd201-two-writers",
 	"vd202-rolling-update", "vd301-backoff-drop", "vd301-no-events", "vd401-storage-silent", "vd501-bound-to-another",
@@ -48,7 +47,7 @@ type corpusCase struct {
 	plan     *Plan
 }
 
-// corpus is what the cases of testdata/cases are diagnosed as, read once.
+// corpus is the diagnosis of each case in testdata/cases. It is computed once.
 var corpus = sync.OnceValues(func() ([]corpusCase, error) {
 	all, err := testcases.All()
 	if err != nil {
@@ -75,7 +74,7 @@ func examined(name string, s *snapshot.Snapshot, settings reconcile.Options) cor
 	return corpusCase{name, s, settings, view.Report, NewPlan(s, view.World, view.Plan, nil)}
 }
 
-// applyLineOf stands for the line that package cmd makes of the flags.
+// applyLineOf stands in for the command line that package cmd makes from its flags.
 func applyLineOf(f finding.Finding) string {
 	words := []string{"volume-doctor", "diagnose", strings.ToLower(f.Subject.Kind) + "/" + f.Subject.Name}
 	if f.Subject.Namespace != "" {
@@ -104,10 +103,10 @@ func printed(t testing.TB, format string, r *finding.Report) []byte {
 	return b.Bytes()
 }
 
-// terminal is one that nobody has resized.
+// terminal is a terminal of the default width.
 var terminal = Options{Width: 80}
 
-// shuffled is the same case, read with its objects in another order.
+// shuffled returns the same case with the objects in another order.
 func (c corpusCase) shuffled() corpusCase {
 	random := rand.New(rand.NewPCG(1, 2))
 	o := testcases.Copy(c.read.Objects)
@@ -129,8 +128,8 @@ func printedPlan(t testing.TB, format string, p *Plan) []byte {
 	return b.Bytes()
 }
 
-// TestOrderOfObjects: no format of any case has other bytes where the same objects
-// were read in another order.
+// TestOrderOfObjects checks that every format prints the same bytes if the objects were read in
+// another order.
 func TestOrderOfObjects(t *testing.T) {
 	long.Test(t)
 	eachCase(t, func(t *testing.T, c corpusCase) {
@@ -148,9 +147,9 @@ func TestOrderOfObjects(t *testing.T) {
 	})
 }
 
-// ofFewChecks is the report as if, beside the checks that found something, only one
-// of each of two layers had run: a new check changes no output in which it finds
-// nothing. That all are listed which ran is tested in package diagnose.
+// ofFewChecks returns the report as if only one check of each of two layers had run besides those
+// that found something. A new check then changes no golden file in which it finds nothing. Package
+// diagnose tests that all checks that ran are listed.
 func ofFewChecks(r *finding.Report) *finding.Report {
 	few := *r
 	few.Checks = slices.DeleteFunc(slices.Clone(r.Checks), func(code finding.Code) bool {
@@ -160,11 +159,12 @@ func ofFewChecks(r *finding.Report) *finding.Report {
 	return &few
 }
 
-// embeddedPages are left out of the golden files: each change of a page would change them.
+// embeddedPages matches the pages of the checks, which would change all golden files with each
+// edit.
 var embeddedPages = regexp.MustCompile(`(?s)<section aria-labelledby="pages">.*?</section>\n`)
 
-// withoutFiles leaves out of a page in HTML the files that every one has whole: the
-// pages of the checks, the style and the script. The last two must be there.
+// withoutFiles removes from an HTML page the files that every page embeds: the pages of the checks,
+// the style and the script. It fails if the style or the script is missing.
 func withoutFiles(t *testing.T, html []byte) []byte {
 	t.Helper()
 	for _, name := range []string{"report.css", "report.js"} {
@@ -180,7 +180,8 @@ func withoutFiles(t *testing.T, html []byte) []byte {
 	return embeddedPages.ReplaceAll(html, nil)
 }
 
-// TestGeneratedFormats keeps the whole outputs of a few cases in every format.
+// TestGeneratedFormats compares the complete outputs of a few cases in every format with the golden
+// files.
 func TestGeneratedFormats(t *testing.T) {
 	missing := slices.Clone(shown)
 	eachCase(t, func(t *testing.T, c corpusCase) {

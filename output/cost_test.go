@@ -17,7 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// manyOf is a cluster with n more of what the kind says about one volume.
+// manyOf returns a cluster in which one volume has n more objects of the kind.
 func manyOf(t testing.TB, kind string, n int) *snapshot.Snapshot {
 	t.Helper()
 	c, err := testcases.Load("vd301-clobbered")
@@ -72,8 +72,8 @@ func manyOf(t testing.TB, kind string, n int) *snapshot.Snapshot {
 	return snapshot.New(s.TakenAt, s.Source, o, s.Gaps)
 }
 
-// TestCost: twice as many objects about one volume take about twice the memory in each
-// format, and not four times as much.
+// TestCost checks that the memory for each format grows linearly with the number of objects of one
+// volume, not quadratically.
 func TestCost(t *testing.T) {
 	for _, kind := range []string{"attachments on nodes that are gone", "attachments on nodes", "pods on nodes", "claims of one disk"} {
 		reports := map[int]*finding.Report{}
@@ -90,7 +90,7 @@ func TestCost(t *testing.T) {
 				runtime.ReadMemStats(&after)
 				return float64(after.TotalAlloc - before.TotalAlloc)
 			}
-			bytes(50) // what is made once for all is made by now
+			bytes(50) // allocates everything that is made only once
 			if small, large := bytes(300), bytes(600); large > 3*small {
 				t.Errorf("%s, %s: %.0f bytes for 300, %.0f for 600", kind, format, small, large)
 			}

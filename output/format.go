@@ -14,17 +14,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Options say how text is shown. Formats for machines ignore them.
+// Options control how text is shown. The formats for machines ignore them.
 type Options struct {
-	// Color paints severities and verbs.
+	// Color turns on colors for severities and verbs.
 	Color bool
-	// Width is how many columns the terminal has that the text goes to; 0 where it
-	// goes to none. Lines are then not broken, and nothing is cut.
+	// Width is the number of columns of the terminal, or 0 if the output is not a terminal. With 0,
+	// no line is broken and nothing is cut.
 	Width int
 }
 
-// formats are the ways to print a kind of document, in the order in which help
-// lists them.
+// formats are the formats of one kind of document, in the order in which the help text lists them.
 type formats[D any] []struct {
 	name  string
 	print func(*strings.Builder, D, Options) error
@@ -45,7 +44,7 @@ var ReportFormats = formats[*finding.Report]{
 	{"prometheus", printPrometheus},
 }
 
-// Names are the formats that Print takes.
+// Names returns the names of the formats that Print accepts.
 func (all formats[D]) Names() []string {
 	names := make([]string, 0, len(all))
 	for _, f := range all {
@@ -54,7 +53,7 @@ func (all formats[D]) Names() []string {
 	return names
 }
 
-// Print writes the document in the format, which must be one of Names.
+// Print writes the document in the given format, which must be one of Names.
 func (all formats[D]) Print(w io.Writer, format string, document D, opts Options) error {
 	for _, f := range all {
 		if f.name == format {

@@ -39,7 +39,7 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// checkers hold each format to its own rules, whatever the report has in it.
+// checkers check each format against its own rules, whatever the report contains.
 var checkers = map[string]func(t failer, text []byte, r *finding.Report){
 	"json": checkJSON, "yaml": checkYAML, "tree": checkText, "table": checkText, "wide": checkText, "name": checkText,
 	"sarif": checkSARIF, "junit": checkJUnit, "markdown": checkMarkdown, "html": checkHTML, "prometheus": checkPrometheus,
@@ -56,7 +56,7 @@ func TestFormatsOverTheCorpus(t *testing.T) {
 	})
 }
 
-// checkText: nothing may steer a terminal or hide in a line.
+// checkText checks that no character can control a terminal or hide in a line.
 func checkText(t failer, text []byte, _ *finding.Report) {
 	t.Helper()
 	if i := bytes.IndexFunc(text, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }); i >= 0 {
@@ -64,8 +64,8 @@ func checkText(t failer, text []byte, _ *finding.Report) {
 	}
 }
 
-// checkSteering: formats for machines may hold any character, but are looked at
-// in terminals, too.
+// checkSteering checks a format for machines. It may contain most characters, but people also read
+// it in terminals.
 func checkSteering(t failer, text []byte, more ...*unicode.RangeTable) {
 	t.Helper()
 	tables := append(more, unicode.Cc)
@@ -75,7 +75,7 @@ func checkSteering(t failer, text []byte, more ...*unicode.RangeTable) {
 	}
 }
 
-// checkJSON: what is read back is the same report, which --report relies on.
+// checkJSON checks that the report survives writing and reading, on which --report depends.
 func checkJSON(t failer, text []byte, _ *finding.Report) {
 	t.Helper()
 	checkSteering(t, text, unicode.Cf, unicode.Zl, unicode.Zp)
@@ -89,7 +89,7 @@ func checkJSON(t failer, text []byte, _ *finding.Report) {
 	}
 }
 
-// checkYAML: it is the same report as JSON has.
+// checkYAML checks that YAML and JSON contain the same report.
 func checkYAML(t failer, text []byte, r *finding.Report) {
 	t.Helper()
 	checkSteering(t, text)
@@ -113,7 +113,8 @@ func readBack(t failer, text []byte, unmarshal func([]byte, any) error) *finding
 
 var sarifSchema = compiled("testdata/schema/sarif-schema-2.1.0.json")
 
-// compiled is for package variables: a schema that is broken fails every test.
+// compiled compiles a schema for a package variable. It panics on a broken schema, so that every
+// test fails.
 func compiled(path string) *jsonschema.Schema {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -153,7 +154,7 @@ func checkSARIF(t failer, text []byte, r *finding.Report) {
 		if result.RuleIndex >= len(run.Tool.Driver.Rules) || run.Tool.Driver.Rules[result.RuleIndex].ID != result.RuleID {
 			t.Errorf("%s does not find its rule", result.RuleID)
 		}
-		// Without these GitHub refuses the result, or makes a new alert each time.
+		// Without these fields GitHub rejects the result, or opens a new alert each time.
 		file := result.Locations[0].Physical.Artifact["uri"]
 		if !uri.MatchString(file) || slices.Contains(strings.Split(file, "/"), "..") || result.PartialFingerprints["primaryLocationLineHash"] == "" {
 			t.Errorf("result without its place or fingerprint: %+v", result)
@@ -161,7 +162,7 @@ func checkSARIF(t failer, text []byte, r *finding.Report) {
 	}
 }
 
-// TestSARIFRules holds every check's page to what code scanning shows of a rule.
+// TestSARIFRules checks that every check has what code scanning shows of a rule.
 func TestSARIFRules(t *testing.T) {
 	for _, check := range diagnose.Checks() {
 		rule := ruleOf(finding.Finding{Code: check.Code})
@@ -176,15 +177,14 @@ func TestSARIFRules(t *testing.T) {
 	}
 }
 
-// xsdElement is what a schema's element may have; enough for a schema without
-// order or types that matter.
+// xsdElement lists what an element may contain. That is enough for this schema, in which order and
+// types do not matter.
 type xsdElement struct {
 	required, attributes, children []string
 	text                           bool
 }
 
-// junitSchema is the published schema: elements with their attributes and the
-// elements in them.
+// junitSchema is the published schema: the elements with their attributes and children.
 var junitSchema = sync.OnceValues(func() (map[string]xsdElement, error) {
 	f, err := os.Open("testdata/schema/junit-10.xsd")
 	if err != nil {
@@ -193,7 +193,7 @@ var junitSchema = sync.OnceValues(func() (map[string]xsdElement, error) {
 	defer f.Close()
 	elements := map[string]xsdElement{}
 	decoder := xml.NewDecoder(f)
-	var open []string // the declared element that each open tag stands in
+	var open []string // the declared elements that enclose the current one
 	for {
 		token, err := decoder.Token()
 		if err == io.EOF {
@@ -369,8 +369,8 @@ func checkPrometheus(t failer, text []byte, r *finding.Report) {
 	}
 }
 
-// github renders Markdown as GitHub does before it sanitizes: raw HTML is kept, so
-// that a test sees what would get through.
+// github renders Markdown as GitHub does before it sanitizes the result: raw HTML is kept, so that
+// a test sees what would get through.
 var github = goldmark.New(goldmark.WithExtensions(extension.GFM), goldmark.WithRendererOptions(goldmarkhtml.WithUnsafe()))
 
 func checkMarkdown(t failer, text []byte, r *finding.Report) {
@@ -390,7 +390,7 @@ func checkMarkdown(t failer, text []byte, r *finding.Report) {
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	// What this package writes, and nothing that came with a string.
+	// The elements that this package writes; any other would come from a string of the report.
 	known := []string{"html", "head", "body", "h2", "h3", "h4", "p", "ul", "li", "strong", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "a", "details", "summary"}
 	headings, cells := 0, 0
 	for n := range root.Descendants() {
@@ -427,7 +427,7 @@ func checkMarkdown(t failer, text []byte, r *finding.Report) {
 		t.Errorf("%d headings, want %d", headings, want)
 	}
 	if leftOut != nil {
-		return // the others are not all shown
+		return // not all findings are shown
 	}
 	wantCells := 5 * len(r.Roots())
 	for _, f := range r.Findings {
@@ -444,13 +444,12 @@ func checkMarkdown(t failer, text []byte, r *finding.Report) {
 	}
 }
 
-// sentences are the strings of a report that every format for people must show,
-// as they are made visible.
+// sentences returns the strings of a report that every format for people must show, after visible.
 func sentences(r *finding.Report) []string {
 	var list []string
 	for _, f := range r.Findings {
 		list = append(list, visible(f.Message), visible(f.Detail), visible(quoted(f.Said, r.TakenAt)), visible(f.Cause), visible(f.Advice), visible(f.Check))
-		if f.SelfHeals.Will || f.Confidence != finding.Suspected { // else it is not known yet whether waiting helps
+		if f.SelfHeals.Will || f.Confidence != finding.Suspected { // while the cause is only suspected, nobody knows whether waiting helps
 			list = append(list, visible(f.SelfHeals.Because))
 		}
 		for _, e := range f.Evidence {
@@ -466,7 +465,7 @@ func sentences(r *finding.Report) []string {
 	return list
 }
 
-// plain takes all blanks away: formats may break and join lines.
+// plain removes all blanks, because formats may break and join lines.
 func plain(s string) string { return strings.Join(strings.Fields(s), "") }
 
 func attribute(n *html.Node, name string) string {
@@ -498,7 +497,7 @@ func checkHTML(t failer, text []byte, r *finding.Report) {
 	}
 }
 
-// checkHTMLStructure returns the text of the page.
+// checkHTMLStructure checks a report's page and returns its text.
 func checkHTMLStructure(t failer, text []byte, r *finding.Report) string {
 	t.Helper()
 	root, count := checkPage(t, text)
@@ -506,8 +505,8 @@ func checkHTMLStructure(t failer, text []byte, r *finding.Report) string {
 	return plain(textOf(root))
 }
 
-// checkPage holds any page to the rules of all: it asks for nothing, its fragments are
-// there, and its headings have an order. It counts the elements.
+// checkPage checks the rules for every page: it loads nothing, the targets of its links exist, and
+// its headings are in order. It returns the page and the number of each element.
 func checkPage(t failer, text []byte) (*html.Node, map[string]int) {
 	t.Helper()
 	if !utf8.Valid(text) {
@@ -540,7 +539,7 @@ func checkPage(t failer, text []byte) (*html.Node, map[string]int) {
 				} else if !strings.HasPrefix(a.Val, project+"/blob/main/diagnose/docs/") && !within(n, "page") {
 					t.Errorf("links to %s", a.Val)
 				}
-			case a.Key == "href" && n.Data == "link" && a.Val == "data:,": // no icon is asked for
+			case a.Key == "href" && n.Data == "link" && a.Val == "data:,": // prevents the request for an icon
 			case slices.Contains([]string{"src", "href", "xlink:href", "srcset", "action", "style", "poster", "data"}, a.Key), strings.HasPrefix(a.Key, "on"):
 				t.Errorf("<%s %s=%q> may load or run something", n.Data, a.Key, a.Val)
 			}
@@ -603,7 +602,7 @@ func checkHTMLCounts(t failer, count map[string]int, r *finding.Report) {
 	}
 }
 
-// wholeFindings are those that are told in HTML with picture, proof and commands by hand.
+// wholeFindings returns the findings that HTML shows with picture, proof and manual commands.
 func wholeFindings(r *finding.Report) []finding.Finding {
 	var whole []finding.Finding
 	told := map[finding.Code]bool{}
@@ -618,7 +617,7 @@ func wholeFindings(r *finding.Report) []finding.Finding {
 	return whole
 }
 
-// within reports whether the element is in one of the class.
+// within reports whether the element is inside an element of the class.
 func within(n *html.Node, class string) bool {
 	for ; n != nil; n = n.Parent {
 		if slices.Contains(strings.Fields(attribute(n, "class")), class) {
@@ -628,8 +627,8 @@ func within(n *html.Node, class string) bool {
 	return false
 }
 
-// TestPictures: whatever a finding with a volume is about stands out in the
-// picture, and an absence is claimed only of what was read.
+// TestPictures checks that the subject of each finding with a volume stands out in its picture, and
+// that the picture calls something absent only if the list was read in full.
 func TestPictures(t *testing.T) {
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		for _, f := range c.report.Findings {

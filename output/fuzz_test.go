@@ -12,9 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// FuzzSafe holds text for terminals against the Unicode tables: no character that
-// steers a terminal, hides or turns the line comes out, and plain text is left as
-// it is.
+// FuzzSafe compares the text for terminals with the Unicode tables: no character that controls a
+// terminal, hides, or changes the direction of the line gets through, and plain text is unchanged.
 func FuzzSafe(f *testing.F) {
 	for _, piece := range hostile {
 		f.Add(piece, "web-0 "+piece)
@@ -43,7 +42,7 @@ func FuzzSafe(f *testing.F) {
 	})
 }
 
-// checkShown: controls, marks of direction, and characters without any width.
+// checkShown fails on control characters, direction marks, and characters without width.
 func checkShown(t *testing.T, text string) {
 	t.Helper()
 	for _, r := range text {
@@ -54,8 +53,8 @@ func checkShown(t *testing.T, text string) {
 	}
 }
 
-// FuzzFormats holds every format against its own rules, over reports in which
-// each text was chosen by somebody else.
+// FuzzFormats checks every format against its own rules, with reports in which somebody else chose
+// every text.
 func FuzzFormats(f *testing.F) {
 	f.Add([]byte("web-0 \x1b[31m <script> ` | ]]>"))
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {

@@ -27,8 +27,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// lessOf are the snapshot without the objects of a kind, with half of them, and with those of
-// one namespace alone, each with the gap that such a file has.
+// lessOf returns variants of the snapshot, each with its gap: for each kind, without its objects,
+// with half of them, and with those of one namespace only.
 func lessOf(s *snapshot.Snapshot) map[string]*snapshot.Snapshot {
 	made := map[string]*snapshot.Snapshot{}
 	make_ := func(name string, o snapshot.Objects, gaps ...snapshot.Gap) {
@@ -56,7 +56,7 @@ func lessOf(s *snapshot.Snapshot) map[string]*snapshot.Snapshot {
 	return made
 }
 
-// keepSome keeps some objects of the kind, by their place and namespace.
+// keepSome keeps those objects of the kind that keep accepts by index and namespace.
 func keepSome(o snapshot.Objects, kind snapshot.Kind, keep func(int, string) bool) snapshot.Objects {
 	switch kind {
 	case snapshot.VolumeAttachments:
@@ -95,9 +95,9 @@ func keptOf[T interface{ GetNamespace() string }](list []T, keep func(int, strin
 	return kept
 }
 
-// TestGapsOfEveryCommand: whatever is not read, plan, preflight and the traces say nothing
-// that they do not say of the whole cluster, and nothing is well that is not: what is gone
-// is "not known".
+// TestGapsOfEveryCommand checks that plan, preflight and trace make no statement on an incomplete
+// snapshot that they do not make on the complete one. In particular they do not call anything well
+// that is not: what cannot be known is "not known".
 func TestGapsOfEveryCommand(t *testing.T) {
 	said, exempt := map[string]int{}, 0
 	check := func(t *testing.T, whole *snapshot.Snapshot, settings reconcile.Options) {
@@ -129,7 +129,7 @@ func TestGapsOfEveryCommand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Cases that are crossed with others: their objects share names, and get mixed up.
+	// Crossed cases: two clusters in one snapshot, whose objects share names.
 	shuffled := byHash(cases, *crossingsSeed)
 	for i := range *crossings {
 		a, b := shuffled[i%len(shuffled)], shuffled[(i+1+i/len(shuffled))%len(shuffled)]
@@ -146,8 +146,8 @@ func TestGapsOfEveryCommand(t *testing.T) {
 	}
 }
 
-// byHash has the cases in an order of their names' hashes with the seed, so that a new case
-// changes its neighbours' pairs and no others.
+// byHash sorts the cases by a hash of the seed and their name. A new case therefore changes only
+// the pairs of its neighbors.
 func byHash(cases []corpusCase, seed uint64) []corpusCase {
 	hash := func(c corpusCase) [sha256.Size]byte { return sha256.Sum256(fmt.Appendf(nil, "%d %s", seed, c.name)) }
 	return slices.SortedFunc(slices.Values(cases), func(a, b corpusCase) int {
@@ -156,7 +156,7 @@ func byHash(cases []corpusCase, seed uint64) []corpusCase {
 	})
 }
 
-// twiceAttached reports whether two VolumeAttachments are for one volume on one node.
+// twiceAttached reports whether two VolumeAttachments attach one volume to one node.
 func twiceAttached(s *snapshot.Snapshot) bool {
 	seen := map[string]bool{}
 	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
@@ -167,16 +167,16 @@ func twiceAttached(s *snapshot.Snapshot) bool {
 	})
 }
 
-// mountsUnattached reports whether a kubelet is told to have come to the mount of a volume
-// while a VolumeAttachment waits to be attached: two clusters, mixed up, since a kubelet does
-// not mount before.
+// mountsUnattached reports whether a kubelet has tried to mount a volume while a VolumeAttachment
+// is not attached. A kubelet never does this, so the two belong to different clusters that were
+// crossed.
 func mountsUnattached(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Events, func(e *corev1.Event) bool { return strings.Contains(e.Message, kubeletwords.DriverUnknown) }) &&
 		slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return !va.Status.Attached && va.DeletionTimestamp == nil })
 }
 
-// claimedTwice reports whether a claim names a volume that belongs to a claim of another
-// namespace, where all users of a volume are otherwise.
+// claimedTwice reports whether a claim names a volume that is bound to a claim of another
+// namespace. Otherwise all users of a volume are in one namespace.
 func claimedTwice(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
 		pv := s.Volume(claim.Spec.VolumeName)
@@ -184,8 +184,8 @@ func claimedTwice(s *snapshot.Snapshot) bool {
 	})
 }
 
-// answersWithoutLease reports whether an attacher whose lease ran out has passed on what its
-// driver said less than a minute ago: that it is at work is then proven without the lease.
+// answersWithoutLease reports whether an attacher with an expired lease has passed on an answer of
+// its driver within the grace period. That alone shows that it works.
 func answersWithoutLease(s *snapshot.Snapshot) bool {
 	world := reconcile.NewWorld(s, reconcile.Options{})
 	view := facts.NewView(s, world, world.Reconcile())
@@ -194,14 +194,14 @@ func answersWithoutLease(s *snapshot.Snapshot) bool {
 	})
 }
 
-// crossings is how many random clusters are asked, and the seed which.
+// crossings is the number of random pairs, and crossingsSeed chooses them.
 var (
 	crossings     = flag.Int("crossings", 200, "how many crossed clusters TestGapsOfEveryCommand asks")
 	crossingsSeed = flag.Uint64("crossings-seed", 1, "of which crossed clusters TestGapsOfEveryCommand asks")
 )
 
-// changedItsMind reports whether VolumeAttachments show that a driver attaches, though its
-// CSIDriver says that it does not (attachability-flipped): without the CSIDriver they count.
+// changedItsMind reports whether there are VolumeAttachments of a driver whose CSIDriver says that
+// it does not attach (attachability-flipped). Without the CSIDriver these VolumeAttachments count.
 func changedItsMind(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
 		d := s.CSIDriver(va.Spec.Attacher)
@@ -215,8 +215,8 @@ func kindOfClaim(claim string) string {
 	return kind
 }
 
-// answersOn are the claims of the commands on the snapshot, each with what it says; what is
-// not known is none.
+// answersOn returns the statements that the commands make about the snapshot, by what they are
+// about. Anything that is not known makes no statement.
 func answersOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]string {
 	claims := map[string]string{}
 	world := reconcile.NewWorld(s, settings)
@@ -272,7 +272,7 @@ func useClaims(claims map[string]string, u *trace.VolumeUse) {
 		say("pod", p.Pod+" mounted", p.Mounted)
 	}
 	for _, n := range u.Nodes {
-		if n.State != trace.NodeReports { // without its VolumeAttachment nobody knows more
+		if n.State != trace.NodeReports { // without its VolumeAttachment, nothing more is known about the volume on the node
 			claims[fmt.Sprintf("node %s %s", of, n.Node)] = string(n.State)
 		}
 		say("node", string(n.Node)+" attached", n.InVolumesAttached)
@@ -283,7 +283,7 @@ func useClaims(claims map[string]string, u *trace.VolumeUse) {
 	}
 }
 
-// podClaims are who has to act for the pod, and in which stage it waits.
+// podClaims adds who has to act for the pod, and the stage in which it waits.
 func podClaims(claims map[string]string, t *trace.Trace) {
 	switch of := t.Pod.String(); t.Verdict.State {
 	case finding.Unsure:

@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestEveryFormatSaysWhomAdviceHits: where a report of a case or a thread advises to delete or
-// restart something, each format of it says whom that hits.
+// TestEveryFormatSaysWhomAdviceHits checks that wherever a report of a case or a thread advises to
+// delete or restart something, each of its formats says who is hit.
 func TestEveryFormatSaysWhomAdviceHits(t *testing.T) {
 	steps := 0
 	eachCase(t, func(t *testing.T, c corpusCase) { steps += saysHits(t, c.report) })
@@ -47,13 +47,14 @@ var (
 	ends       = regexp.MustCompile(`^kubectl (?:delete|drain|rollout)\b.*`)
 )
 
-// bare is the text without what a format puts between its words.
+// bare removes from the text everything that a format puts between its words.
 func bare(text string) string {
 	text = tags.ReplaceAllString(html.UnescapeString(text), "")
 	return notLetters.ReplaceAllString(strings.ReplaceAll(text, `\n`, " "), "")
 }
 
-// saysHits counts the steps of the report, and fails where one is not told.
+// saysHits returns the number of steps in the report that hit somebody. It fails if a format does
+// not say who is hit.
 func saysHits(t *testing.T, r *finding.Report) int {
 	t.Helper()
 	steps := 0
@@ -72,7 +73,7 @@ func saysHits(t *testing.T, r *finding.Report) int {
 		text := bare(string(printed(t, format, r)))
 		for _, f := range r.Findings {
 			if f.Advice == "" || !strings.Contains(text, bare(f.Advice)) {
-				continue // as that of what follows from another
+				continue // for example, because the finding is only a consequence of another
 			}
 			for _, s := range f.Steps {
 				if !s.Told && !strings.Contains(text, bare(s.Says)) {

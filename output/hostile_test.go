@@ -17,8 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// hostile are pieces that mean something to one of the formats, or to what shows
-// it.
+// hostile are strings with a meaning in one of the formats, or in a program that shows it.
 var hostile = []string{
 	"web-0", " ", "\n", "\r\n", "\t", "\x00", "\x1b[31m", "\x1b]8;;http://evil.test\x07", "\u009b2J", "\u202e", "\u200b", "\u2028", "\u2029", "\ufeff", "\ufffe", "\uffff",
 	"\xff", "\xc3\x28", "\U0001f4be", "日本語", "é", "<script>alert(1)</script>", "</script>", "</style>", "</title>", "</desc></svg>", "<!--", "-->", "]]>", "<![CDATA[", "&lt;", "&#x3c;", "&",
@@ -31,8 +30,8 @@ func hostileString() *rapid.Generator[string] {
 	return rapid.Map(rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(hostile), rapid.String()), 0, 6), func(parts []string) string { return strings.Join(parts, "") })
 }
 
-// hostileReport is a report as it may be read with --report: every string but
-// those that this tool alone makes up was chosen by somebody else, and nothing need fit together.
+// hostileReport is a report as it may be read with --report. All strings except those that only
+// this tool makes are arbitrary, and no field needs to fit another.
 func hostileReport() *rapid.Generator[*finding.Report] {
 	return rapid.Custom(func(t *rapid.T) *finding.Report {
 		text := func(label string) string { return hostileString().Draw(t, label) }
@@ -75,8 +74,8 @@ func hostileReport() *rapid.Generator[*finding.Report] {
 	})
 }
 
-// TestNothingGetsThrough: whatever a driver, a user or a saved report has chosen
-// for its strings, each format stays what it is and shows them.
+// TestNothingGetsThrough checks that each format stays valid and shows all strings, whatever a
+// driver, a user or a saved report has chosen for them.
 func TestNothingGetsThrough(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := hostileReport().Draw(t, "report")
@@ -92,7 +91,7 @@ func TestNothingGetsThrough(t *testing.T) {
 	})
 }
 
-// named puts the format before what a checker has to say.
+// named puts the format before the messages of a checker.
 type named struct {
 	failer
 	format string
@@ -103,7 +102,7 @@ func (n named) Errorf(format string, args ...any) {
 	n.failer.Errorf("%s "+format, append([]any{n.format}, args...)...)
 }
 
-// TestLongStrings: a message of a driver may be a whole log.
+// TestLongStrings uses long messages, because a driver's message may be an entire log.
 func TestLongStrings(t *testing.T) {
 	long.Test(t)
 	for _, piece := range []string{"x", "`", "<b>", "日", "\x1b[31m", "]]>", "@"} {

@@ -8,9 +8,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
-// htmlWhole is the largest number of findings that are each told with their picture, proof
-// and commands by hand. Of more, the first of each code is, so that a report of a
-// thousand is still a file that can be sent and searched.
+// htmlWhole is the largest number of findings that are each shown with their picture, proof and
+// manual commands. In a longer report only the first finding of each code has these, so that the
+// file of a report with a thousand findings can still be sent and searched.
 const htmlWhole = 100
 
 func newHTMLFrame(title, verdict string, good bool, about ...string) html.Frame {
@@ -27,7 +27,7 @@ func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 	if brief {
 		p.Briefly = fmt.Sprintf("These are %d findings. The picture, the proof, the commands by hand and the time of the beginning stand with the first of each code, and so does a cause that is the same; -o json has them all.", len(r.Findings))
 	}
-	n, told := 0, map[finding.Code]string{} // the cause of the first of each code
+	n, told := 0, map[finding.Code]string{} // the cause of the first finding of each code
 	numbered := func(tree []finding.Finding) html.Finding {
 		n++
 		f := newHTMLFinding(r, tree, n)
@@ -82,7 +82,7 @@ func newHTMLFinding(r *finding.Report, tree []finding.Finding, n int) html.Findi
 	if f.Repair != nil {
 		h.Lower = texts(f.Repair.Lower, func(lower finding.LowerRepair) string {
 			if strings.Contains(t.wait+t.why, lower.Because) {
-				lower.Because = "as above" // it stands under "Wait?" or "Why"
+				lower.Because = "as above" // the reason is shown under "Wait?" or "Why"
 			}
 			return visible(lower.Kind + ": " + lower.Because)
 		})
@@ -97,7 +97,8 @@ func followCount(n int) string {
 	return fmt.Sprintf("%d findings that follow from it", n)
 }
 
-// severityClass is one of three whatever a report from elsewhere says.
+// severityClass returns one of three CSS classes, even for an unknown severity in a report from
+// elsewhere.
 func severityClass(s finding.Severity) string {
 	switch s {
 	case finding.Error, finding.Warning:
@@ -107,7 +108,7 @@ func severityClass(s finding.Severity) string {
 	}
 }
 
-// verdict is the report in a line.
+// verdict sums up the report in one line.
 func verdict(r *finding.Report) string {
 	text := visible(found(r))
 	if waits := waitsUntold(r); waits != "" {

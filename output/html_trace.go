@@ -25,7 +25,7 @@ func newHTMLBriefs(findings []finding.Brief) []html.Brief {
 	return briefs
 }
 
-// newHTMLToldBriefs are the findings with what to do about them.
+// newHTMLToldBriefs returns the findings together with what to do about them.
 func newHTMLToldBriefs(findings []finding.Brief, at time.Time) []html.Brief {
 	briefs := newHTMLBriefs(findings)
 	for i, f := range findings {
@@ -38,12 +38,12 @@ func newHTMLToldBriefs(findings []finding.Brief, at time.Time) []html.Brief {
 	return briefs
 }
 
-// sourceFacts are where and when the objects were read.
+// sourceFacts returns where and when the objects were read.
 func sourceFacts(s snapshot.Source, version, at string) []string {
 	return []string{visible(placeOf(s)), visible(version), at}
 }
 
-// printTraceHTML is one page of all documents.
+// printTraceHTML writes one page for all documents.
 func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) error {
 	var p html.Trace
 	var verdicts, about []string
@@ -122,7 +122,8 @@ func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
 	return h
 }
 
-// unreadOf are the gaps, and how many checks they cost.
+// unreadOf returns a line for each gap, and one line that counts the checks skipped because of the
+// gaps.
 func unreadOf(gaps []snapshot.Gap, skipped int) []string {
 	lines := texts(gaps, func(g snapshot.Gap) string { return visible(gapText(g)) })
 	if skipped > 0 {
@@ -131,7 +132,8 @@ func unreadOf(gaps []snapshot.Gap, skipped int) []string {
 	return lines
 }
 
-// traceTitle names a volume of a pod and what is behind it.
+// traceTitle returns a title from the name of the pod's volume, its claim, its PersistentVolume and
+// its driver.
 func traceTitle(v trace.VolumeTrace) string {
 	title := v.Name + ": " + v.Type
 	for _, part := range []struct{ label, text string }{{"", v.Claim}, {", PV", v.PersistentVolume}, {", driver", v.Driver}} {
@@ -142,7 +144,8 @@ func traceTitle(v trace.VolumeTrace) string {
 	return title
 }
 
-// stageFacts say what a stage that is not over shows, and waits for; "" where nothing does.
+// stageFacts returns what is known about a stage that is not done: what it shows, what it waits on,
+// since when, and what ends it. Facts without text are left out.
 func stageFacts(t *trace.Trace, s trace.Stage) []html.Fact {
 	since := sinceText(t.TakenAt, s.Since)
 	if since != "" && s.Overdue && s.UsualBound != "" {

@@ -15,9 +15,8 @@ import (
 
 const evil = "</main><script src=http://evil.test>\u202e"
 
-// TestTraceAndPreflightPages: over the corpus, the pages of a trace and of a preflight show
-// what their tables show, and obey the rules of all pages, also where a driver chose the
-// words.
+// TestTraceAndPreflightPages checks over the corpus that the pages of a trace and of a preflight
+// show what their tables show, and obey the rules for all pages, even if a driver chose the text.
 func TestTraceAndPreflightPages(t *testing.T) {
 	long.Test(t)
 	traces, preflights := 0, 0

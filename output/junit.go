@@ -11,7 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// layers are the hundreds of the codes: a test suite each.
+// layers are the test suites, one for each hundred of the codes.
 var layers = []struct{ prefix, title string }{
 	{"VD1", "attached without being wanted"},
 	{"VD2", "multi-attach"},
@@ -21,10 +21,9 @@ var layers = []struct{ prefix, title string }{
 	{"VD6", "driver"},
 }
 
-// printJUnit has a test case for each check that ran, or for each of its
-// findings, one that is skipped for each check that a gap kept from running, and
-// an error for each gap. An info is no failure: nothing is wrong, and the default
-// --fail-on agrees.
+// printJUnit writes one passed test case for each check that found nothing, one case for each
+// finding, a skipped case for each check that a gap kept from running, and an error for each gap. A
+// finding of severity info does not fail: nothing is wrong, and the default of --fail-on agrees.
 func printJUnit(b *strings.Builder, r *finding.Report, _ Options) error {
 	findings := map[finding.Code][]finding.Finding{}
 	codes := slices.Clone(r.Checks)
@@ -69,8 +68,8 @@ func printJUnit(b *strings.Builder, r *finding.Report, _ Options) error {
 	return suites.WriteXML(b)
 }
 
-// addSuite leaves out a suite without cases. What is skipped is counted in the
-// suite alone: the schema has no such total.
+// addSuite adds the suite unless it has no cases. Skipped cases are counted only in the suite,
+// because the schema has no total for them.
 func addSuite(suites *junit.Testsuites, suite junit.Testsuite, r *finding.Report) {
 	if suite.Tests == 0 {
 		return
@@ -81,7 +80,7 @@ func addSuite(suites *junit.Testsuites, suite junit.Testsuite, r *finding.Report
 	suites.Skipped = 0
 }
 
-// ranCases are one case for each finding of a check, or one that passed.
+// ranCases returns one case for each finding of a check, or one passed case if it found nothing.
 func ranCases(r *finding.Report, code finding.Code, findings []finding.Finding) []junit.Testcase {
 	if len(findings) == 0 {
 		check, _ := checkOf(code)
@@ -104,8 +103,8 @@ func ranCases(r *finding.Report, code finding.Code, findings []finding.Finding) 
 	return cases
 }
 
-// testcase names a case after its check, and after the finding's subject where
-// it has one: viewers know a case again by its name.
+// testcase names a case after its check and, if there is one, the finding's subject: viewers
+// recognize a case by its name.
 func testcase(code finding.Code, check, subject string) junit.Testcase {
 	name := strings.TrimSpace(string(code) + " " + check)
 	if subject != "" {
@@ -114,7 +113,7 @@ func testcase(code finding.Code, check, subject string) junit.Testcase {
 	return junit.Testcase{Name: visible(name), Classname: visible("volume-doctor." + string(code)), Time: "0"}
 }
 
-// junitText is what viewers show of a case that failed.
+// junitText is the text that viewers show for a failed case.
 func junitText(r *finding.Report, f finding.Finding) string {
 	return strings.Join(texts(append(plainLines(r, f), "Fingerprint: "+f.Fingerprint), visible), "\n")
 }

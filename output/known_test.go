@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// A finding that says what an error's words mean says from where it is known, in JSON and
-// under -o wide.
+// TestEveryMeaningSaysFromWhere checks that a finding that explains an error message says where the
+// meaning comes from, in JSON and with -o wide.
 func TestEveryMeaningSaysFromWhere(t *testing.T) {
 	meanings := map[driverwords.Meaning]string{}
 	for _, e := range driverwords.Entries() {

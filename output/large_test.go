@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// large is a report of n findings of all kinds, as the corpus has them.
+// large returns a report of n findings of all kinds in the corpus.
 func large(t *testing.T, n int) *finding.Report {
 	t.Helper()
 	cases, err := corpus()
@@ -53,8 +53,8 @@ func large(t *testing.T, n int) *finding.Report {
 	return &r
 }
 
-// TestLargeReports: a report of a thousand findings is an HTML file that can be sent, with
-// every finding in it, and a comment that GitHub takes, which counts what it leaves out.
+// TestLargeReports checks a report of a thousand findings: its HTML file contains every finding and
+// is small enough to send, and its Markdown fits a comment on GitHub and counts what it leaves out.
 func TestLargeReports(t *testing.T) {
 	r := large(t, 1000)
 	forty := manyOfOneCause(t, 1000)
@@ -71,7 +71,7 @@ func TestLargeReports(t *testing.T) {
 		for _, f := range r.Findings {
 			codes[f.Code] = true
 		}
-		most := 1_050_000 + 6_000*len(codes) // the first finding of each code is told in full
+		most := 1_050_000 + 6_000*len(codes) // the first finding of each code is shown in full
 		t.Logf("%s: %d bytes of HTML", name, len(page))
 		if len(page) > most {
 			t.Errorf("%s: %d bytes of HTML, more than %d", name, len(page), most)
@@ -97,7 +97,7 @@ func TestLargeReports(t *testing.T) {
 	}
 }
 
-// manyOfOneCause is a lost node with n pods that wait for its volumes.
+// manyOfOneCause returns the report on a lost node with n pods that wait for its volumes.
 func manyOfOneCause(t *testing.T, n int) *finding.Report {
 	t.Helper()
 	cases, err := corpus()

@@ -8,16 +8,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// A comment on GitHub has at most 65,536 characters; what is said at the end of a
-// report that is cut must fit as well.
+// A comment on GitHub has at most 65,536 characters. markdownEnd of them are reserved for the lines
+// at the end of a report that is cut.
 const (
 	markdownLimit = 65536
 	markdownEnd   = 2048
 )
 
-// printMarkdown is for a ticket: GitHub's flavour, which GitLab and most trackers
-// read. What may be long is folded, and what would make it longer than a comment
-// may be is left out and counted.
+// printMarkdown writes the report for a ticket, in GitHub's flavour of Markdown, which GitLab and
+// most trackers also read. Long parts are folded. Findings that would make the text longer than a
+// comment may be are left out and counted.
 func printMarkdown(b *strings.Builder, r *finding.Report, _ Options) error {
 	var head, end strings.Builder
 	fmt.Fprintf(&head, "## Volume report: %s\n\n", prose(verdict(r)))
@@ -62,8 +62,8 @@ func markdownRow(tree []finding.Finding) string {
 		prose(f.Check), cell(f.Subject.String()), len(tree)-1)
 }
 
-// markdownCause is a cause's section, with as many of the findings that follow from
-// it as there is room for, and how many findings that makes.
+// markdownCause returns the section of a cause with as many of its consequences as fit into room,
+// and the number of findings it shows; "" and 0 if even the cause does not fit.
 func markdownCause(r *finding.Report, tree []finding.Finding, room int) (text string, shown int) {
 	var b strings.Builder
 	markdownFinding(&b, r, tell(r, tree), "###")
@@ -131,12 +131,12 @@ func markdownFinding(b *strings.Builder, r *finding.Report, t telling, heading s
 	}
 }
 
-// prose is text in which nothing is markup. Trackers also turn names, numbers
-// and addresses into mentions, references and links, after the markup is done:
-// an empty comment keeps those apart.
+// prose escapes all markup in the text. Trackers also turn names, numbers and addresses into
+// mentions, references and links, after they have processed the markup; an empty HTML comment
+// within each of them prevents this.
 func prose(s string) string {
 	s = strings.Join(strings.Fields(visible(s)), " ")
-	lead := leads.FindString(s) // what would begin a list or a rule
+	lead := leads.FindString(s) // the characters that would begin a list or a rule
 	s = s[len(lead):]
 	if lead != "" {
 		lead = lead[:len(lead)-1] + `\` + lead[len(lead)-1:]
@@ -151,13 +151,13 @@ func prose(s string) string {
 var (
 	leads  = regexp.MustCompile(`^(\d+[.)]|[-+=])`)
 	markup = strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "_", `\_`, "[", `\[`, "]", `\]`, "<", `\<`, ">", `\>`, "#", `\#`, "|", `\|`, "~", `\~`, "&", `\&`, "$", `\$`)
-	// references are one after the other: their matches may overlap.
+	// references are replaced one after the other, because their matches may overlap.
 	references = []*regexp.Regexp{
 		regexp.MustCompile(`((?i)www)(\.)`), regexp.MustCompile(`(:)(//)`), regexp.MustCompile(`(GH-)([0-9])`), regexp.MustCompile(`([@#])([\pL\pN])`),
 	}
 )
 
-// span is text in a code span, in which no tracker looks for anything.
+// span returns the text as a code span, in which no tracker interprets anything.
 func span(s string) string {
 	s = visible(s)
 	if strings.TrimSpace(s) == "" {
@@ -165,15 +165,15 @@ func span(s string) string {
 	}
 	fence := strings.Repeat("`", longestRun(s, '`')+1)
 	if strings.HasPrefix(s, "`") || strings.HasSuffix(s, "`") || strings.HasPrefix(s, " ") && strings.HasSuffix(s, " ") {
-		s = " " + s + " " // one blank on each side is not shown
+		s = " " + s + " " // Markdown removes one blank on each side
 	}
 	return fence + s + fence
 }
 
-// cell is a code span in a table, where a bar must be escaped even there.
+// cell returns a code span for a table, where a bar must be escaped even in code.
 func cell(s string) string { return strings.ReplaceAll(span(s), "|", `\|`) }
 
-// fenced is a block of commands, one a line.
+// fenced returns a code block with one command per line.
 func fenced(commands []string) string {
 	lines := strings.Join(texts(commands, visible), "\n")
 	fence := strings.Repeat("`", max(2, longestRun(lines, '`'))+1)

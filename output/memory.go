@@ -42,7 +42,7 @@ func utc(t *time.Time) *metav1.Time {
 	return &u
 }
 
-// text is what the log adds for somebody who waits, "" where it adds nothing.
+// text describes what the controller's log adds for a reader who waits; "" if it adds nothing.
 func (r *PlanRemembered) text() string {
 	if r == nil {
 		return ""

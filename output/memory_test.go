@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestRememberedText is what the log adds under a row of the plan. What a driver says
-// does nothing to a terminal.
+// TestRememberedText checks the text that the log adds below a row of the plan. A driver's message
+// must not control the terminal.
 func TestRememberedText(t *testing.T) {
 	taken := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	ago := taken.Add(-9 * time.Second)

@@ -18,11 +18,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// Page is the whole page of a check, in Markdown: its document, the repairs for its
-// findings, and the checks that it has to do with.
+// Page returns the whole page of a check in Markdown: its document, the repairs for its findings,
+// and the related checks.
 func Page(c check.Check) string { return c.Doc() + offered(c) + related(c) }
 
-// offered is the part of a check's page that names the repairs for its findings.
+// offered is the part of a check's page that names the repairs for its findings; "" if there are
+// none.
 func offered(c check.Check) string {
 	kinds := repair.KindsFor(c.Code)
 	if len(kinds) == 0 {
@@ -39,8 +40,7 @@ func offered(c check.Check) string {
 	return text.String()
 }
 
-// related is the end of a check's page: how its findings relate to those of other
-// checks.
+// related is the end of a check's page: how its findings relate to the findings of other checks.
 func related(c check.Check) string {
 	r := diagnose.Related(c)
 	var text strings.Builder
@@ -68,7 +68,7 @@ func related(c check.Check) string {
 	return "\n## Related findings\n" + text.String()
 }
 
-// newHTMLDoc makes the page one of the report's, whose headings have two levels above it.
+// newHTMLDoc renders the page for the report, whose own headings use two levels above it.
 func newHTMLDoc(c check.Check) (html.Doc, error) {
 	source := []byte(c.Doc() + offered(c))
 	markdown := goldmark.New()
@@ -80,10 +80,10 @@ func newHTMLDoc(c check.Check) (html.Doc, error) {
 	}
 	var b bytes.Buffer
 	err := markdown.Renderer().Render(&b, source, document)
-	return html.Doc{ID: string(c.Code), Title: string(c.Code) + " " + c.Name, Page: pageOf(c.Code), HTML: b.String()}, err // a file of this project, and without raw HTML
+	return html.Doc{ID: string(c.Code), Title: string(c.Code) + " " + c.Name, Page: pageOf(c.Code), HTML: b.String()}, err // HTML is safe here: the page is a file of this project, and raw HTML is turned off
 }
 
-// htmlDocs are the pages of the codes in the report, each once.
+// htmlDocs returns the page of each code in the report, once.
 func htmlDocs(findings []finding.Finding) ([]html.Doc, error) {
 	var docs []html.Doc
 	for _, same := range byCode(findings) {

@@ -17,24 +17,24 @@ const (
 	holds   = check.Holds
 	reports = check.Reports
 	uses    = check.Uses
-	// affects is what a finding about no volume has to do with a pod.
+	// affects relates a finding that is about no volume to a pod that it affects.
 	affects check.Link = "affects"
 )
 
-// edge is one relation of one pod or node to the volume, as the objects have it.
+// edge is one relation between a pod or a node and the volume, as the objects show it.
 type edge struct {
 	relation check.Link
-	// fact says in a few words what the objects have.
+	// fact describes the edge in a few words.
 	fact string
-	// object is the pod or the VolumeAttachment; "" for a node's own lists.
+	// object is the pod or the VolumeAttachment; "" for the node's own lists.
 	object string
-	// there says that the relation exists; a missing one may be what is wrong.
+	// there reports whether the relation exists. A missing relation may be what is wrong.
 	there bool
-	// broken says that a finding is about this relation.
+	// broken reports whether the finding is about this relation.
 	broken bool
 }
 
-// mark is what shows a broken edge without colour.
+// mark returns the sign that shows a broken edge without color.
 func (e edge) mark() string {
 	if e.broken {
 		return "✗ "
@@ -42,23 +42,23 @@ func (e edge) mark() string {
 	return ""
 }
 
-// picture is who wants, holds and reports one volume. It is what tree and html
-// draw.
+// picture holds who wants, holds and reports one volume. The formats tree and html draw it.
 type picture struct {
-	name   string // the PersistentVolume, else the unique name
+	name   string // the PersistentVolume; if there is none, the unique name
 	unique string
-	// waiting are pods that want the volume and are not known to want it on any
-	// of the nodes: their node is not chosen, or the volume does not resolve.
+	// waiting are the pods that want the volume on no known node: no node is chosen yet, or the
+	// volume does not resolve.
 	waiting []edge
 	nodes   []pictureNode
-	// more are the nodes that are left out, and morePods the pods there that want it.
+	// more is the number of nodes that are left out, and morePods the number of pods on them that
+	// want the volume.
 	more, morePods int
-	// subject says that name is no volume but the object that is wrong.
+	// subject reports whether name is the object that is wrong, rather than a volume.
 	subject bool
 }
 
-// drawSubject makes the picture of a finding about no volume: its object, and the pods
-// that it affects.
+// drawSubject makes the picture of a finding that is about no volume: its subject and the pods it
+// affects.
 func drawSubject(f finding.Finding) picture {
 	p := picture{name: f.Subject.String(), unique: f.Check, subject: true}
 	for _, pod := range f.Pods {
@@ -74,12 +74,12 @@ type pictureNode struct {
 	edges []edge
 }
 
-// mostNodes are the nodes of a picture at most, those first that the finding is about: a volume
-// may be on thousands, and each of them may have a finding with a picture of all.
+// mostNodes is the largest number of nodes in a picture, unless the finding itself names more. A
+// volume may be on thousands of nodes, and each of them may have a finding with a picture.
 const mostNodes = 20
 
-// drawnNodes are the records of the volume's nodes that a picture of the finding has, in
-// their order.
+// drawnNodes returns the node records that the picture shows, in their order. The nodes that the
+// finding is about are always among them.
 func drawnNodes(f finding.Finding, all []finding.NodeRecord) (nodes []finding.NodeRecord) {
 	if len(all) <= mostNodes {
 		return all
@@ -101,8 +101,8 @@ func drawnNodes(f finding.Finding, all []finding.NodeRecord) (nodes []finding.No
 	return nodes
 }
 
-// draw makes the picture of the finding's volume; false where the finding is
-// about none.
+// draw makes the picture of the finding's volume. It returns false if the finding is about no
+// volume.
 func draw(r *finding.Report, f finding.Finding) (picture, bool) {
 	if f.Volume == "" && f.PersistentVolume == "" {
 		return picture{}, false
@@ -128,7 +128,7 @@ func draw(r *finding.Report, f finding.Finding) (picture, bool) {
 		}
 	}
 	p.breakAt(f)
-	// The node that the finding is about comes first, for those who see no more.
+	// The finding's own node comes first, for readers who see only the beginning.
 	slices.SortStableFunc(p.nodes, func(a, b pictureNode) int { return b.about(f) - a.about(f) })
 	return p, true
 }
@@ -164,8 +164,8 @@ func drawNode(r *finding.Report, record finding.NodeRecord) pictureNode {
 	return n
 }
 
-// absent is what may be said of something that was not seen: that it is not
-// there only where all was read.
+// absent returns missing if all objects of the kind were read, else unread: an object that was not
+// seen is certainly absent only if the list is complete.
 func absent(r *finding.Report, kind snapshot.Kind, missing, unread string) string {
 	if slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind }) {
 		return unread
@@ -191,8 +191,8 @@ func attachmentFact(va finding.AttachmentRecord) string {
 	return fact
 }
 
-// breakAt marks the relation that the finding is about: on its node, on the
-// holder that keeps the volume from it, or on all where it names none.
+// breakAt marks the broken relation: on the finding's node, on the holder that keeps the volume
+// from that node, or on all nodes if the finding names none.
 func (p *picture) breakAt(f finding.Finding) {
 	about, known := checkOf(f.Code)
 	if !known {
@@ -211,7 +211,8 @@ func (p *picture) breakAt(f finding.Finding) {
 		}
 		for j := range n.edges {
 			e := &n.edges[j]
-			// Of several pods or VolumeAttachments, those that the finding names.
+			// If there are several pods or VolumeAttachments, only those that the finding names are
+			// marked.
 			named := e.object == "" || e.relation == wants && (len(f.Pods) == 0 || pods.Has(e.object)) ||
 				e.relation == holds && (f.VolumeAttachment == "" || f.VolumeAttachment == e.object)
 			if e.relation == broken && named {
@@ -224,14 +225,14 @@ func (p *picture) breakAt(f finding.Finding) {
 			p.waiting[i].broken, marked = true, true
 		}
 	}
-	if !marked && len(p.nodes) > 0 { // a VolumeAttachment or pod that is gone
+	if !marked && len(p.nodes) > 0 { // the VolumeAttachment or pod that the finding names is gone
 		for i, e := range p.nodes[0].edges {
 			p.nodes[0].edges[i].broken = e.relation == broken
 		}
 	}
 }
 
-// sentence describes the edge for those who see no picture.
+// sentence describes the edge in words for readers who cannot see the picture.
 func (e edge) sentence(node string) string {
 	where := ""
 	if node != "" {

@@ -18,8 +18,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Plan is the document of both worlds and of what a controller that has just
-// started would do with them. Its JSON is a contract, as Report's is.
+// Plan is the document of both worlds and of the first pass of a controller that has just started
+// with them. Its JSON is a contract, like that of finding.Report.
 type Plan struct {
 	APIVersion        string          `json:"apiVersion"`
 	Kind              string          `json:"kind"`
@@ -34,38 +34,39 @@ type Plan struct {
 	Skipped    []PlanSkipped    `json:"skipped"`
 	Decisions  []PlanDecision   `json:"decisions"`
 	NodeStatus []PlanNodeStatus `json:"nodeStatus"`
-	// Controller is the running controller as its log shows it, nil without a log.
+	// Controller is the running controller as its log shows it; nil without a log.
 	Controller *PlanController `json:"controller,omitempty"`
-	// Manager is the running kube-controller-manager as it shows itself, nil where it
-	// was not asked.
+	// Manager is the running kube-controller-manager as its own endpoints show it; nil if it was
+	// not asked.
 	Manager *PlanManager `json:"controllerManager,omitempty"`
-	// Kubelets are the other half of the nodes that were asked for with --kubelet.
+	// Kubelets are the views of the kubelets whose nodes were named with --kubelet.
 	Kubelets []*kubelet.Node `json:"kubelets,omitempty"`
 }
 
-// PlanController says which controller's log it is.
+// PlanController identifies the controller that wrote the log.
 type PlanController struct {
-	// Started is when it started, absent where the log does not show it.
+	// Started is when the controller started; absent if the log does not show it.
 	Started *metav1.Time `json:"started,omitempty"`
-	// Last is the time of the log's last line: what it remembers is as of then.
+	// Last is the time of the log's last line, which is the age of everything taken from the log.
 	Last metav1.Time `json:"last"`
-	// Leads says that the lease shows it to be the one that leads.
+	// Leads reports whether the lease names this controller as the leader.
 	Leads bool `json:"leads"`
 }
 
-// PlanRemembered is what the running controller remembers of a pair, by its log.
+// PlanRemembered is what the running controller remembers about a pair, according to its log.
 type PlanRemembered struct {
-	// States are those that the log leaves possible; absent where it says nothing.
+	// States are the states that are possible according to the log; absent if it says nothing about
+	// them.
 	States []snapshot.Remembered `json:"states,omitempty"`
-	// Since is when the States came to be so.
+	// Since is the time from which States hold.
 	Since *metav1.Time `json:"since,omitempty"`
-	// Running is the operation that has begun and not ended.
+	// Running is the operation that has started and not yet ended.
 	Running      snapshot.Operation `json:"running,omitempty"`
 	RunningSince *metav1.Time       `json:"runningSince,omitempty"`
-	// LastError is the error of the last operation, absent where it went well.
+	// LastError is the error of the last operation; absent if that operation succeeded.
 	LastError   string       `json:"lastError,omitempty"`
 	LastErrorAt *metav1.Time `json:"lastErrorAt,omitempty"`
-	// NextAttach and NextDetach are before when the operation is not tried again.
+	// NextAttach and NextDetach are the times before which the operation is not retried.
 	NextAttach *metav1.Time `json:"nextAttach,omitempty"`
 	NextDetach *metav1.Time `json:"nextDetach,omitempty"`
 }
@@ -89,7 +90,7 @@ type PlanDesired struct {
 	PersistentVolume string                  `json:"persistentVolume,omitempty"`
 }
 
-// PlanSkipped is a pod volume or a VolumeAttachment that reaches neither world.
+// PlanSkipped is a pod volume or a VolumeAttachment that enters neither world.
 type PlanSkipped struct {
 	Pod              string               `json:"pod,omitempty"`
 	PodVolume        string               `json:"podVolume,omitempty"`
@@ -99,7 +100,7 @@ type PlanSkipped struct {
 	Message          string               `json:"message"`
 }
 
-// PlanDecision is what the first pass does about one pair.
+// PlanDecision is what the first pass does with one pair.
 type PlanDecision struct {
 	Volume           corev1.UniqueVolumeName `json:"volume"`
 	Node             types.NodeName          `json:"node"`
@@ -110,36 +111,36 @@ type PlanDecision struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Holders          []types.NodeName        `json:"holders,omitempty"`
 	Contenders       []types.NodeName        `json:"contenders,omitempty"`
-	// NotKnown is the kind that was not read whole although the decision rests on it: its
-	// verb is then Unknown.
+	// NotKnown is a kind that was not read in full although the decision depends on it. Verb is
+	// then Unknown.
 	NotKnown snapshot.Kind `json:"notKnown,omitempty"`
-	// MayKeep are the pods for which a running controller may still want the pair, which it
-	// then leaves as it is; no object shows it any more.
+	// MayKeep are the pods for which a running controller may still want the pair, although no
+	// object shows it any more. The controller then leaves the pair as it is.
 	MayKeep []string `json:"mayKeep,omitempty"`
-	// Late is how much later a running controller may begin with it.
+	// Late is how much later than a new controller a running one may act.
 	Late string `json:"late,omitempty"`
-	// MayBeForced says that a running controller may have waited long enough to make the
-	// detach by force, which a look at the live node does not stop.
+	// MayBeForced reports whether a running controller may already have waited long enough to
+	// detach by force. In that case it no longer looks at the live node.
 	MayBeForced bool `json:"mayBeForced,omitempty"`
-	// Until is what ends the decision after the pass.
+	// Until lists the events that end the decision after the pass.
 	Until []PlanUntil `json:"until,omitempty"`
-	// Remembered is absent where no log mentions the pair.
+	// Remembered is what the log shows about the pair; absent if the log does not mention it.
 	Remembered *PlanRemembered `json:"remembered,omitempty"`
 }
 
-// PlanNodeStatus is a node's volumesAttached once the pass is over.
+// PlanNodeStatus is the volumesAttached of a node after the pass.
 type PlanNodeStatus struct {
 	Node            types.NodeName            `json:"node"`
 	VolumesAttached []corev1.UniqueVolumeName `json:"volumesAttached"`
 	Added           []corev1.UniqueVolumeName `json:"added"`
 	Removed         []corev1.UniqueVolumeName `json:"removed"`
-	// Contended are those of VolumesAttached that one of several contending nodes loses.
+	// Contended are the entries of VolumesAttached that one of several contending nodes loses.
 	Contended []corev1.UniqueVolumeName `json:"contended,omitempty"`
-	// Flapping are those of VolumesAttached that are taken off and put back in each pass.
+	// Flapping are the entries of VolumesAttached that each pass removes and adds again.
 	Flapping []corev1.UniqueVolumeName `json:"flapping,omitempty"`
 }
 
-// NewPlan makes the document. Only the given nodes get into it; none means all.
+// NewPlan makes the document. It contains only the given nodes, or all nodes if none is given.
 func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nodes []types.NodeName) *Plan {
 	shown := func(n types.NodeName) bool { return len(nodes) == 0 || slices.Contains(nodes, n) }
 	p := &Plan{
@@ -197,7 +198,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		}
 		after := d.After
 		if !slices.ContainsFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount }) {
-			after = 0 // another event comes first
+			after = 0 // another event may end the decision earlier
 		}
 		row := PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
 			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d),
@@ -233,23 +234,24 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 	return p
 }
 
-// What a decision is that rests on what was not read.
+// Unknown and NotRead replace the verb and the reason of a decision that depends on objects that
+// were not read.
 const (
 	Unknown reconcile.Verb   = "Unknown"
 	NotRead reconcile.Reason = "NotRead"
 )
 
-// restsOn is a kind with an object that was not read and might change the decision; ""
-// where none can. Who wants a volume stands in pods and claims of one namespace, which its
-// claimRef names.
+// restsOn returns a kind that was not read in full and whose missing objects might change the
+// decision; "" if there is none. If the volume has one PersistentVolume with a claimRef, the pods
+// and claims of that namespace are enough.
 func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) snapshot.Kind {
 	kinds := []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes}
 	switch d.Verb {
 	case reconcile.Keep:
-		kinds = []snapshot.Kind{snapshot.CSIDrivers} // the pod that wants it was read
-	case reconcile.Attach, reconcile.MultiAttach: // another node may have it, or want it first
+		kinds = []snapshot.Kind{snapshot.CSIDrivers} // the pod that wants the volume was read
+	case reconcile.Attach, reconcile.MultiAttach: // another node may have the volume, or want it first
 		kinds = append(kinds, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSIDrivers)
-	default: // a detach, for nobody wants it
+	default: // a detach, because no pod wants the volume
 		kinds = append(kinds, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes)
 	}
 	namespace := ""
@@ -265,8 +267,8 @@ func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) sna
 	return ""
 }
 
-// knowsDriver reports whether no CSIDriver that was not read could change how the volume is
-// attached.
+// knowsDriver reports whether the driver's CSIDriver was read, or cannot matter because the volume
+// is not a CSI volume.
 func knowsDriver(s *snapshot.Snapshot, volume corev1.UniqueVolumeName) bool {
 	driver, _, ok := reconcile.ParseCSI(volume)
 	return !ok || s.KnowsDriver(driver)
@@ -348,7 +350,7 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 	return nil
 }
 
-// byPair are what is attached and the pods that want it, by volume and node.
+// byPair indexes the actual rows, and the pods that want each volume, by volume and node.
 func (p *Plan) byPair() (actual map[reconcile.VolumeNode]PlanActual, pods map[reconcile.VolumeNode][]string) {
 	actual, pods = map[reconcile.VolumeNode]PlanActual{}, map[reconcile.VolumeNode][]string{}
 	for _, a := range p.Actual {

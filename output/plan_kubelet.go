@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
-// writeKubelet writes the kubelet's half of a node. What is mounted as its pods want it is
-// counted, and listed only where the table is wide.
+// writeKubelet writes the kubelet's view of a node. Volumes that are mounted as their pods want are
+// only counted, unless the table is wide.
 func writeKubelet(b *strings.Builder, n *kubelet.Node, opts Options, wide bool) error {
 	version := ""
 	if n.KubeletVersion != "" {
@@ -56,7 +56,8 @@ func writeKubelet(b *strings.Builder, n *kubelet.Node, opts Options, wide bool) 
 	return nil
 }
 
-// kubeletText is who has to act, what ends the wait and what was said.
+// kubeletText says who has to act, what ends the wait, and what the kubelet said; "" for a volume
+// that is done.
 func kubeletText(v kubelet.Volume) string {
 	if v.State == trace.StageDone {
 		return ""
@@ -88,7 +89,7 @@ func volumeOf(v kubelet.Volume) string {
 	return cmp.Or(v.PersistentVolume, string(v.Volume))
 }
 
-// agoOr is how long ago the time was; "-" of none.
+// agoOr returns how long ago t was; "-" if t is nil.
 func agoOr(now metav1.Time, t *metav1.Time) string {
 	if t == nil {
 		return "-"

@@ -11,34 +11,36 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// PlanManager is what the running kube-controller-manager told when it was asked.
+// PlanManager is what the running kube-controller-manager returned when it was asked.
 type PlanManager struct {
 	Pod     string            `json:"pod,omitempty"`
 	Release string            `json:"release,omitempty"`
 	Flags   map[string]string `json:"flags,omitempty"`
-	// Held has a row for each CSI driver whose volumes it counts.
+	// Held has one row for each CSI driver whose volumes the controller counts.
 	Held []PlanHeld `json:"held,omitempty"`
-	// Gap is what could not be asked, and why.
+	// Gap says what could not be asked, and why.
 	Gap string `json:"gap,omitempty"`
 }
 
-// PlanHeld compares the numbers of the running controller with the plan's own. One of
-// its numbers is absent where it does not tell, or it changed meanwhile.
+// PlanHeld compares the running controller's numbers with the plan's own. Actual or Desired is
+// absent if the controller did not report it, or if it changed meanwhile.
 type PlanHeld struct {
 	Driver string `json:"driver"`
-	// Actual is of volumes on nodes that it holds for attached; RebuiltActual of those in actual
-	// that have a spec, without which it does not count them.
+	// Actual is the number of pairs of volume and node that the controller believes attached.
+	// RebuiltActual is the same number in the plan; it leaves out pairs without a spec, because the
+	// controller does not count those either.
 	Actual        *int `json:"actual,omitempty"`
 	RebuiltActual int  `json:"rebuiltActual"`
-	// Desired is of volumes on nodes that it wants attached; RebuiltDesired of those in desired.
+	// Desired is the number of pairs that the controller wants attached. RebuiltDesired is the same
+	// number in the plan.
 	Desired        *int `json:"desired,omitempty"`
 	RebuiltDesired int  `json:"rebuiltDesired"`
-	// Unknown are the VolumeAttachments that it certainly does not know.
+	// Unknown are the VolumeAttachments that the controller certainly does not know.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// planManager compares what the running controller holds with what is rebuilt of the
-// whole cluster, however few nodes are shown.
+// planManager compares the running controller's counts with those rebuilt from the whole cluster,
+// even if only a few nodes are shown.
 func planManager(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan) *PlanManager {
 	m := s.Manager
 	if m == nil {
@@ -73,7 +75,7 @@ func planManager(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan)
 		}
 	}
 	if m.Last == nil {
-		return p // nothing was counted that could be compared
+		return p // the controller returned no counts to compare
 	}
 	for _, driver := range slices.Sorted(maps.Keys(rows)) {
 		p.Held = append(p.Held, *rows[driver])
@@ -81,8 +83,8 @@ func planManager(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan)
 	return p
 }
 
-// text names the drivers for which the running controller holds other volumes than were
-// rebuilt.
+// text names the drivers for which the running controller's count of attached volumes differs from
+// the plan's.
 func (m *PlanManager) text() string {
 	if m == nil {
 		return ""

@@ -69,13 +69,13 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 	return nil
 }
 
-// scenarioTitle is a scenario under its title.
+// scenarioTitle is a scenario with its title.
 type scenarioTitle struct {
 	id, title string
 	scenario  preflight.Scenario
 }
 
-// scenarios are the drain and the loss.
+// scenarios returns the two scenarios: the drain and the loss of the node.
 func scenarios(p *preflight.Preflight) []scenarioTitle {
 	loss := "If node %s were lost now"
 	if p.Lost {
@@ -87,7 +87,7 @@ func scenarios(p *preflight.Preflight) []scenarioTitle {
 	}
 }
 
-// waitingNow says who waits already because of the node; "" where nobody does.
+// waitingNow describes the pods that already wait because of the node; "" if there are none.
 func waitingNow(p *preflight.Preflight) string {
 	if len(p.Waiting) == 0 {
 		return ""
@@ -99,8 +99,8 @@ func waitingNow(p *preflight.Preflight) string {
 	return text + ": " + some(distinct(texts(p.Waiting, func(w finding.Waiting) string { return w.Pod })))
 }
 
-// noneWaits is what a scenario says that has no pod: "" where a volume hangs all the same,
-// which its own line tells.
+// noneWaits is the sentence for a scenario in which no pod waits. It is "" if a volume hangs
+// nevertheless, because that has its own line.
 func noneWaits(p *preflight.Preflight, s preflight.Scenario) string {
 	switch {
 	case len(s.Waits)+len(s.Hangs) > 0:
@@ -138,7 +138,8 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	}
 }
 
-// preflightAnswer is the verdict, and why; "" where the verdict says all.
+// preflightAnswer returns the verdict and the reason for it; the reason is "" if the verdict needs
+// none.
 func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 	switch {
 	case len(p.Missing) > 0:
@@ -166,7 +167,7 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 	}
 }
 
-// scenario is a row for all pods that wait for the same reason; with wide, a row for
+// scenario writes one row for all pods that wait for the same reason, or, with wide, one row for
 // each pod and volume.
 func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool) error {
 	groups := grouped(s.Waits)
@@ -202,13 +203,13 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
 		var line strings.Builder
 		hanging(&line, "hangs: "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
-		b.WriteString(strings.Replace(line.String(), "hangs:", paint(opts.Color, "hangs:", color.FgRed, color.Bold), 1)) // what is wrapped shows an escape as text
+		b.WriteString(strings.Replace(line.String(), "hangs:", paint(opts.Color, "hangs:", color.FgRed, color.Bold), 1)) // colored only now, because wrapping would show the escape sequence as text
 	}
 	return nil
 }
 
-// grouped are the waits that differ in nothing but the pod and the volume, in the
-// order of the first of each.
+// grouped puts waits into one group if they differ only in the pod and the volume. The groups are
+// in the order of their first waits.
 func grouped(waits []preflight.Wait) [][]preflight.Wait {
 	return finding.Alike(waits, func(w preflight.Wait) string {
 		return strings.Join([]string{string(w.For), longest(w), w.Because}, "\x00")
@@ -256,7 +257,7 @@ func roomText(r preflight.Room) string {
 	return text
 }
 
-// printPreflightNames are the pods that would wait or not come back.
+// printPreflightNames writes the names of the pods that would wait or would not come back.
 func printPreflightNames(b *strings.Builder, p *preflight.Preflight, _ Options) error {
 	var names []string
 	for _, wait := range slices.Concat(p.Drain.Waits, p.Loss.Waits) {
@@ -271,7 +272,7 @@ func printPreflightNames(b *strings.Builder, p *preflight.Preflight, _ Options) 
 	return printLines(b, slices.Compact(names))
 }
 
-// podLine names the pod as the other commands do, without its namespace.
+// podLine returns pod/NAME without the namespace, as the other commands print it.
 func podLine(name string) string {
 	_, pod, _ := strings.Cut(name, "/")
 	return "pod/" + pod

@@ -9,9 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// printPrometheus is a file for node_exporter's textfile collector, or a body
-// for a push gateway. Labels are names and codes, never sentences: what a driver
-// says must not make a series.
+// printPrometheus writes a file for node_exporter's textfile collector, or a body for a push
+// gateway. Labels are only names and codes: a driver's message must not create a series.
 func printPrometheus(b *strings.Builder, r *finding.Report, _ Options) error {
 	families := []*dto.MetricFamily{
 		family("volume_doctor_findings", "Findings of each check that ran, by severity.", findingCounts(r)...),
@@ -23,7 +22,7 @@ func printPrometheus(b *strings.Builder, r *finding.Report, _ Options) error {
 	}
 	for _, f := range families {
 		if len(f.Metric) == 0 {
-			continue // expfmt refuses a family without metrics
+			continue // expfmt rejects a family without metrics
 		}
 		if _, err := expfmt.MetricFamilyToText(b, f); err != nil {
 			return err
@@ -32,8 +31,8 @@ func printPrometheus(b *strings.Builder, r *finding.Report, _ Options) error {
 	return nil
 }
 
-// findingCounts has a zero for a check that ran and found nothing: an alert on a
-// series that vanishes never ends.
+// findingCounts returns a zero for each check that ran and found nothing: a series that vanishes
+// would leave its alert without an end.
 func findingCounts(r *finding.Report) []*dto.Metric {
 	type key struct{ code, check, severity string }
 	counts := map[key]float64{}
@@ -73,8 +72,8 @@ func waitingCounts(r *finding.Report) []*dto.Metric {
 	return metrics
 }
 
-// findingInfos leaves out a finding that a report from elsewhere has twice: two
-// lines for one series make Prometheus refuse the whole file.
+// findingInfos leaves out findings that a report from elsewhere repeats: Prometheus rejects a file
+// in which a series appears twice.
 func findingInfos(r *finding.Report) []*dto.Metric {
 	metrics := make([]*dto.Metric, 0, len(r.Findings))
 	seen := map[string]bool{}
@@ -97,7 +96,7 @@ func family(name, help string, metrics ...*dto.Metric) *dto.MetricFamily {
 	return &dto.MetricFamily{Name: &name, Help: &help, Type: dto.MetricType_GAUGE.Enum(), Metric: metrics}
 }
 
-// gauge takes its labels as names and values by turns.
+// gauge makes a gauge. The labels are alternately names and values.
 func gauge(value float64, labels ...string) *dto.Metric {
 	m := &dto.Metric{Gauge: &dto.Gauge{Value: &value}}
 	for i := 0; i < len(labels); i += 2 {
@@ -106,11 +105,11 @@ func gauge(value float64, labels ...string) *dto.Metric {
 	return m
 }
 
-// longestName is the name of an API object: no label is longer.
+// longestName is the longest name of an API object, in characters. No label is longer.
 const longestName = 253
 
-// Label is text as a label of a metric: without control characters, and not longer than
-// the name of an object may be.
+// Label returns the text as a metric label: without control characters, and cut to longestName
+// columns.
 func Label(s string) string { return clip(visible(s), longestName) }
 
 func truth(b bool) float64 {

@@ -13,19 +13,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// Parts are the pieces of the report that people read: each ends a line, and a blank
-// line stands between them.
+// Parts are the pieces of the report for people. Each piece ends with a line break, and a blank
+// line stands between two pieces.
 type Parts struct {
-	// Heading is "" where nothing was found.
+	// Heading is "" if nothing was found.
 	Heading string
-	// Causes are the findings that follow from no other one, the worst first. One that several clusters share is told there once.
+	// Causes has one text for each finding that follows from no other finding, the worst first. A
+	// cause that several clusters share has one text.
 	Causes []string
-	// Closing sums up and says what was not examined.
+	// Closing is the summary, and what was not examined.
 	Closing string
 }
 
-// PartsOf tells each cause, whole: what to do comes before the proof, which is left to
-// -o wide.
+// PartsOf tells each cause in full, except for the proof, which only -o wide shows.
 func PartsOf(r *finding.Report, opts Options) Parts {
 	var p Parts
 	var b strings.Builder
@@ -77,16 +77,16 @@ func cause(b *strings.Builder, t telling, opts Options) {
 	b.WriteString("\n")
 }
 
-// explain is the command line that shows the page of the code.
+// explain returns the command that shows the page of the code.
 func explain(code finding.Code) string {
 	return safetext.Kubectl("volume-doctor", "explain", string(code))
 }
 
-// title is severity, code and headline.
+// title writes severity, code and headline.
 func title(b *strings.Builder, t telling, opts Options) {
 	head := fmt.Sprintf("%s %s%s  ", t.Severity, Safe(string(t.Code)), suspected(t.Finding))
 	indent := opts.room(titled)
-	what := strings.Repeat("_", max(0, displaywidth.String(head)-titled-1)) // stands for what is painted
+	what := strings.Repeat("_", max(0, displaywidth.String(head)-titled-1)) // a placeholder as wide as the painted part
 	text := wrap(what+" "+t.what+t.sums, indent)
 	text[0] = strings.TrimPrefix(strings.TrimPrefix(text[0], what), " ")
 	fmt.Fprintf(b, "%s %s%s  %s\n", paintSeverity(t.Severity, opts), Safe(string(t.Code)), suspected(t.Finding), text[0])
@@ -95,8 +95,8 @@ func title(b *strings.Builder, t telling, opts Options) {
 	}
 }
 
-// do writes what to do: sentences, numbered where there are several steps, and
-// command lines, which are never broken and have nothing before them.
+// do writes the steps. Sentences are numbered if there are several; command lines are never broken
+// and have nothing before them, so that they can be copied.
 func do(b *strings.Builder, steps []step, opts Options) {
 	head, sentences := "  do      ", 0
 	for _, s := range steps {
@@ -121,13 +121,13 @@ func do(b *strings.Builder, steps []step, opts Options) {
 	}
 }
 
-// Where the text of a headline and of a field begins.
+// titled and labelled are the columns in which the text of a headline and of a field begins.
 const (
 	titled   = 6
 	labelled = 10
 )
 
-// list writes texts under one label, each on lines of its own.
+// list writes the texts under one label, each beginning on its own line.
 func list(b *strings.Builder, label string, texts []string, opts Options) {
 	for _, text := range texts {
 		field(b, label, text, opts)
@@ -135,7 +135,7 @@ func list(b *strings.Builder, label string, texts []string, opts Options) {
 	}
 }
 
-// field writes a label and its text, wrapped under itself.
+// field writes a label and its text; continued lines are indented to the text.
 func field(b *strings.Builder, label, text string, opts Options) {
 	wrapped(b, fmt.Sprintf("  %-8s", label), text, opts)
 }

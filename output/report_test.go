@@ -53,7 +53,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// TestTextIsSafe: what a driver or a user chose must not steer a terminal.
+// TestTextIsSafe checks that texts chosen by a driver or a user cannot control a terminal.
 func TestTextIsSafe(t *testing.T) {
 	for _, format := range []string{"table", "wide", "name"} {
 		var b bytes.Buffer
@@ -111,7 +111,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// diagnosed is the report on a case of the corpus, with its repairs.
+// diagnosed returns the report on a case of the corpus, with its repairs.
 func diagnosed(t *testing.T, name string) *finding.Report {
 	t.Helper()
 	c, err := testcases.Load(name)
@@ -125,8 +125,8 @@ func diagnosed(t *testing.T, name string) *finding.Report {
 	return examined(name, s, c.Settings).report
 }
 
-// TestOneCauseIsToldOnce: what one thing has brought about takes no more lines than one
-// finding does, whatever follows from it.
+// TestOneCauseIsToldOnce checks that a cause with many consequences takes no more lines than a
+// single finding.
 func TestOneCauseIsToldOnce(t *testing.T) {
 	r := diagnosed(t, "vd102-forty-pods")
 	r.Findings[0].Repair.ApplyAll = "kubectl volume-doctor diagnose node/n1 --check=node-lost-6min --apply --max-repairs=40 --fenced=n1"
@@ -145,8 +145,8 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestEveryFindingIsTold: whatever the table folds up, each finding's code stands
-// there as often as the lines say.
+// TestEveryFindingIsTold checks that the table mentions the code of each finding as often as its
+// counts say, however much it folds.
 func TestEveryFindingIsTold(t *testing.T) {
 	cases, err := corpus()
 	if err != nil {
@@ -186,7 +186,7 @@ func TestEveryFindingIsTold(t *testing.T) {
 	}
 }
 
-// TestOmittedCauseIsNamed: a narrowed report says what its findings follow from.
+// TestOmittedCauseIsNamed checks that a filtered report names the causes that it leaves out.
 func TestOmittedCauseIsNamed(t *testing.T) {
 	r := diagnosed(t, "vd604-ten-pods")
 	r = r.Keep(func(f finding.Finding) bool { return f.Code == "VD401" })

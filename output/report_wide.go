@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// printReportWide tells each finding with its proof: nothing is folded. The
-// commands that do by hand what a repair does stand here alone.
+// printReportWide writes each finding with its proof, without folding any. Only this format shows
+// the commands that carry out a repair by hand.
 func printReportWide(b *strings.Builder, r *finding.Report, opts Options) error {
 	if len(r.Findings) > 0 {
 		heading(b, r, opts)
@@ -31,7 +31,7 @@ func printReportWide(b *strings.Builder, r *finding.Report, opts Options) error 
 	return err
 }
 
-// causeNames are code and subject of what findings follow from, by fingerprint.
+// causeNames maps the fingerprint of each possible cause to its code, check and subject.
 func causeNames(r *finding.Report) map[string]string {
 	names := map[string]string{}
 	for _, c := range r.OmittedCauses {
@@ -80,7 +80,7 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 	field(b, "more", f.Check+": "+explain(f.Code), opts)
 }
 
-// wordLayers are how the meaning of words is known, by the name that the report gives.
+// wordLayers describes each source of a known meaning, by its name in the report.
 var wordLayers = map[string]string{
 	"driver":       "the driver's own words",
 	"tool":         "the words or the exit code of a tool",
@@ -90,8 +90,8 @@ var wordLayers = map[string]string{
 	"code":         "a code alone",
 }
 
-// knownFrom says how the meaning of an error's words is known; "" where the finding rests
-// on no words.
+// knownFrom says where the meaning of the error message comes from; "" if the finding depends on no
+// message.
 func knownFrom(f finding.Finding) string {
 	if f.KnownFrom == nil {
 		return ""
@@ -103,7 +103,7 @@ func knownFrom(f finding.Finding) string {
 	return said
 }
 
-// sinceText is when something began; "" where the objects do not tell.
+// sinceText returns the time and its age; "" if it is not known.
 func sinceText(now metav1.Time, since *metav1.Time) string {
 	if since == nil {
 		return ""
@@ -111,7 +111,7 @@ func sinceText(now metav1.Time, since *metav1.Time) string {
 	return fmt.Sprintf("%s (%s ago)", facts.Stamp(*since), ago(now.Sub(since.Time)))
 }
 
-// objects names all that the finding is about.
+// objects names all objects that the finding is about.
 func objects(f finding.Finding) string {
 	names := []string{f.Subject.String()}
 	for _, o := range []struct{ kind, name string }{

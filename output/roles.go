@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// PrintRoles prints for each role whether a user has it: nothing of it is among
-// the missing rights.
+// PrintRoles prints for each role whether the user has it: the user has a role if none of its
+// permissions is missing.
 func PrintRoles(w io.Writer, roles []repair.Role, missing []repair.Permission, opts Options) error {
 	rows := make([][]string, 0, len(roles))
 	for _, role := range roles {

@@ -81,8 +81,8 @@ rules:
 	}
 }
 
-// TestContextsInEveryFormat: a finding of one cluster is not taken for one of
-// another, whatever the format.
+// TestContextsInEveryFormat checks that every format shows the cluster of a finding, so that it is
+// not attributed to another one.
 func TestContextsInEveryFormat(t *testing.T) {
 	r := report()
 	for i := range r.Findings {
@@ -94,7 +94,7 @@ func TestContextsInEveryFormat(t *testing.T) {
 	}
 	for _, format := range ReportFormats.Names() {
 		if format == "name" {
-			continue // names alone, for kubectl
+			continue // names only, for kubectl
 		}
 		var b bytes.Buffer
 		if err := ReportFormats.Print(&b, format, r, Options{}); err != nil {

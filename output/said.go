@@ -10,11 +10,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// wrapper is what who passes an answer on, and gRPC, put before it.
+// wrapper matches the text that gRPC, and components that pass an error on, put before it.
 var wrapper = regexp.MustCompile(`^(?:(?:failed to provision volume with StorageClass|[A-Z][A-Za-z]+Volume\.[A-Za-z. ]+ failed for volume) "[^"]*" ?: )?(?:rpc error: code = \w+ desc = )?`)
 
-// quoted is what somebody said, without what others put before it, when, and how often, as
-// far as that is known; "" where nobody said anything. Who it was, "why" or "proof" has.
+// quoted returns a quoted message without the prefixes of others, followed by its age and its count
+// as far as they are known; "" without a message. The speaker is named by the caller's "why" or
+// "proof".
 func quoted(q *finding.Quote, now metav1.Time) string {
 	if q == nil {
 		return ""

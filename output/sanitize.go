@@ -9,12 +9,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// Safe makes every character visible that could steer a terminal or hide in a
-// line, and every byte that is no UTF-8: most text here was chosen by drivers and
-// by whoever named objects.
+// Safe makes visible every character that could control a terminal or hide in a line, and every
+// byte that is not UTF-8. Most of the text here was chosen by drivers, and by users who name
+// objects.
 func Safe(s string) string { return sanitized(s, safetext.Hidden) }
 
-// SafeLines is Safe for text of several lines: their ends stay.
+// SafeLines is Safe for text of several lines: it keeps the line breaks.
 func SafeLines(s string) string {
 	return sanitized(s, func(r rune) bool { return r != '\n' && safetext.Hidden(r) })
 }
@@ -39,8 +39,8 @@ func sanitized(s string, hidden func(rune) bool) string {
 	return b.String()
 }
 
-// escaped is a hidden character as Go writes it. Go takes some that have no
-// width for visible.
+// escaped returns a hidden character in Go's notation. Go itself treats some characters without
+// width as visible; those are escaped here as well.
 func escaped(r rune) string {
 	if quoted := strconv.QuoteRuneToASCII(r); quoted[1] == '\\' {
 		return quoted[1 : len(quoted)-1]
@@ -48,6 +48,5 @@ func escaped(r rune) string {
 	return fmt.Sprintf(`\x%02x`, r)
 }
 
-// visible is Safe for formats that must be valid UTF-8 whatever a saved report
-// or an object has in it.
+// visible is Safe for formats that must be valid UTF-8, even if a saved report or an object is not.
 func visible(s string) string { return Safe(strings.ToValidUTF8(s, "\uFFFD")) }

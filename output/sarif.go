@@ -13,11 +13,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// project is where the checks' pages are read.
+// project is the address under which the pages of the checks are published.
 const project = "https://github.com/volume-doctor/kubectl-volume-doctor"
 
-// The types are the part of SARIF 2.1.0 that GitHub's code scanning shows; its
-// own documentation ("SARIF support for code scanning") lists which that is.
+// sarifLog and the types below are the part of SARIF 2.1.0 that GitHub's code scanning shows, as
+// its documentation ("SARIF support for code scanning") lists it.
 type sarifLog struct {
 	Schema  string     `json:"$schema"`
 	Version string     `json:"version"`
@@ -28,7 +28,7 @@ type sarifRun struct {
 	Tool struct {
 		Driver sarifDriver `json:"driver"`
 	} `json:"tool"`
-	// AutomationDetails keep the alerts of several clusters apart.
+	// AutomationDetails keep the alerts of different clusters apart.
 	AutomationDetails map[string]string `json:"automationDetails,omitempty"`
 	Invocations       []sarifInvocation `json:"invocations"`
 	Results           []sarifResult     `json:"results"`
@@ -113,8 +113,8 @@ func printSARIF(b *strings.Builder, r *finding.Report, _ Options) error {
 			Message:   sarifText{Text: sarifMessage(r, f)},
 			Locations: []sarifLocation{sarifLocationOf(f.Subject)},
 			PartialFingerprints: map[string]string{
-				// GitHub compares this one alone, and takes it for a hash and its
-				// count, as CodeQL writes it.
+				// GitHub compares only this fingerprint. It expects a hash and a count, as CodeQL
+				// writes them.
 				"primaryLocationLineHash": visible(f.Fingerprint) + ":1",
 				"volumeDoctor/v1":         visible(f.Fingerprint),
 			},
@@ -126,8 +126,8 @@ func printSARIF(b *strings.Builder, r *finding.Report, _ Options) error {
 	}, Options{})
 }
 
-// ruleOf is the rule of the finding's check; of one that this build does not
-// know, as a saved report may have, no more than what the finding says.
+// ruleOf returns the rule for the finding's check. If this build does not know the check, as can
+// happen with a saved report, the rule holds only what the finding itself says.
 func ruleOf(f finding.Finding) sarifRule {
 	c, known := checkOf(f.Code)
 	if !known {
@@ -152,7 +152,7 @@ func checkOf(code finding.Code) (check.Check, bool) {
 	return checks[i], true
 }
 
-// pageOf is where the check's page is read.
+// pageOf returns the address of the check's page.
 func pageOf(code finding.Code) string {
 	return project + "/blob/main/diagnose/docs/" + url.PathEscape(visible(string(code))) + ".md"
 }
@@ -166,15 +166,15 @@ func sarifLevel(s finding.Severity) string {
 	}
 }
 
-// sarifMessage has a line for each thing: GitHub shows plain text with its line
-// ends, and only the first sentence where space is short. "](" would make a link.
+// sarifMessage has one line for each fact. GitHub shows plain text with its line breaks, but only
+// the first sentence if space is short. It would turn "](" into a link, so the two are separated.
 func sarifMessage(r *finding.Report, f finding.Finding) string {
 	lines := append([]string{attributed(r, f.Text())}, plainLines(r, f)...)
 	return strings.Join(texts(lines, func(line string) string { return strings.ReplaceAll(visible(line), "](", "] (") }), "\n")
 }
 
-// sarifLocationOf gives the object a file, as if the cluster were a tree of
-// manifests: GitHub shows no result without one, and follows an alert by it.
+// sarifLocationOf gives the object a file path, as if the cluster were a tree of manifests. GitHub
+// shows no result without a path, and recognizes an alert by it.
 func sarifLocationOf(o finding.Object) sarifLocation {
 	path := []string{"cluster"}
 	for _, part := range []string{o.Namespace, strings.ToLower(o.Kind), o.Name + ".yaml"} {
@@ -188,7 +188,7 @@ func sarifLocationOf(o finding.Object) sarifLocation {
 	}
 }
 
-// pathSegment escapes what would end a segment of a path or leave it.
+// pathSegment escapes the characters that would end a path segment, and the names "." and "..".
 func pathSegment(s string) string {
 	if s == "." || s == ".." {
 		return strings.ReplaceAll(s, ".", "%2E")
@@ -196,7 +196,7 @@ func pathSegment(s string) string {
 	return url.PathEscape(visible(s))
 }
 
-// sarifNotifications say what was not examined.
+// sarifNotifications lists what was not examined.
 func sarifNotifications(r *finding.Report) []sarifNotification {
 	var list []sarifNotification
 	if r.SavedIn != "" {
@@ -220,10 +220,10 @@ func gapText(g snapshot.Gap) string {
 	return fmt.Sprintf("%s could not be read (%s)%s", what, g.Reason, detail(g.Detail))
 }
 
-// mostNamespaces is how many a line names.
+// mostNamespaces is the largest number of namespaces that one line names.
 const mostNamespaces = 3
 
-// gapKind is the kind that was not read, and where.
+// gapKind names the kind that was not read, and outside which namespaces.
 func gapKind(g snapshot.Gap) string {
 	kind := string(g.Kind)
 	switch read := g.Namespaces(); {

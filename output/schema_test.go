@@ -25,8 +25,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestDocumentsFitTheirSchemas holds every document of the corpus to the schemas
-// that are published, and lets it have no field that they do not name.
+// TestDocumentsFitTheirSchemas checks every document of the corpus against the published schemas,
+// and allows no field that they do not name.
 func TestDocumentsFitTheirSchemas(t *testing.T) {
 	long.Test(t)
 	schemas := map[string]*jsonschema.Schema{}
@@ -85,7 +85,7 @@ func TestDocumentsFitTheirSchemas(t *testing.T) {
 	})
 }
 
-// usesOf are those of all claims and volumes of the case.
+// usesOf returns the uses of all claims and volumes of the case.
 func usesOf(c corpusCase) []*trace.VolumeUse {
 	world := reconcile.NewWorld(c.read, c.settings)
 	view := facts.NewView(c.read, world, world.Reconcile())
@@ -99,7 +99,7 @@ func usesOf(c corpusCase) []*trace.VolumeUse {
 	return uses
 }
 
-// withKubelets is the plan of the case with the other half of its first node.
+// withKubelets returns the plan of the case with the kubelet's view of its first node.
 func withKubelets(c corpusCase) *Plan {
 	p := *c.plan
 	world := reconcile.NewWorld(c.read, c.settings)
@@ -109,7 +109,7 @@ func withKubelets(c corpusCase) *Plan {
 	return &p
 }
 
-// worse is a report whose findings have all changed.
+// worse returns the report with a change in every finding.
 func worse(r *finding.Report) *finding.Report {
 	changed := *r
 	changed.Findings = slices.Clone(r.Findings)
@@ -119,8 +119,7 @@ func worse(r *finding.Report) *finding.Report {
 	return &changed
 }
 
-// TestSchemasHaveEveryField: a field that is added to a document is added to its
-// schema in docs/schema, too.
+// TestSchemasHaveEveryField checks that docs/schema names every field of the documents.
 func TestSchemasHaveEveryField(t *testing.T) {
 	for name, document := range map[string]any{"report": finding.Report{}, "plan": Plan{}, "timeline": finding.Entry{},
 		"trace": trace.Trace{}, "volumeuse": trace.VolumeUse{}, "tracelist": TraceList{}, "preflight": preflight.Preflight{}, "upgrade": preflight.Upgrade{}} {
@@ -138,7 +137,7 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 		}
 		schema = root["$defs"].(map[string]any)[def].(map[string]any)
 	}
-	if choices, ok := schema["oneOf"].([]any); ok { // null or the object
+	if choices, ok := schema["oneOf"].([]any); ok { // either null or the object
 		compare(t, at, root, choices[1].(map[string]any), typ)
 		return
 	}
@@ -161,7 +160,7 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 			continue
 		}
 		name, options, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-		if name == "-" { // no part of the document
+		if name == "-" { // not part of the document
 			continue
 		}
 		names = append(names, name)
@@ -191,7 +190,7 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 	}
 }
 
-// schemaID is what the published schemas' names begin with.
+// schemaID is the common beginning of the published schemas' IDs.
 const schemaID = "https://github.com/volume-doctor/kubectl-volume-doctor/blob/main/docs/schema/"
 
 func readSchema(t *testing.T, name string) any {
@@ -207,8 +206,8 @@ func readSchema(t *testing.T, name string) any {
 	return document
 }
 
-// closed forbids fields that the schema does not name. The published one lets
-// them pass: fields are added.
+// closed forbids fields that the schema does not name. The published schema allows them, because
+// later versions add fields.
 func closed(schema any) any {
 	switch schema := schema.(type) {
 	case map[string]any:

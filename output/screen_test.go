@@ -21,11 +21,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// nameFrom is the length from which a word counts as a name, which is never broken.
+// nameFrom is the length from which a word counts as a name, and is never broken.
 const nameFrom = 24
 
-// tooWide reports whether a line is wider than the terminal, and not because of a command
-// or of a name.
+// tooWide reports whether a line is wider than the terminal for another reason than a command or a
+// name.
 func tooWide(line string) bool {
 	if displaywidth.String(line) <= terminal.Width {
 		return false
@@ -44,7 +44,7 @@ func tooWide(line string) bool {
 	return names == 0 || columns > terminal.Width
 }
 
-// eachReport gives the reports of the corpus and of the threads that have findings.
+// eachReport calls check with each report of the corpus and of the threads that has findings.
 func eachReport(t *testing.T, check func(t *testing.T, name string, r *finding.Report)) {
 	t.Helper()
 	eachCase(t, func(t *testing.T, c corpusCase) {
@@ -63,7 +63,7 @@ func eachReport(t *testing.T, check func(t *testing.T, name string, r *finding.R
 	}
 }
 
-// threads are the clusters of testdata/threads, read once.
+// threads are the diagnosed clusters of testdata/threads. They are computed once.
 var threads = sync.OnceValues(func() ([]corpusCase, error) {
 	paths, err := filepath.Glob("../testdata/threads/*.txtar")
 	if err != nil {
@@ -84,18 +84,18 @@ var threads = sync.OnceValues(func() ([]corpusCase, error) {
 	return all, nil
 })
 
-// alone is the report as if it had this finding and no other.
+// alone returns the report as if this were its only finding.
 func alone(r *finding.Report, f finding.Finding) *finding.Report {
 	return r.Keep(func(other finding.Finding) bool { return other.Fingerprint == f.Fingerprint })
 }
 
-// firstStep is the line of the report in which the first thing to do stands at the latest.
+// firstStep is the last line of the report in which the first step may stand.
 const firstStep = 10
 
-// TestActionComesFirst: on a terminal that nobody has resized the first thing to do
-// stands in the first ten lines of the report, for every finding that has one; a
-// report takes sixteen lines or fewer in the middle, and no line is wider than the
-// terminal but for names and commands, none of which is cut or broken.
+// TestActionComesFirst checks, on a terminal of the default width, that the first step stands
+// within the first ten lines of the report of every finding that has a step. The median report has
+// at most sixteen lines. No line is wider than the terminal except for names and commands, none of
+// which is cut or broken.
 func TestActionComesFirst(t *testing.T) {
 	lengths := map[int][]int{}
 	actions, without := 0, 0
@@ -143,11 +143,11 @@ func TestActionComesFirst(t *testing.T) {
 	}
 }
 
-// cutWord is the mark of what was cut, in the middle of a word.
+// cutWord matches the mark of a cut within a word.
 var cutWord = regexp.MustCompile(`\S…|…\S`)
 
-// TestNothingIsCut: in a pipe each sentence stands on one line, and on a terminal of any
-// width each is there, too, whole.
+// TestNothingIsCut checks that each sentence is one line in a pipe, and complete on terminals of
+// any width.
 func TestNothingIsCut(t *testing.T) {
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
 		for _, tree := range r.Roots() {
@@ -179,9 +179,9 @@ func TestNothingIsCut(t *testing.T) {
 	})
 }
 
-// TestHeadlines: a headline says who, what and which in sixteen words at most, what it
-// counts included, and the two of findings of one check differ where the findings do; and
-// what it leaves out stands whole on a terminal of any width: the detail, and what was said.
+// TestHeadlines checks that a headline has at most sixteen words, including its counts, and that
+// the headlines of two findings of one check differ if the findings do. What a headline leaves out,
+// the detail and the quoted message, is complete on a terminal of any width.
 func TestHeadlines(t *testing.T) {
 	headlines := 0
 	look := func(t *testing.T, r *finding.Report) {
@@ -232,7 +232,7 @@ func TestHeadlines(t *testing.T) {
 	}
 }
 
-// words is the text as its words, whatever the lines.
+// words returns the text with each run of white space replaced by one blank.
 func words(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 func pipe(t *testing.T, format string, r *finding.Report) string {
@@ -244,7 +244,7 @@ func pipe(t *testing.T, format string, r *finding.Report) string {
 	return b.String()
 }
 
-// TestNothingIsSaidTwice: "why" has each sentence once.
+// TestNothingIsSaidTwice checks that "why" contains each sentence once.
 func TestNothingIsSaidTwice(t *testing.T) {
 	eachReport(t, func(t *testing.T, name string, r *finding.Report) {
 		for _, f := range r.Findings {
@@ -259,9 +259,9 @@ func TestNothingIsSaidTwice(t *testing.T) {
 	})
 }
 
-// TestNothingForWhatIsRefused: no format, and not --apply either, has a command, a
-// button or the words of a repair that a guard refuses; it has the reason, and what
-// would make it safe.
+// TestNothingForWhatIsRefused checks that for a repair that a guard refuses, neither a format nor
+// --apply shows a command, a button or any words of it. They show the reason, and what would make
+// the repair safe.
 func TestNothingForWhatIsRefused(t *testing.T) {
 	long.Test(t)
 	refusals := 0
@@ -285,10 +285,10 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 			only := alone(r, f)
 			for _, format := range ReportFormats.Names() {
 				text := pipe(t, format, only)
-				if format == "sarif" { // its rules are the pages of the checks
+				if format == "sarif" { // the rules contain the pages of the checks
 					_, text, _ = strings.Cut(text, `"results": [`)
 				}
-				if format == "html" { // and so is the end of the page, after it has said that these are no commands for its findings
+				if format == "html" { // the end of the page contains the pages of the checks, after a note that their commands are not for these findings
 					before, pages, found := strings.Cut(text, `<section aria-labelledby="pages">`)
 					if !found || !strings.Contains(pages, "Whether a command is safe here, the finding says") || strings.Contains(pages, `class="command"`) {
 						t.Errorf("%s: the pages of the checks are not set apart", f.Code)
@@ -300,7 +300,7 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 				}
 			}
 			reasons := []string{reason}
-			if at, suspected := strings.CutPrefix(reason, "the cause is only suspected; it is "); suspected { // "why" has it
+			if at, suspected := strings.CutPrefix(reason, "the cause is only suspected; it is "); suspected { // "why" has the rest
 				reasons = []string{"suspected, and " + at, "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)}
 			}
 			for _, format := range []string{"table", "wide", "html", "markdown", "junit", "sarif"} {
@@ -318,10 +318,10 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 	}
 }
 
-// offers are a command that writes, and what a page makes a button of.
+// offers matches a command that writes, and the element that becomes a button.
 var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|class="command"|apply the repair`)
 
-// shownText is text without what a format adds to it.
+// shownText removes from the text everything that a format adds to it.
 func shownText(s string) string {
 	s = strings.NewReplacer("&#34;", "", "&#39;", "", "&quot;", "", "&#xA;", "", `\n`, "", "<!-- -->", "", "&lt;", "", "&gt;", "", "&amp;", "", "] (", "](").Replace(s)
 	return notWord.ReplaceAllString(s, "")
@@ -329,8 +329,8 @@ func shownText(s string) string {
 
 var notWord = regexp.MustCompile(`[^\pL\pN]+`)
 
-// TestSaid: what has a line of its own was said by somebody, as the evidence has it, and
-// stands nowhere else in what is told.
+// TestSaid checks that the line "said" quotes a message in the evidence, and that nothing else in
+// the telling repeats it.
 func TestSaid(t *testing.T) {
 	lines := 0
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// tellShared tells the worst of the cause's trees, and how many clusters and pods there
-// are in all.
+// tellShared tells the first, worst tree of the cause, with the number of clusters and waiting pods
+// over all of them.
 func tellShared(r *finding.Report, c finding.SharedCause) telling {
 	t := tell(r, c.Trees[0])
 	if len(c.Contexts) == 0 {
@@ -26,7 +26,7 @@ func tellShared(r *finding.Report, c finding.SharedCause) telling {
 	}
 	t.also = also(follow)
 	t.sums = "; in " + count(len(c.Contexts), "cluster")
-	t.who = "" // of one of them
+	t.who = "" // names pods of one cluster only
 	if waiting := r.WaitingFor(c.Findings()); len(waiting) > 0 {
 		t.sums += ", " + podsWait(len(waiting))
 		t.who = "first " + longestWait(r, waiting)
@@ -34,8 +34,8 @@ func tellShared(r *finding.Report, c finding.SharedCause) telling {
 	return t
 }
 
-// someClusters names the first of the clusters, which is the one that is told, and as
-// many of the others as the columns have room for; 0 is no limit.
+// someClusters names the first cluster, which the text is about, and as many of the others as fit
+// into limit columns; a limit of 0 is none.
 func someClusters(contexts []string, limit int) string {
 	others := contexts[1:]
 	text := fmt.Sprintf("%s, and %s", contexts[0], count(len(others), "other cluster"))
@@ -51,8 +51,8 @@ func someClusters(contexts []string, limit int) string {
 	return Safe(text)
 }
 
-// inClusters says in how many clusters of a report on several something is wrong; ""
-// in any other report.
+// inClusters says in how many of several clusters something is wrong; "" for a report on one
+// cluster.
 func inClusters(r *finding.Report) string {
 	if len(r.Sources) == 0 {
 		return ""
@@ -60,8 +60,8 @@ func inClusters(r *finding.Report) string {
 	return fmt.Sprintf(" in %d of %s", r.Affected(), count(len(r.Sources), "cluster"))
 }
 
-// gapTexts has a sentence for each gap. One for several clusters names all that could
-// not be read, and some where only a part could not.
+// gapTexts returns one sentence for each gap. A gap that several clusters share names them all if
+// the clusters could not be read at all, and only a few if a single kind could not be read.
 func gapTexts(r *finding.Report) []string {
 	var all []string
 	for _, gaps := range r.SharedGaps() {

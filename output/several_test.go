@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// fleetReport has the same finding in each of the clusters, a gap in some, and one that
-// could not be read.
+// fleetReport returns a report with the same finding in each cluster, a gap in some of them, and
+// one cluster that could not be read.
 func fleetReport(clusters int) *finding.Report {
 	var reports []*finding.Report
 	for i := range clusters {
@@ -30,8 +30,8 @@ func fleetReport(clusters int) *finding.Report {
 	return finding.Merge(append(reports, lost), nil, finding.LeaveOut{})
 }
 
-// TestFleetFitsTheScreen: a cause in 37 clusters is told once, in no more lines than one
-// in a single cluster; every cluster that could not be read is named.
+// TestFleetFitsTheScreen checks that a cause in 37 clusters is told once and fits into 13 lines,
+// and that every cluster that could not be read is named.
 func TestFleetFitsTheScreen(t *testing.T) {
 	one, many := fleetReport(1), fleetReport(37)
 	if len(many.Causes()) >= len(many.Roots()) {
@@ -83,7 +83,7 @@ func TestFleetFitsTheScreen(t *testing.T) {
 	}
 }
 
-// TestUnreadClustersAreNamed: however many there are.
+// TestUnreadClustersAreNamed checks that all of them are named, however many there are.
 func TestUnreadClustersAreNamed(t *testing.T) {
 	var reports []*finding.Report
 	for i := range 30 {

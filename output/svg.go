@@ -12,22 +12,22 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
-// svg is the layout of a picture: a column of pods, the volume, and a column of
-// nodes, joined by a line at the left from which each relation branches off. It
-// is as narrow as a telephone, so that it is read there without zooming.
+// svg is the layout of a picture: a column of pods, the volume, and a column of nodes. A line at
+// the left joins them, and each relation branches off from it. The picture fits a telephone without
+// zooming.
 type svg struct {
 	html.Picture
 	first int // where the first pod branches off
 }
 
-// The measures are in pixels, at 12 px of a fixed-width font: 7.25 px a column.
+// All measures are in pixels. A column of the 12 px fixed-width font is 7.25 px wide.
 const (
 	svgWidth   = 328
-	svgTrunk   = 14  // where the line runs
-	svgColumn  = 104 // where pods and nodes begin
+	svgTrunk   = 14  // x of the line at the left
+	svgColumn  = 104 // x of the pods and nodes
 	svgColumns = (svgWidth - svgColumn - 16) * 4 / 29
 	svgRow     = 30
-	// svgMost are the pods and nodes drawn; the rest is counted.
+	// svgMost is the largest number of pods, and of nodes, that are drawn; the rest is counted.
 	svgMost = 5
 )
 
@@ -65,7 +65,7 @@ func (p picture) svg(id string) *html.Picture {
 	return &s.Picture
 }
 
-// pods draws those that want the volume, and returns where the volume goes.
+// pods draws the pods that want the volume from y down, and returns the y of the volume.
 func (s *svg) pods(p picture, y int) int {
 	type pod struct {
 		edge
@@ -135,8 +135,8 @@ func (s *svg) nodes(p picture, top int) {
 	s.Height = y + 4
 }
 
-// branch draws the edge from the line at the left to the column. An arrow points
-// from whoever wants or reports to the volume, and from the volume to whoever
+// branch draws the edge from the line at the left to the column. The arrow points from the pod or
+// node to the volume if it wants, uses or reports the volume, and from the volume to the node that
 // holds it.
 func (s *svg) branch(y int, e edge) {
 	s.line(svgTrunk, y, svgColumn, y, e)
@@ -157,7 +157,7 @@ func (s *svg) cross(x, y int) {
 	s.Crosses = append(s.Crosses, html.Cross{X: x, Y: y, Path: fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
 }
 
-// line is a horizontal or a vertical one.
+// line draws a horizontal or a vertical line.
 func (s *svg) line(x1, y1, x2, y2 int, e edge) {
 	end := fmt.Sprintf("H%d", x2)
 	if x1 == x2 {
@@ -175,7 +175,7 @@ func (s *svg) text(x, y int, text string, wrong bool) {
 	s.Texts = append(s.Texts, html.Text{X: x, Y: y, Text: text, Wrong: wrong})
 }
 
-// description says in words all that is drawn, and what is left out of it.
+// description says in words everything that the picture shows, and what it leaves out.
 func (p picture) description() string {
 	var facts []string
 	if p.subject {
@@ -199,8 +199,8 @@ func (p picture) description() string {
 	return strings.ToUpper(facts[0][:1]) + strings.Join(facts, "; ")[1:] + "."
 }
 
-// middle shortens s to limit columns and keeps both ends: names of volumes and
-// pods differ at their ends.
+// middle shortens s to limit columns and keeps both ends: names of volumes and pods often differ
+// only at the end.
 func middle(s string, limit int) string {
 	if displaywidth.String(s) <= limit {
 		return s

@@ -13,35 +13,35 @@ import (
 	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
-// telling is what every format says of one cause, and in this order: what is
-// wrong, who suffers, why, whether to wait, what to do and what not to do.
+// telling is the content that every format shows for one cause, in this order: what is wrong, who
+// is affected, why, whether to wait, what to do and what not to do.
 type telling struct {
 	finding.Finding
 	what string // the headline
-	sums string // its end, which counts volumes and pods; "" where there is nothing to count
-	// first is the cause's own message where the headline is about all that share it.
+	sums string // the end of the headline, which counts volumes and pods; "" if there is nothing to count
+	// first is the cause's own message if the headline speaks for several findings.
 	first string
-	said  string   // what a driver, a kubelet or a controller said; "" where none said anything
-	who   string   // "" where what names the only pod
-	where []string // the clusters, where they are several
+	said  string   // the message of a driver, a kubelet or a controller; "" if there is none
+	who   string   // who is affected; "" if the headline already names the only pod
+	where []string // the clusters, if the cause is shared by several
 	why   string
 	wait  string
 	do    []step
-	hits  []string // whom the steps hit that delete or restart something
+	hits  []string // who is hit by the steps that delete or restart something
 	dont  string
-	also  string // "" where no other code follows from it
-	// refused is why no repair may be made now; "" where none is refused.
+	also  string // "" if no other finding follows from the cause
+	// refused is the reason why no repair may be made now; "" if none is refused.
 	refused string
 }
 
-// step is one thing to do: a sentence, or a command line that stands on a line of
-// its own. One that says whose the others are is no step itself.
+// step is one thing to do: a sentence, or a command on a line of its own. If whose is set, the step
+// only says who wrote the other steps.
 type step struct {
 	text, command string
 	whose         bool
 }
 
-// tell makes the telling of a cause and of what follows from it, the cause first.
+// tell makes the telling of a cause. The tree is the cause followed by its consequences.
 func tell(r *finding.Report, tree []finding.Finding) telling {
 	f := tree[0]
 	pods := r.WaitingFor(tree)
@@ -62,8 +62,8 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 	return t
 }
 
-// asSaved makes the telling the word of the file that the report was read from. Whom the
-// steps can hit is said by this program, too: it has not counted.
+// asSaved marks the telling as quoted from a saved report. What its steps can hit is not taken from
+// the file alone: the general warning of this program stands first.
 func (t *telling) asSaved(r *finding.Report) {
 	said := t.hits
 	t.hits = nil
@@ -87,8 +87,8 @@ func (t *telling) asSaved(r *finding.Report) {
 	}
 }
 
-// kinds are the kinds of the steps that the finding has, and of what else it says to delete or
-// restart.
+// kinds returns the kinds of the finding's steps, and the kinds of what its other instructions
+// delete or restart.
 func (t *telling) kinds() []advised.Kind {
 	found := map[advised.Kind]bool{}
 	for _, s := range t.Steps {
@@ -112,7 +112,7 @@ func (t *telling) kinds() []advised.Kind {
 	return kinds
 }
 
-// attributed is the text as the word of the file that the report was read from, if it was.
+// attributed returns the text, marked as quoted if the report was read from a file.
 func attributed(r *finding.Report, text string) string {
 	if r.SavedIn == "" {
 		return text
@@ -120,8 +120,8 @@ func attributed(r *finding.Report, text string) string {
 	return "as " + r.SavedIn + " says: " + text
 }
 
-// headline names what the findings of the tree share, if they share one cause, and
-// counts the pods that wait.
+// headline returns the text that the findings of the tree share, or the message of the first, and
+// the number of pods that wait.
 func headline(tree []finding.Finding, waiting int) (text, sums string) {
 	f := tree[0]
 	text = f.Message
@@ -150,11 +150,10 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 	return text, ""
 }
 
-// counted is the word of a headline that what it is about is counted by.
+// counted matches the noun in a headline that receives the number of volumes.
 var counted = regexp.MustCompile(`\b(?:[Vv]olumes|disks)\b`)
 
-// alike are the cause and the findings for which it stands, as they differ in nothing but
-// names.
+// alike returns the cause and the findings that it represents, which differ from it only in names.
 func alike(tree []finding.Finding) []finding.Finding {
 	f := tree[0]
 	return slices.DeleteFunc(slices.Clone(tree), func(other finding.Finding) bool {
@@ -162,8 +161,8 @@ func alike(tree []finding.Finding) []finding.Finding {
 	})
 }
 
-// longestWait names the pod that has waited longest, where it does and for how long; "" where
-// none waits.
+// longestWait names the pod that has waited longest, its node, and for how long; "" if no pod
+// waits.
 func longestWait(r *finding.Report, waiting []finding.Waiting) string {
 	w := finding.LongestWait(waiting)
 	text := w.Pod
@@ -176,8 +175,9 @@ func longestWait(r *finding.Report, waiting []finding.Waiting) string {
 	return text
 }
 
-// who names what made the pods of the tree, with how many each made, and the pod that has
-// waited longest. One pod alone stands in the headline, unless that is of several findings.
+// who names the workloads of the tree's pods, with the number of pods of each, and the pod that has
+// waited longest. It is "" for a single pod, which the headline names already, unless the headline
+// speaks for several findings.
 func who(r *finding.Report, tree []finding.Finding, waiting []finding.Waiting, several bool) string {
 	var pods []string
 	made, counted := map[string][]string{}, true
@@ -209,8 +209,8 @@ func who(r *finding.Report, tree []finding.Finding, waiting []finding.Waiting, s
 	return text + "; first " + first
 }
 
-// makers are the workloads, as namespace/Kind/name, by kind and with how many pods
-// each made, where that is known. A kind stands before the first of its workloads.
+// makers returns the workloads, given as namespace/Kind/name, sorted by kind and, if counted, with
+// the number of their pods. Only the first workload of each kind has the kind before it.
 func makers(made map[string][]string, counted bool) []string {
 	var lines []string
 	last := ""
@@ -242,12 +242,12 @@ func kindOf(workload string) string {
 	return parts[1]
 }
 
-// wait says whether waiting helps, and what ends it.
+// wait says whether waiting helps, and what ends the wait.
 func wait(r *finding.Report, f finding.Finding) string {
 	text := "no"
 	switch h := f.SelfHeals; {
 	case f.Confidence == finding.Suspected && !h.Will:
-		text = "not known yet" // "why" has when it is
+		text = "not known yet" // "why" says when it is certain
 	case h.Unknown:
 		text = "not known"
 	case h.Will && h.After != "":
@@ -264,8 +264,8 @@ func wait(r *finding.Report, f finding.Finding) string {
 	return text
 }
 
-// why is what the finding follows from if that was not asked for, its detail, its cause, and
-// why waiting does not end it.
+// why joins the omitted cause of the finding, its detail, its own cause, and the reason why waiting
+// does not help.
 func why(r *finding.Report, f finding.Finding, detail string) string {
 	texts := slices.Compact(said(omittedCause(r, f), detail, f.Cause))
 	if !f.SelfHeals.Will && f.SelfHeals.Because != "" && f.Confidence != finding.Suspected {
@@ -274,7 +274,7 @@ func why(r *finding.Report, f finding.Finding, detail string) string {
 	return strings.Join(texts, "; ")
 }
 
-// refused is the reason why a guard refuses the repair and no flag lifts that.
+// refused returns the reason if a guard refuses the repair and no flag allows it; else "".
 func refused(r *finding.Repair) string {
 	if r == nil || r.Apply != "" {
 		return ""
@@ -282,8 +282,8 @@ func refused(r *finding.Repair) string {
 	return r.Against()
 }
 
-// NotRepaired says, a line each, why --apply leaves the finding alone and what would
-// let it be repaired: what every format says is to be done about it.
+// NotRepaired returns a line for each reason why --apply leaves the finding alone, and for each
+// step that would allow the repair. These are the steps that every format shows.
 func NotRepaired(f finding.Finding) []string {
 	var lines []string
 	for _, s := range steps(f, time.Time{}, refused(f.Repair)) {
@@ -295,7 +295,7 @@ func NotRepaired(f finding.Finding) []string {
 	return lines
 }
 
-// hits are whom the steps hit, but for the steps whose advice says it.
+// hits says who is hit by each step, except for steps whose own text says so.
 func hits(steps []finding.Step) []string {
 	var list []string
 	for _, s := range steps {
@@ -306,13 +306,13 @@ func hits(steps []finding.Step) []string {
 	return list
 }
 
-// steps are what a person does, in their order, and why nothing is repaired now.
+// steps returns what a person has to do, in order, and why nothing is repaired now.
 func steps(f finding.Finding, at time.Time, refused string) []step {
 	var list []step
 	if refused != "" && f.Confidence != finding.Suspected {
 		list = append(list, step{text: "nothing with --apply now: " + refused})
 	}
-	joins := false // two actions of the advice without a command between them are one step
+	joins := false // two pieces of advice without a command between them are one step
 	for _, a := range finding.ActionsOf(f, at) {
 		switch {
 		case a.Told:
@@ -326,17 +326,17 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 			list = append(list, step{command: a.Command})
 		}
 	}
-	if refused != "" && f.Confidence == finding.Suspected { // it is too early for the repair, and not for the rest
+	if refused != "" && f.Confidence == finding.Suspected { // only the repair has to wait, so the other steps come first
 		list = append(list, step{text: strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; ")})
 	}
 	return list
 }
 
-// when is said of what is to be done another time.
+// when is the prefix of a step that is not for now.
 var when = map[finding.When]string{finding.Later: "later: "}
 
-// besideWhy are the steps where "why" stands below them, which has what has to be so until
-// the cause is certain.
+// besideWhy returns the steps for a place that shows "why" as well. That names the condition under
+// which the cause becomes certain, so the step gives only the time.
 func besideWhy(f finding.Finding, at time.Time, refused string) []step {
 	list := steps(f, at, refused)
 	if f.Confidence == finding.Suspected && f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") {
@@ -345,7 +345,7 @@ func besideWhy(f finding.Finding, at time.Time, refused string) []step {
 	return list
 }
 
-// byHand are commands that do what the repair does, without its guards.
+// byHand returns the commands that do the repair's work without its guards.
 func byHand(f finding.Finding) []string {
 	if f.Repair == nil || refused(f.Repair) != "" {
 		return nil
@@ -353,7 +353,7 @@ func byHand(f finding.Finding) []string {
 	return append(slices.Clone(f.Repair.Commands), f.AdviceCommands...)
 }
 
-// riskOf says what may go wrong with a repair that can be made; "" where none can.
+// riskOf names the repair and its risk; "" if no repair can be made.
 func riskOf(r *finding.Repair) string {
 	if r == nil || refused(r) != "" {
 		return ""
@@ -361,7 +361,7 @@ func riskOf(r *finding.Repair) string {
 	return fmt.Sprintf("%s (risk %s)", r.Kind, r.Risk)
 }
 
-// omittedCause names what the finding follows from, if it was not asked for.
+// omittedCause names the cause of the finding if that cause was filtered out of the report.
 func omittedCause(r *finding.Report, f finding.Finding) string {
 	for _, c := range r.OmittedCauses {
 		if c.Fingerprint == f.CausedBy {
@@ -371,7 +371,7 @@ func omittedCause(r *finding.Report, f finding.Finding) string {
 	return ""
 }
 
-// also counts what follows from the cause, by check.
+// also counts the consequences of the cause, by check.
 func also(tree []finding.Finding) string {
 	name := func(f finding.Finding) string { return fmt.Sprintf("%s %s", f.Code, f.Check) }
 	groups := finding.Alike(tree[1:], name)
@@ -381,8 +381,7 @@ func also(tree []finding.Finding) string {
 	}), ", ")
 }
 
-// plainLines tell a finding to formats that show plain text: those labelled lines that
-// have something to say.
+// plainLines returns a finding as labelled lines of plain text. Lines without content are left out.
 func plainLines(r *finding.Report, f finding.Finding) []string {
 	t := tell(r, []finding.Finding{f})
 	var lines []string
@@ -401,7 +400,7 @@ func plainLines(r *finding.Report, f finding.Finding) []string {
 	}
 	line("Do not", t.dont)
 	line("Wait?", t.wait)
-	line("Why", why(r, f, "")) // the message has the detail
+	line("Why", why(r, f, "")) // the detail is part of the message
 	line("Said", t.said)
 	line("Repair", riskOf(f.Repair))
 	for _, e := range f.Evidence {
@@ -422,10 +421,10 @@ func distinct(list []string) []string {
 	return slices.Compact(list)
 }
 
-// some names the first few of the list and says how many more there are.
+// some names the first few entries of the list and counts the rest.
 func some(list []string) string {
 	const few = 3
-	if len(list) <= few+1 { // "and 1 more" would take the room of its name
+	if len(list) <= few+1 { // "and 1 more" would take as much room as the name
 		return strings.Join(list, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(list[:few], ", "), len(list)-few)

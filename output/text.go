@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 )
 
-// room is what is left of a line of the terminal behind the indentation; 0 where
-// the text goes to no terminal, and lines are as long as what they say.
+// room returns the columns that are left after the indentation; 0 if the output is not a terminal,
+// where lines have any length.
 func (o Options) room(indent int) int {
 	if o.Width == 0 {
 		return 0
@@ -23,9 +23,9 @@ func (o Options) room(indent int) int {
 	return max(1, o.Width-indent)
 }
 
-// wrap breaks the text at spaces into lines of at most limit columns; 0 is no
-// limit. A word that is longer than a line stands whole: it is a name, and a name
-// in two parts cannot be searched for or pasted.
+// wrap breaks the text at spaces into lines of at most limit columns; a limit of 0 is none. A word
+// longer than a line is not broken: it is a name, and a broken name cannot be searched for or
+// pasted.
 func wrap(text string, limit int) []string {
 	words := strings.Fields(Safe(text))
 	if len(words) == 0 {
@@ -46,13 +46,15 @@ func wrap(text string, limit int) []string {
 	return lines
 }
 
-// more ends a text that is shortened where its room is fixed.
+// more marks the end of a text that was cut to a fixed width.
 const more = "…"
 
-// fitsIn reports whether the text takes no more lines than given; 0 columns is no limit.
+// fitsIn reports whether the text fits into the given number of lines; a limit of 0 columns is
+// none.
 func fitsIn(text string, limit, lines int) bool { return limit == 0 || len(wrap(text, limit)) <= lines }
 
-// cut is the longest beginning of s that is at most limit columns wide.
+// cut returns the longest beginning of s that is at most limit columns wide, but at least one
+// character.
 func cut(s string, limit int) string {
 	used := 0
 	for i, r := range s {
@@ -64,8 +66,8 @@ func cut(s string, limit int) string {
 	return s
 }
 
-// clip shortens s to limit columns and shows that it did: for pictures and labels,
-// whose room is fixed.
+// clip cuts s to limit columns and marks the cut. It is for pictures and labels, whose width is
+// fixed.
 func clip(s string, limit int) string {
 	s = Safe(s)
 	if displaywidth.String(s) <= limit {
@@ -74,7 +76,7 @@ func clip(s string, limit int) string {
 	return cut(s, limit-1) + more
 }
 
-// wrapped writes the text behind the head, its further lines below its beginning.
+// wrapped writes the head and the text; continued lines are indented to the text.
 func wrapped(b *strings.Builder, head, text string, opts Options) {
 	for _, line := range wrap(text, opts.room(len(head))) {
 		fmt.Fprintf(b, "%s%s\n", head, line)
@@ -82,7 +84,7 @@ func wrapped(b *strings.Builder, head, text string, opts Options) {
 	}
 }
 
-// hanging writes the text, its further lines two blanks deeper.
+// hanging writes the text; continued lines are indented by two more blanks.
 func hanging(b *strings.Builder, text, indent string, opts Options) {
 	for i, line := range wrap(text, opts.room(len(indent)+2)) {
 		if i == 1 {
@@ -92,7 +94,7 @@ func hanging(b *strings.Builder, text, indent string, opts Options) {
 	}
 }
 
-// listed writes the title, and below it the text of each item; nothing without items.
+// listed writes the title and below it the text of each item; nothing if there are no items.
 func listed[T any](b *strings.Builder, title string, items []T, text func(T) string, opts Options) {
 	if len(items) > 0 {
 		fmt.Fprintf(b, "\n%s:\n", title)
@@ -102,7 +104,7 @@ func listed[T any](b *strings.Builder, title string, items []T, text func(T) str
 	}
 }
 
-// texts are the texts of the items.
+// texts returns the text of each item.
 func texts[T any](items []T, text func(T) string) []string {
 	all := make([]string, 0, len(items))
 	for _, item := range items {
@@ -111,7 +113,7 @@ func texts[T any](items []T, text func(T) string) []string {
 	return all
 }
 
-// said are the texts that are not empty.
+// said returns the texts that are not empty. It reuses the given slice.
 func said(texts ...string) []string {
 	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })
 }
@@ -120,8 +122,8 @@ func joined[T ~string](items []T, separator string) string {
 	return strings.Join(texts(items, func(item T) string { return string(item) }), separator)
 }
 
-// table writes rows as kubectl does: no lines, columns two blanks apart; nothing without
-// rows. Below each row stands its text, where there are texts.
+// table writes rows as kubectl does: without borders, columns two blanks apart. Without rows it
+// writes nothing. If below has texts, the i-th stands below the i-th row.
 func table(b *strings.Builder, header []string, rows [][]string, below []string, opts Options) error {
 	if len(rows) == 0 {
 		return nil
@@ -160,7 +162,7 @@ func table(b *strings.Builder, header []string, rows [][]string, below []string,
 	return nil
 }
 
-// paint colours s. Colour never carries the meaning alone: s names it too.
+// paint colors s if on is set. Color never carries a meaning alone: the text says the same.
 func paint(on bool, s string, attributes ...color.Attribute) string {
 	c := color.New(attributes...)
 	if on {
@@ -171,5 +173,5 @@ func paint(on bool, s string, attributes ...color.Attribute) string {
 	return c.Sprint(s)
 }
 
-// ago is an age, in the words of messages: one screen has one clock.
+// ago formats an age as the messages do, so that one report has one style of time.
 func ago(d time.Duration) string { return facts.Rounded(max(0, d)) }

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// TimelineFormats are the formats of a timeline, the default first.
+// TimelineFormats returns the formats of a timeline, the default first.
 func TimelineFormats() []string { return []string{"table", "json"} }
 
 // PrintEntry prints an entry of a timeline: a line for people, or one JSON
@@ -43,7 +43,7 @@ func paintChange(change finding.Change, opts Options) string {
 	}
 }
 
-// told is what an entry says after its time and its word.
+// told returns the part of an entry's line that follows its time and its change.
 func told(e finding.Entry) string {
 	if f := e.Finding; f != nil {
 		line := fmt.Sprintf("%s %s %s %s", f.Severity, f.Code, f.Check, f.Subject) + suspected(*f)
@@ -63,7 +63,7 @@ func told(e finding.Entry) string {
 	return kinds + " cannot be followed: " + whys(e)
 }
 
-// whys are the reasons of gaps, each once.
+// whys returns the reasons of the entry's gaps, each once.
 func whys(e finding.Entry) string {
 	var all []string
 	for _, g := range e.Gaps {

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TraceFormats print the traces of what one command asks about.
+// TraceFormats print the documents of one trace command.
 var TraceFormats = formats[[]trace.Document]{
 	{"table", inTurn(printTraceTable, printUseTable)},
 	{"wide", inTurn(printTraceWide, printUseWide)},
@@ -46,7 +46,7 @@ func inTurn(ofPod func(*strings.Builder, *trace.Trace, Options) error, ofUse fun
 	}
 }
 
-// TraceList is what several traces are in JSON and YAML; one stands alone.
+// TraceList is the JSON and YAML document for several traces. A single trace has no list around it.
 type TraceList struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -63,8 +63,8 @@ func asOne(printed func(*strings.Builder, any, Options) error) func(*strings.Bui
 	}
 }
 
-// printTraceTable gives the verdict, and then each volume with its stages in a row;
-// the one in which it waits is marked and explained below.
+// printTraceTable writes the verdict and then each volume with its stages in a row. The stage in
+// which the volume waits is marked and explained below the row.
 func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 	where := "without a node"
 	if t.Node != "" {
@@ -104,13 +104,13 @@ func tellBriefs(b *strings.Builder, findings []finding.Brief, at time.Time, opts
 	}
 }
 
-// tellBrief is the telling of one finding beside a trace, which has the waits and their
-// causes already.
+// tellBrief makes the telling of a finding that is shown next to a trace. The trace already has the
+// waits and their causes.
 func tellBrief(f finding.Brief, at time.Time) telling {
 	whole := f.Whole
 	whole.Code, whole.Severity = f.Code, f.Severity
 	if whole.Repair != nil {
-		one := *whole.Repair // of what the trace is about, and of nothing beside it
+		one := *whole.Repair // without ApplyAll, which would also repair things that the trace is not about
 		one.ApplyAll = ""
 		whole.Repair = &one
 	}
@@ -131,7 +131,7 @@ func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped [
 	}
 }
 
-// kubeletSays is a line for each of the kubelet's own statements.
+// kubeletSays writes one line for each statement of the kubelet.
 func kubeletSays(b *strings.Builder, t *trace.Trace, opts Options) {
 	if t.Kubelet == nil || len(t.Kubelet.Statements) == 0 {
 		return
@@ -141,16 +141,16 @@ func kubeletSays(b *strings.Builder, t *trace.Trace, opts Options) {
 	writeStatements(b, t.Kubelet.Statements, opts)
 }
 
-// writeStatements writes what a kubelet says itself, each after how it stands to what the
-// objects show.
+// writeStatements writes a kubelet's own statements, each after its relation to what the objects
+// show.
 func writeStatements(b *strings.Builder, statements []trace.KubeletStatement, opts Options) {
 	for _, s := range statements {
 		wrapped(b, fmt.Sprintf("  %-7s  ", s.Bearing), s.Text, opts)
 	}
 }
 
-// soonerStuck reports whether a finding makes the pod stuck before its usual time is over, of
-// which there is then nothing to say.
+// soonerStuck reports whether the pod's usual time is not over yet. A pod that is stuck before that
+// is so because of a finding, and the usual time says nothing about it.
 func soonerStuck(t *trace.Trace) bool {
 	bound, err := time.ParseDuration(t.Verdict.UsualBound)
 	return err == nil && t.Verdict.Since != nil && t.TakenAt.Sub(t.Verdict.Since.Time) < bound
@@ -165,7 +165,7 @@ func usual(bound string) string {
 
 func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, opts Options) {
 	title := traceTitle(v)
-	// What is mounted and was never on its way to anywhere takes one line.
+	// A volume without claim, driver, notes and broken stage takes one line.
 	last := v.Stages[len(v.Stages)-1]
 	if v.Claim == "" && v.Driver == "" && v.Broken == "" && len(v.Notes) == 0 {
 		title += ", " + stageText(last.Stage) + ": " + stateText(last)
@@ -187,8 +187,8 @@ func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, opts O
 	}
 }
 
-// stageLine draws the stages in a row, each with its mark, and the one in which the
-// volume waits in brackets.
+// stageLine draws the stages in a row, each after its mark. The stage in which the volume waits is
+// in brackets.
 func stageLine(b *strings.Builder, v trace.VolumeTrace, opts Options) {
 	const arrow = " → "
 	line, used := "  ", 2
@@ -213,7 +213,7 @@ func stageLine(b *strings.Builder, v trace.VolumeTrace, opts Options) {
 	fmt.Fprintln(b, line)
 }
 
-// stageMark shows the stage's state: done, broken, still to come or not known.
+// stageMark returns the mark for the stage's state: done, broken, still to come or not known.
 func stageMark(s trace.Stage, v trace.VolumeTrace) string {
 	switch {
 	case s.Stage == v.Broken || s.State == trace.StageBlocked:
@@ -229,7 +229,7 @@ func stageMark(s trace.Stage, v trace.VolumeTrace) string {
 	}
 }
 
-// printTraceWide is one row a stage with everything.
+// printTraceWide writes one row with all fields for each stage.
 func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	fmt.Fprintf(b, "verdict: %s: %s\n", paintWait(t.Verdict.State, opts), Safe(t.Verdict.Message))
 	var rows [][]string
@@ -255,7 +255,8 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	return nil
 }
 
-// printTraceNames are the objects that a pod waits for, and the pods that name a claim.
+// printTraceNames writes the names of the objects that a pod waits for, and of the pods that use a
+// claim.
 func printTraceNames(b *strings.Builder, documents []trace.Document, _ Options) error {
 	var names []string
 	for _, document := range documents {

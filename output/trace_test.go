@@ -57,7 +57,7 @@ func somePreflight() *preflight.Preflight {
 		NotExamined: []string{"PodDisruptionBudgets", name}}
 }
 
-// TestStagesFitATerminal: no line is wider, and nothing steers the terminal.
+// TestStagesFitATerminal checks that no line is too wide, and that nothing controls the terminal.
 func TestStagesFitATerminal(t *testing.T) {
 	for _, format := range []string{"table", "wide", "json", "yaml", "name"} {
 		for _, on := range []bool{false, true} {

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
-// stageTexts are the stages as a person says them.
+// stageTexts are the stages in words, where the name alone is not enough.
 var stageTexts = map[trace.StageName]string{
 	trace.StageClaimBound: "claim bound", trace.StageInVolumesInUse: "in volumesInUse",
 	trace.StageInVolumesAttached: "in volumesAttached",

@@ -13,9 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// printReportTree draws the volume of each cause: the nodes that it stands in a
-// relation to, the VolumeAttachment, the node's lists and the pods below each,
-// and a cross at what is wrong.
+// printReportTree draws the volume of each cause with its related nodes. Below each node stand its
+// VolumeAttachment, its lists and its pods. A cross marks what is wrong.
 func printReportTree(b *strings.Builder, r *finding.Report, opts Options) error {
 	for i, group := range r.Roots() {
 		f := group[0]
@@ -78,7 +77,8 @@ func crossed(text string, opts Options) string {
 	return paint(opts.Color, text, color.FgRed, color.Bold)
 }
 
-// byCheck counts the findings of each check, in their order.
+// byCheck returns one line for each check with the number of its findings, in the order in which
+// the checks first occur.
 func byCheck(consequences []finding.Finding) []string {
 	return texts(byCode(consequences), func(same []finding.Finding) string {
 		line := fmt.Sprintf("from it follows %s %s: %s", same[0].Code, same[0].Check, same[0].Subject)
@@ -89,20 +89,20 @@ func byCheck(consequences []finding.Finding) []string {
 	})
 }
 
-// byCode has the findings of each code together.
+// byCode groups the findings by code.
 func byCode(findings []finding.Finding) [][]finding.Finding {
 	return finding.Alike(findings, func(f finding.Finding) string { return string(f.Code) })
 }
 
-// branches is the tree without its root, which has no name, and without the
-// no-break spaces that treeprint indents with: they do not survive a copy.
+// branches prints the tree without its root, which has no name. It replaces treeprint's no-break
+// spaces by blanks, because no-break spaces are lost when the text is copied.
 func branches(t treeprint.Tree) string {
 	_, text, _ := strings.Cut(t.String(), "\n")
 	return strings.ReplaceAll(text, "\u00a0", " ")
 }
 
-// printPlanTree draws each volume with its nodes, and for each node what the
-// pass does and who wants the volume there.
+// printPlanTree draws each volume with its nodes, and for each node what the pass does and which
+// pods want the volume there.
 func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 	if len(p.Decisions) == 0 && len(p.Kubelets) == 0 {
 		b.WriteString(nothingPlanned)

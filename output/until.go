@@ -11,21 +11,22 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// PlanUntil is one way in which a decision ends after the first pass; the first
-// of several to come true ends it. After and Bound are counted from the
-// controller's start; Bound is absent where no latest moment is known.
+// PlanUntil is one event that may end a decision after the first pass; the first of several events
+// ends it. After and Bound are durations since the controller's start: the earliest and the latest
+// moment of the event. Bound is absent if no latest moment is known.
 type PlanUntil struct {
 	Event reconcile.Event `json:"event"`
 	After string          `json:"after"`
 	Bound string          `json:"bound,omitempty"`
-	// Running is the same for a controller that runs, counted from the snapshot.
+	// Running gives the same two moments for a controller that already runs, counted from the
+	// snapshot.
 	Running PlanSpan       `json:"running"`
 	Then    reconcile.Verb `json:"then,omitempty"`
-	// Contenders are nodes, one of them served then.
+	// Contenders are the nodes of which one gets the volume then.
 	Contenders []types.NodeName `json:"contenders,omitempty"`
 }
 
-// PlanSpan is between which moments something happens.
+// PlanSpan is the earliest and the latest moment of an event.
 type PlanSpan struct {
 	After string `json:"after"`
 	Bound string `json:"bound,omitempty"`
@@ -60,13 +61,13 @@ func planUntil(d reconcile.Decision) []PlanUntil {
 	return list
 }
 
-// untilText says when what follows, in the words of somebody who waits for it, and
-// what the controller's log adds; "" where there is nothing to say.
+// untilText tells a waiting reader when what happens next, and what the controller's log adds; ""
+// if there is nothing to say.
 func untilText(d PlanDecision) string {
 	return strings.Join(said(untilRows(d), runningText(d), d.Remembered.text()), "; ")
 }
 
-// runningText is what a controller at work may do otherwise; "" where nothing is known.
+// runningText says what a running controller may do differently; "" if no difference is known.
 func runningText(d PlanDecision) string {
 	switch {
 	case len(d.MayKeep) > 0:
@@ -94,9 +95,9 @@ func untilRows(d PlanDecision) string {
 	for _, u := range d.Until {
 		switch {
 		case timeout && u.Event == reconcile.Unmount:
-			continue // is what "unless the node returns" says
+			continue // "unless the node returns" already says this
 		case u.Event == reconcile.MaxWaitForUnmount && d.Verb == reconcile.Detach && len(d.Until) == 1:
-			continue // nothing says that this detach fails
+			continue // nothing shows that this detach fails
 		case text == "":
 		case u.Event == reconcile.Backoff:
 			text += "; "

@@ -73,7 +73,8 @@ func TestUntilText(t *testing.T) {
 	}
 }
 
-// TestUntilOfARunningController: it may have counted a part of the wait.
+// TestUntilOfARunningController checks the range for a controller that may already have waited a
+// part of the time.
 func TestUntilOfARunningController(t *testing.T) {
 	force := reconcile.Until{Event: reconcile.MaxWaitForUnmount, After: 6 * time.Minute, Bound: 6 * time.Minute, Then: reconcile.ForceDetach}
 	d := PlanDecision{Verb: reconcile.Wait, Node: "n1", Until: planUntil(reconcile.Decision{Until: []reconcile.Until{force}, Waited: time.Minute})}
@@ -82,7 +83,7 @@ func TestUntilOfARunningController(t *testing.T) {
 	}
 }
 
-// TestNodeStatusThatIsNotCertain: what contends, and what is there and not.
+// TestNodeStatusThatIsNotCertain checks the texts for contended and flapping entries.
 func TestNodeStatusThatIsNotCertain(t *testing.T) {
 	var b strings.Builder
 	writeNodeStatus(&b, []PlanNodeStatus{
@@ -100,7 +101,7 @@ Node status once the pass is over:
 	}
 }
 
-// untilPlan has a decision with much to say and one with nothing.
+// untilPlan returns a plan that has decisions with several events and decisions with none.
 func untilPlan() *Plan {
 	return &Plan{Decisions: []PlanDecision{
 		{Verb: reconcile.Keep, Reason: reconcile.WantedAndAttached, After: "0s", Node: "n1", Volume: "v1"},
@@ -143,7 +144,8 @@ func TestUntilInWide(t *testing.T) {
 	}
 }
 
-// TestUntilIsAbsentWhereNothingApplies: the field came later than its document.
+// TestUntilIsAbsentWhereNothingApplies checks that the field is absent if no event applies, because
+// it is newer than the document's version.
 func TestUntilIsAbsentWhereNothingApplies(t *testing.T) {
 	for i, d := range untilPlan().Decisions {
 		text, err := json.Marshal(d)

@@ -64,7 +64,7 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	return nil
 }
 
-// forgetsText is one pair: who may use it, and what the controller that starts does.
+// forgetsText describes one pair: which pods may use it, and what the new controller does with it.
 func forgetsText(f preflight.UpgradeForgets) string {
 	text := fmt.Sprintf("%s on %s, which %s may use: ", cmp.Or(string(f.Volume), f.PersistentVolume, f.VolumeAttachment), f.Node, strings.Join(f.Pods, ", "))
 	switch {

@@ -14,16 +14,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
-// useWaits are the verdicts on a claim or a volume as a person says them.
+// useWaits are the verdicts on a claim or a volume in words.
 var useWaits = map[finding.WaitState]string{
 	finding.NoWait: "nothing waits for it", finding.InFlight: "in flight", finding.Stuck: "stuck", finding.Unsure: "unknown",
 }
 
-// manyUsers is how many pods are listed, of each that do the same, before the rest is
-// counted: a volume for many nodes may have thousands.
+// manyUsers is the largest number of pods, or of nodes, that the table lists before it counts the
+// rest: a volume for many nodes may have thousands.
 const manyUsers = 5
 
-// printUseTable says first whether anything waits, and then where the volume is.
+// printUseTable writes first whether anything waits, and then where the volume is.
 func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	wrapped(b, "", u.Subject.Kind+" "+subjectName(u.Subject), opts)
 	fmt.Fprintf(b, "verdict: %s\n", paintUse(u, opts))
@@ -39,7 +39,7 @@ func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	return nil
 }
 
-// paintUse is the verdict; it is good news only where no check found anything.
+// paintUse returns the verdict. "Nothing waits" is shown as good only if no check found anything.
 func paintUse(u *trace.VolumeUse, opts Options) string {
 	if _, wrong := u.Found(); wrong && u.Verdict.State == finding.NoWait {
 		return paint(opts.Color, useWaits[finding.NoWait]+", but something is wrong", color.FgYellow, color.Bold)
@@ -49,7 +49,8 @@ func paintUse(u *trace.VolumeUse, opts Options) string {
 
 func subjectName(o finding.Object) string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }
 
-// useFacts are what there is to say, each behind what it is about. A label stands once.
+// useFacts returns the facts to show, each with its label. If one label has several texts, only the
+// first carries the label.
 func useFacts(u *trace.VolumeUse, most int) []html.Fact {
 	var facts []html.Fact
 	add := func(label string, texts ...string) {
@@ -135,7 +136,7 @@ func classText(class string) string {
 	return "class " + class
 }
 
-// modeText names the mode that is not the usual one.
+// modeText names the volume mode unless it is Filesystem, the usual one.
 func modeText(mode string) string {
 	if mode == "Filesystem" {
 		return ""
@@ -143,8 +144,9 @@ func modeText(mode string) string {
 	return "volumeMode " + mode
 }
 
-// podsUsing has a text for each pod, the ones that wait first, and counts those beyond most.
-// Pods that do the same are one text where they are many, or where each would take several lines.
+// podsUsing returns one text for each pod, waiting pods first, and counts the pods beyond most. In
+// the table, pods in the same state share one text if they are many, or if each would take several
+// lines.
 func podsUsing(u *trace.VolumeUse, most int) []string {
 	pods := slices.Clone(u.Pods)
 	order := []trace.PodState{trace.PodWaits, trace.PodEnding, trace.PodStarting, trace.PodRuns, trace.PodEnded}
@@ -158,7 +160,7 @@ func podsUsing(u *trace.VolumeUse, most int) []string {
 			alike = len(rest)
 		}
 		switch {
-		case most == manyUsers && rest[0].State != trace.PodWaits && (alike > fewAlike || alike > 1 && len(podUsing(u, rest[0])) > aLine): // elsewhere is room for all
+		case most == manyUsers && rest[0].State != trace.PodWaits && (alike > fewAlike || alike > 1 && len(podUsing(u, rest[0])) > aLine): // only the table is short of room
 			lines, rest = append(lines, podsAlike(u, rest[:alike])), rest[alike:]
 		case len(lines) >= most && most > 0 && len(rest) > 1:
 			return append(lines, fmt.Sprintf("and %s more (-o wide lists them)", count(len(rest), "pod")))
@@ -172,13 +174,14 @@ func podsUsing(u *trace.VolumeUse, most int) []string {
 	return lines
 }
 
-// fewAlike is how many pods that do the same have a line each, and aLine what fits into one.
+// fewAlike is the largest number of pods in the same state that have one line each. aLine is the
+// number of characters that fit into such a line.
 const (
 	fewAlike = 3
 	aLine    = 66
 )
 
-// inALine are the first of the names, as many as fit, and how many more there are.
+// inALine names as many of the names as fit into a line, and counts the rest.
 func inALine(names []string, noun string) string {
 	n := 1
 	for length := len(names[0]); n < len(names); n++ {
@@ -192,7 +195,7 @@ func inALine(names []string, noun string) string {
 	return fmt.Sprintf("%s and %s (-o wide lists them)", strings.Join(names[:n], ", "), count(len(names)-n, "more "+noun))
 }
 
-// podsAlike is one text for several pods that do the same. They are of one namespace.
+// podsAlike returns one text for several pods in the same state. They share one namespace.
 func podsAlike(u *trace.VolumeUse, pods []trace.UsingPod) string {
 	var names []string
 	var first *metav1.Time
@@ -253,7 +256,7 @@ func podStateText(s trace.PodState) string {
 	}[s]
 }
 
-// nodesHaving has a text for each node.
+// nodesHaving returns one text for each node.
 func nodesHaving(u *trace.VolumeUse, most int) []string {
 	v := u.PersistentVolume
 	if v == nil {
@@ -270,7 +273,7 @@ func nodesHaving(u *trace.VolumeUse, most int) []string {
 			return []string{"to no node"}
 		}
 	}
-	if text := nodesAlike(u); text != "" && most == manyUsers { // elsewhere is room for all
+	if text := nodesAlike(u); text != "" && most == manyUsers { // only the table is short of room
 		return []string{text}
 	}
 	var lines []string
@@ -283,8 +286,7 @@ func nodesHaving(u *trace.VolumeUse, most int) []string {
 	return lines
 }
 
-// nodesAlike is one text for several nodes that have the volume as they should; "" where
-// one of them does not.
+// nodesAlike returns one text for all nodes if each of them has the volume as it should; else "".
 func nodesAlike(u *trace.VolumeUse) string {
 	var names []string
 	var first *metav1.Time
@@ -328,7 +330,7 @@ func nodeHaving(u *trace.VolumeUse, n trace.HavingNode) string {
 	return text
 }
 
-// inLists says what the node's status has of the volume.
+// inLists says which lists of the node's status contain the volume.
 func inLists(n trace.HavingNode) string {
 	switch {
 	case n.InVolumesAttached == trace.Unknown:
@@ -344,8 +346,8 @@ func inLists(n trace.HavingNode) string {
 	}
 }
 
-// keptText says what holds the claim and what holds the volume. A finalizer is named that
-// nothing of Kubernetes' own takes off; -o wide has them all.
+// keptText says what keeps the claim and what keeps the volume from being removed. It shows the
+// name of a finalizer only if no component of Kubernetes removes it; -o wide shows all.
 func keptText(u *trace.VolumeUse) string {
 	var parts []string
 	for _, kind := range []string{"PersistentVolumeClaim", "PersistentVolume"} {
@@ -353,7 +355,7 @@ func keptText(u *trace.VolumeUse) string {
 		for _, k := range u.Kept {
 			switch {
 			case k.Object.Kind != kind || k.Holds == trace.No:
-			case strings.HasPrefix(k.By, "VolumeAttachment ") && len(u.Nodes) > 0: // named above
+			case strings.HasPrefix(k.By, "VolumeAttachment ") && len(u.Nodes) > 0: // the node is named above
 				holds = append(holds, "its attachment")
 			case k.Holds == trace.Unknown:
 				holds = append(holds, k.By)
@@ -374,7 +376,7 @@ func keptText(u *trace.VolumeUse) string {
 	return strings.Join(parts, "; ")
 }
 
-// printUseWide has a row for each pod, each node and each finalizer.
+// printUseWide writes one row for each pod, each node and each finalizer.
 func printUseWide(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	fmt.Fprintf(b, "%s %s: %s: %s\n", u.Subject.Kind, Safe(subjectName(u.Subject)), paintUse(u, opts), Safe(u.Verdict.Message))
 	for _, f := range useFacts(u, 0) {
@@ -413,7 +415,7 @@ func printUseWide(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	return nil
 }
 
-// newHTMLUse is the card of a claim or a volume.
+// newHTMLUse makes the card of a claim or a volume.
 func newHTMLUse(u *trace.VolumeUse, id string) html.Use {
 	h := html.Use{ID: id, Class: "info", Title: visible(u.Subject.Kind + " " + subjectName(u.Subject)), Verdict: visible(paintUse(u, Options{}) + ". " + u.Verdict.Message)}
 	switch u.Verdict.State {

@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
-// TestUseOfHealthyClaims: a claim with which all is well takes less than 12 lines, on a
-// terminal too, and names its pods, its nodes and its VolumeAttachments.
+// TestUseOfHealthyClaims checks that a healthy claim takes less than 12 lines, also on a terminal,
+// and that these name its pods, its nodes and its VolumeAttachments.
 func TestUseOfHealthyClaims(t *testing.T) {
 	healthy, shared := 0, 0
 	eachCase(t, func(t *testing.T, c corpusCase) {
@@ -59,8 +59,8 @@ func TestUseOfHealthyClaims(t *testing.T) {
 	}
 }
 
-// TestUseOfManyPods: a claim with which all is well takes less than 12 lines however many pods
-// use it, on however many nodes, and whatever the length of their names.
+// TestUseOfManyPods checks that a healthy claim takes less than 12 lines, however many pods and
+// nodes use it and however long their names are.
 func TestUseOfManyPods(t *testing.T) {
 	shared := 0
 	eachCase(t, func(t *testing.T, c corpusCase) {
@@ -95,7 +95,7 @@ func TestUseOfManyPods(t *testing.T) {
 	}
 }
 
-// TestUsesOfTheCorpus: what a claim's page says agrees with the traces of its pods, and
+// TestUsesOfTheCorpus checks that the page of a claim agrees with the traces of its pods, and that
 // every format shows it.
 func TestUsesOfTheCorpus(t *testing.T) {
 	long.Test(t)

@@ -8,9 +8,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// waitsUntold counts the pods that wait for a volume and that no finding has to
-// name: those that still have time, and those that may have. It is ""
-// where there are none.
+// waitsUntold counts the waiting pods that no finding has to name: those whose usual time is not
+// over, those of which nothing is known, and, if checks were left out, those that are stuck. It is
+// "" if there are none.
 func waitsUntold(r *finding.Report) string {
 	var parts []string
 	inFlight, unknown := 0, 0
@@ -24,7 +24,7 @@ func waitsUntold(r *finding.Report) string {
 			}
 		case finding.Unsure:
 			unknown++
-		case finding.Stuck, finding.NoWait: // has a finding, or is counted by stuckUntold; is no entry
+		case finding.Stuck, finding.NoWait: // stuck: see stuckUntold; NoWait: has no entry here
 		}
 	}
 	if inFlight > 0 {
@@ -43,8 +43,8 @@ func waitsUntold(r *finding.Report) string {
 	return strings.Join(parts, "; ")
 }
 
-// stuckUntold counts the pods that are stuck and that no finding names, shown or not: the user
-// has left checks out.
+// stuckUntold counts the stuck pods that no finding names, shown or hidden. There are some only if
+// the user left checks out.
 func stuckUntold(r *finding.Report) int {
 	n := 0
 	for _, w := range r.Waiting {
@@ -64,7 +64,7 @@ func podsWait(n int) string {
 	return fmt.Sprintf("%d pods wait", n)
 }
 
-// waitingRows has a row for each pod that waits.
+// waitingRows returns one row for each waiting pod.
 func waitingRows(r *finding.Report) [][]string {
 	var rows [][]string
 	for _, w := range r.Waiting {

@@ -1,6 +1,6 @@
-// Package html writes a report, a trace and a preflight as a page: one file that asks for
-// nothing else, with no script, font, style or picture from elsewhere, and a policy that
-// would not let it. Every text is escaped; what is not comes from this project alone.
+// Package html writes a report, a trace and a preflight as a page: one file without any script,
+// font, style or picture from elsewhere, and with a policy that forbids to load one. Every text is
+// escaped; what is not escaped comes from this project alone.
 package html
 
 import (
@@ -22,17 +22,18 @@ var (
 	script string
 )
 
-// Frame is what every page has.
+// Frame holds the parts that every page has.
 type Frame struct {
 	Title   string
 	Verdict string
-	// Good colours the verdict.
+	// Good sets the color of the verdict.
 	Good bool
 	// About are the facts below the verdict.
 	About []string
 }
 
-// page is the frame around the main part, before which a page may have more.
+// page puts the frame around the main part. The node before, if not nil, stands in front of the
+// main part.
 func (f Frame) page(before, main g.Node) g.Node {
 	verdict := "verdict"
 	if f.Good {
@@ -74,11 +75,11 @@ func hashSource(content string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// lines begins a line for each node, so that a page can be read as it is written.
+// lines starts a new line for each node, so that the source of a page can be read.
 func lines(nodes ...g.Node) g.Group {
 	group := make(g.Group, 0, 2*len(nodes))
 	for _, n := range nodes {
-		if many, ok := n.(g.Group); ok { // whose nodes have lines of their own
+		if many, ok := n.(g.Group); ok { // its nodes already have lines of their own
 			group = append(group, many...)
 		} else if n != nil {
 			group = append(group, g.Raw("\n"), n)
@@ -87,10 +88,10 @@ func lines(nodes ...g.Node) g.Group {
 	return group
 }
 
-// each makes a node of each item, in a line of its own.
+// each makes a node of each item, each on its own line.
 func each[T any](items []T, node func(T) g.Node) g.Group { return lines(g.Map(items, node)...) }
 
-// some is the node where there is a text for it.
+// some returns the node for the text, or nil if the text is "".
 func some(text string, node func(text string) g.Node) g.Node {
 	if text == "" {
 		return nil
@@ -98,7 +99,7 @@ func some(text string, node func(text string) g.Node) g.Node {
 	return node(text)
 }
 
-// classes are those whose condition is true, behind the first.
+// classes returns the class attribute: first, and every class whose condition is true.
 func classes(first string, more ...class) g.Node {
 	all := []string{first}
 	for _, c := range more {
@@ -128,8 +129,8 @@ func list(texts []string) g.Node {
 	return h.Ul(each(texts, func(text string) g.Node { return unclosed("li", words(text)) }))
 }
 
-// unclosed is an element without its end tag, which HTML lets be left out in lists: a large
-// report has thousands of them.
+// unclosed makes an element without its end tag, which HTML makes optional in lists. A large report
+// has thousands of them.
 func unclosed(name string, children ...g.Node) g.Node {
 	return g.NodeFunc(func(w io.Writer) error {
 		if _, err := io.WriteString(w, "<"+name+">"); err != nil {
@@ -145,8 +146,8 @@ func command(line string) g.Node { return h.Div(h.Class("command"), code(line)) 
 
 func code(line string) g.Node { return h.Pre(words(line)) }
 
-// words are what stands between tags. There, quotes mean nothing and need no escape, which a
-// page with a thousand commands would have thousands of.
+// words makes a text node. Quotes are not escaped, because between tags they need not be and a page
+// with a thousand commands has thousands of them.
 func words(s string) g.Node { return g.Raw(betweenTags.Replace(s)) }
 
 var betweenTags = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")

@@ -8,8 +8,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// Picture is a drawing, in pixels from the upper left corner. Description says all that
-// it shows.
+// Picture is a drawing. Its coordinates are pixels from the upper left corner. Description says in
+// words everything that the picture shows.
 type Picture struct {
 	ID, Title, Description, Caption string
 	Width, Height                   int
@@ -20,7 +20,7 @@ type Picture struct {
 	Crosses                         []Cross
 }
 
-// Path is a line, or the tip of one.
+// Path is a line or the tip of an arrow.
 type Path struct {
 	Path           string
 	Missing, Wrong bool

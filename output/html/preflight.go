@@ -19,19 +19,19 @@ type Preflight struct {
 // Scenario is the drain or the loss of the node.
 type Scenario struct {
 	ID, Title string
-	// None stands where no pod waits and nothing hangs.
+	// None is the sentence for a scenario in which no pod waits and nothing hangs.
 	None  string
 	Hangs []string
 	Waits []Waits
 }
 
-// Waits are all pods that wait alike.
+// Waits are the pods that wait for the same reason.
 type Waits struct {
 	Title, Because string
 	Pods           []string
 }
 
-// List is a list below a title.
+// List is a list with a title.
 type List struct {
 	ID, Title string
 	Items     []string

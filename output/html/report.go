@@ -14,12 +14,12 @@ type Report struct {
 	Frame
 	Groups  []Group
 	Count   int
-	Briefly string   // why not all is told of each finding; "" where it is
+	Briefly string   // why some findings are shortened; "" if none is
 	Unread  []string // the gaps, and the checks that were skipped
 	Docs    []Doc
 }
 
-// Group is a cause with what follows from it.
+// Group is a cause and its consequences.
 type Group struct {
 	Cause        Finding
 	Consequences []Finding
@@ -30,13 +30,13 @@ type Group struct {
 type Finding struct {
 	ID, Class                               string
 	Severity, Code, Check, Subject, Page    string
-	Doc                                     string // the fragment of its page; "" where it is not known
+	Doc                                     string // the ID of its page in this document; "" if there is none
 	What, First, Who, Why, Wait, Dont, Said string
 	Since, Repair                           string
 	Steps                                   []Step
-	Hits                                    []string // whom the steps hit
+	Hits                                    []string // who is hit by the steps
 	Evidence                                []Evidence
-	Lower                                   []string // why no smaller repair
+	Lower                                   []string // why no smaller repair was chosen
 	ByHand                                  []string // commands
 	Picture                                 *Picture // nil for none
 }
@@ -50,12 +50,12 @@ type Evidence struct{ Object, Field, Value string }
 // Doc is the page of a code within a report.
 type Doc struct {
 	ID, Title string
-	Page      string // where it is read online
-	// HTML is not escaped: it is made of a file of this project.
+	Page      string // the address of the page online
+	// HTML is not escaped: it is rendered from a file of this project.
 	HTML string
 }
 
-// manyCauses is of how many causes the list above them is folded.
+// manyCauses is the number of causes from which the list above them is folded.
 const manyCauses = 10
 
 // Write writes the page.
@@ -72,7 +72,7 @@ func (r Report) Write(w io.Writer) error {
 	))).Render(w)
 }
 
-// nav is the search, which the script shows, and the list of causes.
+// nav returns the search, which the script makes visible, and the list of causes.
 func (r Report) nav() g.Node {
 	if r.Count <= 1 {
 		return nil
@@ -134,7 +134,7 @@ func (f Finding) article(title g.Node, more ...g.Node) g.Node {
 	))
 }
 
-// link leads to the code's page, in the report where that has it.
+// link leads to the code's page: the copy inside the report if there is one, else the page online.
 func (f Finding) link() g.Node {
 	to := f.Page
 	if f.Doc != "" {

@@ -18,7 +18,7 @@ type Trace struct {
 	Unread   []string
 }
 
-// Use is a claim or a volume with who uses it and where it is.
+// Use is a claim or a volume: who uses it and where it is.
 type Use struct {
 	ID, Class, Title, Verdict string
 	Facts                     []Fact
@@ -40,19 +40,19 @@ type Volume struct {
 	Notes            []string
 }
 
-// Stage is one stage; Broken is where the volume waits.
+// Stage is one stage. Broken marks the stage in which the volume waits.
 type Stage struct {
 	Mark, Text string
 	Broken     bool
 }
 
-// Wait is a stage that is not over.
+// Wait is a stage that is not done.
 type Wait struct {
 	Title string
 	Facts []Fact
 }
 
-// Fact is a text and what it is about.
+// Fact is a text and its label.
 type Fact struct{ Label, Text string }
 
 // Brief is a finding that a trace or a preflight names.
@@ -87,7 +87,7 @@ func (v Volume) node() g.Node {
 	))
 }
 
-// terms are the facts that say something, each below what it is about.
+// terms returns the facts that have text, each below its label.
 func terms(facts []Fact) g.Node {
 	var rows g.Group
 	for _, fact := range facts {
@@ -95,7 +95,7 @@ func terms(facts []Fact) g.Node {
 			continue
 		}
 		rows = append(rows, g.Raw("\n"))
-		if fact.Label != "" { // else it is about the same as the one above
+		if fact.Label != "" { // a fact without a label belongs to the label above
 			rows = append(rows, unclosed("dt", words(fact.Label)))
 		}
 		rows = append(rows, unclosed("dd", words(fact.Text)))

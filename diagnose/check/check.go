@@ -1,5 +1,4 @@
-// Package check says what a check is, and how its findings relate to those of
-// other checks.
+// Package check defines what a check is, and how its findings relate to those of other checks.
 package check
 
 import (
@@ -17,36 +16,37 @@ type Check struct {
 	Title string
 	// Severity is the severity of its findings where they do not say otherwise.
 	Severity finding.Severity
-	// Breaks is the link that its findings are about, which a picture of the volume
-	// marks; "" for the link of its layer (Link).
+	// Breaks is the link that the findings are about. A picture of the volume marks it. ""
+	// stands for the link of the check's layer (see Link).
 	Breaks Link
-	// Needs are the kinds whose absence would make the check guess: a gap in
-	// one of them skips it. Include kinds that only suppress findings: otherwise
-	// missing data would add findings. See AttachmentKinds.
+	// Needs are the kinds that the check must know in full: a gap in one of them skips the
+	// check, which would otherwise guess. Include kinds that only suppress findings: without
+	// them, missing data would add findings. See AttachmentKinds.
 	Needs []snapshot.Kind
-	// OfNamespace says that a finding rests, of pods, claims and events, on those alone that
-	// are in the namespace of its claims: all users of a claim are there. Where these kinds
-	// were read of one namespace only, the check still speaks of it.
+	// OfNamespace is true where a finding rests only on pods, claims and events in the
+	// namespace of its claims: all users of a claim are there. Where these kinds were read in
+	// one namespace only, the check still reports findings about that namespace.
 	OfNamespace bool
-	// OfDriver says that a finding rests, of CSIDrivers, only on whether the volumes of its own
-	// driver are attached. Where other objects show that of some drivers, the check still
-	// speaks of these.
+	// OfDriver is true where a finding needs a CSIDriver only to know whether volumes of the
+	// finding's own driver are attached. Where other objects show this for some drivers, the
+	// check still reports findings about those drivers.
 	OfDriver bool
 	// Yields names the checks whose findings take the place of this check's.
 	Yields []Yield
-	// Follows says from which findings of other checks one of this check follows.
-	// The nearest comes first: where several match, the first names the cause.
+	// Follows lists the relations to checks whose findings cause findings of this one, the
+	// nearest cause first: where several match, the first names the cause.
 	Follows []Relation
-	// Group is nil where the findings share no cause without a finding of its own.
+	// Group is the group whose findings share a cause that has no finding of its own; nil where
+	// there is none.
 	Group *Group
-	// Remainder says that the check reports what all others leave over: they run with
-	// it, also where the user has not asked for them.
+	// Remainder is true where the check reports what no other check explains. It then needs the
+	// findings of all others, so they run even where the user did not ask for them.
 	Remainder bool
-	// Never completes "Do not ...": what makes the failure worse, although it is often
-	// tried or advised. A finding may say something else.
+	// Never completes "Do not ...": an action that makes the failure worse, although it is
+	// often tried or advised. A finding may name another one.
 	Never string
-	// Run is nil where no API object shows the failure: its page says what to
-	// look at on the node or in the cloud.
+	// Run finds the failures. It is nil where no API object shows the failure: the check's page
+	// says what to look at on the node or in the cloud.
 	Run func(*Run)
 }
 
@@ -56,8 +56,8 @@ func (c Check) Doc() string { return docs.Page(string(c.Code)) }
 // About is the page's sentence about the failure itself.
 func (c Check) About() string { return docs.About(string(c.Code)) }
 
-// AttachmentKinds are the kinds that show which volume is attached to which node, and
-// which pods use it there, and with them the others that a check needs.
+// AttachmentKinds are the kinds that show which volume is attached to which node, and which
+// pods use it there, together with the other kinds that a check needs.
 func AttachmentKinds(others ...snapshot.Kind) []snapshot.Kind {
 	return append([]snapshot.Kind{
 		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,

@@ -1,7 +1,7 @@
 package check
 
-// GroupBy puts the items with the same key together. The groups have the order in which
-// their keys come first.
+// GroupBy puts items with the same key together. The groups are in the order in which their
+// keys first occur.
 func GroupBy[K comparable, T any](items []T, key func(T) K) [][]T {
 	places := map[K]int{}
 	var groups [][]T

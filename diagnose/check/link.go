@@ -1,6 +1,6 @@
 package check
 
-// Link is how a pod or a node stands to a volume.
+// Link is how a pod or a node is linked to a volume.
 type Link string
 
 // The links.
@@ -11,8 +11,8 @@ const (
 	Uses    Link = "uses"    // a node, in its volumesInUse, which is the kubelet's
 )
 
-// Link is the link that the check's findings are about: the one that it names, or
-// else the link of its layer, by the first digit of its code.
+// Link is the link that the check's findings are about: Breaks, or else the link of the check's
+// layer, which is the first digit of its code.
 func (c Check) Link() Link {
 	switch {
 	case c.Breaks != "":

@@ -10,34 +10,34 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Yield drops a finding where the check To has found something with the same
-// key, because that finding says more. What To finds counts also where it yields
-// itself, or where the user has not asked for it. To needs no kind that the check
-// which yields does not need: a gap never brings back what was dropped.
+// Yield drops a finding where the check To has a finding with the same key, because that
+// finding says more. Findings of To count also where they are dropped themselves, or where the
+// user did not ask for To. To may need no kind that the yielding check does not need: then a
+// gap never brings back a finding that was dropped.
 type Yield struct {
 	To finding.Code
 	// Key is "" for a finding that yields to nothing.
 	Key func(p *facts.View, f finding.Finding) string
 }
 
-// Relation names checks whose findings bring about one of the check that has it.
+// Relation names checks whose findings cause findings of the check that has the Relation.
 type Relation struct {
 	From []finding.Code
-	// Share is what cause and effect have in common. The engine compares only
-	// findings that share it. Nil compares each cause with each effect, which is
-	// right where there are no more causes than drivers.
+	// Share is a key. The engine compares only causes and effects with the same key. Nil
+	// compares each cause with each effect, which is right where there are no more causes than
+	// drivers.
 	Share func(finding.Finding) string
 	Match func(p *facts.View, cause, effect finding.Finding) bool
 }
 
-// Group holds findings with one cause that no finding tells of. Those with the
-// same key have the same cause. The worst of them stands for it, and of equals
-// the one whose code comes first; the others follow from that one.
+// Group merges findings with a common cause that has no finding of its own. Findings with the
+// same key have the same cause. The worst of them represents it (among equals, the one whose
+// code comes first); the others follow from that one.
 type Group struct {
 	Codes []finding.Code
 	// Key is "" for a finding that shares its cause with no other.
 	Key func(p *facts.View, f finding.Finding) string
-	// Headline says what is wrong with what the findings of one key share.
+	// Headline is the sentence about what the findings of one key have in common.
 	Headline func(p *facts.View, f finding.Finding) string
 }
 
@@ -91,8 +91,8 @@ func OfPodsOnNode(p *facts.View, f finding.Finding) string {
 	return OfDriverOnNode(p, f)
 }
 
-// Said limits a key to findings whose driver has said one of the meanings about
-// their VolumeAttachment. A finding without one has the key as it is.
+// Said limits a key to findings whose driver has reported one of the meanings about their
+// VolumeAttachment. A finding without a VolumeAttachment keeps its key.
 func Said(key func(*facts.View, finding.Finding) string, meanings ...driverwords.Meaning) func(*facts.View, finding.Finding) string {
 	return func(p *facts.View, f finding.Finding) string {
 		if va := p.Snapshot.VolumeAttachment(f.VolumeAttachment); va != nil {
@@ -105,13 +105,13 @@ func Said(key func(*facts.View, finding.Finding) string, meanings ...driverwords
 	}
 }
 
-// OnNode is for findings that are related only on one node.
+// OnNode is the Share of findings that are related only on one node.
 func OnNode(f finding.Finding) string { return string(f.Node) }
 
-// OfVolume is for findings that are related only by their persistent volume.
+// OfVolume is the Share of findings that are related only by their persistent volume.
 func OfVolume(f finding.Finding) string { return f.PersistentVolume }
 
-// Always is for findings that are related wherever they share what they are found by.
+// Always is the Match of findings that are related wherever they have the same Share.
 func Always(*facts.View, finding.Finding, finding.Finding) bool { return true }
 
 // SameDriver reports whether both findings are about one driver.
@@ -120,14 +120,14 @@ func SameDriver(p *facts.View, cause, effect finding.Finding) bool {
 	return driver != "" && driver == p.DriverOf(effect)
 }
 
-// ThrottledDetach reports whether the provider limits the calls of the driver which
-// detaches the effect's volume.
+// ThrottledDetach reports whether both findings are about one driver, and the provider limits
+// that driver's calls to detach the effect's volume.
 func ThrottledDetach(p *facts.View, cause, effect finding.Finding) bool {
 	return SameDriver(p, cause, effect) && facts.Throttled(p.DriverOf(effect), driverSaid(p, effect))
 }
 
-// UnpluggedDriver is the finding's driver and node, if the driver is not
-// registered on the node.
+// UnpluggedDriver is the key of findings about a driver that is not registered on their node:
+// the driver and the node. It is "" where the driver is registered, or where that is not known.
 func UnpluggedDriver(p *facts.View, f finding.Finding) string {
 	driver := p.DriverOf(f)
 	if driver == "" || !p.Snapshot.Complete(snapshot.CSINodes) || facts.Registers(p.Snapshot.CSINode(f.Node), driver) {
@@ -136,7 +136,7 @@ func UnpluggedDriver(p *facts.View, f finding.Finding) string {
 	return driver + " " + string(f.Node)
 }
 
-// lostNode is the finding's node, if it is lost.
+// lostNode is the key of findings about a lost node: its name, or "" for any other node.
 func lostNode(p *facts.View, f finding.Finding) string {
 	if !p.Lost(p.Snapshot.Node(f.Node)) {
 		return ""
@@ -144,9 +144,10 @@ func lostNode(p *facts.View, f finding.Finding) string {
 	return string(f.Node)
 }
 
-// silentBackend is the driver and its message, if the message says that nobody
-// answers the driver. Equal messages about two volumes prove one cause only where
-// they name neither volume: that one volume is busy says nothing about another.
+// silentBackend is the key of findings whose driver gets no answer from its storage system: the
+// driver and its message, or "" for any other message. Two volumes share a cause only where
+// their messages are equal. Messages that name their volumes therefore differ: one busy volume
+// says nothing about another.
 func silentBackend(p *facts.View, f finding.Finding) string {
 	words := driverSaid(p, f)
 	if !facts.Means(p.DriverOf(f), words, driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable) {
@@ -155,12 +156,14 @@ func silentBackend(p *facts.View, f finding.Finding) string {
 	return p.DriverOf(f) + " " + words
 }
 
-// rivals are the pods that wait for what a node's pods hold.
+// rivals is the key of findings about the same pods that wait for volumes of the same node: the
+// node and the pods.
 func rivals(_ *facts.View, f finding.Finding) string {
 	return string(f.Node) + " " + strings.Join(f.Pods, " ")
 }
 
-// driverSaid is the driver's last message about the finding's attachment.
+// driverSaid is the driver's last message about the finding's attachment: its detach error
+// where the VolumeAttachment is being deleted, else its attach error.
 func driverSaid(p *facts.View, f finding.Finding) string {
 	va := p.Snapshot.VolumeAttachment(f.VolumeAttachment)
 	if va == nil {

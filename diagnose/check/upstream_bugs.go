@@ -18,15 +18,15 @@ type upstreamBug struct {
 	does      string
 	since     string
 	fixed     []string
-	// byCheck says that the check itself tells whether a finding is of the bug.
+	// byCheck is true where the check itself decides whether a finding shows the bug.
 	byCheck bool
-	// not says that a finding cannot be of the bug; nil where it always can.
+	// not reports whether the bug cannot be the cause of a finding; nil where it always can be.
 	not func(*facts.View, *finding.Finding) bool
 }
 
-// upstreamBugs are those with a fix, by what they lead to; the first that the
-// release has is named. fixed is what reconcile.FixedAfter takes. Those without a fix
-// stand in the causes of their checks.
+// upstreamBugs are the bugs that some release has fixed, with the codes of the findings that
+// they lead to. A finding names the first bug that the release has. fixed is the argument of
+// reconcile.FixedAfter. Bugs without a fix are mentioned in the causes of their checks.
 var upstreamBugs = append(lostEntryBugs(), []upstreamBug{
 	{
 		codes: []finding.Code{"VD302", "VD401"}, issue: 120571, component: reconcile.ControllerManager,
@@ -72,7 +72,8 @@ func lostEntryBugs() []upstreamBug {
 	return bugs
 }
 
-// nameUpstreamBug adds to the finding the bug of the release that brings such about.
+// nameUpstreamBug adds to the finding the first known bug that leads to such findings and that
+// the release of its component has.
 func nameUpstreamBug(p *facts.View, f *finding.Finding) {
 	for _, bug := range upstreamBugs {
 		if bug.byCheck || !slices.Contains(bug.codes, f.Code) || bug.not != nil && bug.not(p, f) {
@@ -94,8 +95,8 @@ func nameUpstreamBug(p *facts.View, f *finding.Finding) {
 	}
 }
 
-// NameBug adds a bug that the component's release has to what the finding says of its
-// cause.
+// NameBug records in the finding that the component's release has the bug, and adds this to the
+// finding's cause.
 func NameBug(f *finding.Finding, component string, issue int, does, fixedIn string) {
 	f.UpstreamBug = &finding.UpstreamBug{Issue: fmt.Sprintf("kubernetes/kubernetes#%d", issue), Component: component, FixedIn: fixedIn}
 	said := fmt.Sprintf("the %s's release has the bug of kubernetes issue %d: %s (fixed in %s)", component, issue, does, fixedIn)
@@ -108,14 +109,13 @@ func NameBug(f *finding.Finding, component string, issue int, does, fixedIn stri
 // BugChange is a bug of kube-controller-manager that one of two releases has.
 type BugChange struct {
 	Issue string `json:"issue"`
-	// Comes says that the later release has it.
+	// Comes is true where the later release has the bug, and false where it has the fix.
 	Comes bool           `json:"comes"`
 	Does  string         `json:"does"`
 	Codes []finding.Code `json:"codes"`
 }
 
-// BugChanges are the bugs by which the controllers of two releases differ, as far as
-// they are known here.
+// BugChanges are the known bugs that exactly one of the two controllers has.
 func BugChanges(from, to string) []BugChange {
 	changes := []BugChange{}
 	for _, bug := range upstreamBugs {

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// TestUpstreamBugsAreSorted: reconcile.FixedAfter relies on it.
+// TestUpstreamBugsAreSorted: reconcile.FixedAfter needs the releases in ascending order.
 func TestUpstreamBugsAreSorted(t *testing.T) {
 	for _, bug := range upstreamBugs {
 		if !slices.IsSortedFunc(bug.fixed, func(a, b string) int {

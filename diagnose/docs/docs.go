@@ -19,8 +19,8 @@ func Page(code string) string {
 	return string(page)
 }
 
-// About is the paragraph that says what is wrong. It stands in the page after what to
-// do now and the commands for that.
+// About is the page's paragraph about what is wrong. On the page it follows what to do now and
+// the commands for that.
 func About(code string) string {
 	parts := strings.SplitN(Page(code), "\n\n", 5)
 	if len(parts) < 5 {

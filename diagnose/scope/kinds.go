@@ -1,4 +1,4 @@
-// Package scope says which of the kinds that are seldom needed have to be read.
+// Package scope decides which of the rarely needed kinds have to be read.
 package scope
 
 import (
@@ -11,15 +11,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// AsksForStorageClasses reports whether a claim has no volume: of those the class says something.
+// AsksForStorageClasses reports whether a claim is not bound to a volume: the checks about such
+// claims need the StorageClass.
 func AsksForStorageClasses(o *snapshot.Objects) bool {
 	return slices.ContainsFunc(o.Claims, func(claim *corev1.PersistentVolumeClaim) bool {
 		return claim.Status.Phase != corev1.ClaimBound || claim.Spec.VolumeName == ""
 	})
 }
 
-// AsksForDeployments reports whether anything here looks at a Deployment: one is
-// asked about a new pod of it that waits for the old one (rollout).
+// AsksForDeployments reports whether a pod of a ReplicaSet is pending. Deployments are read
+// only for new pods of a rollout that wait for the old ones.
 func AsksForDeployments(o *snapshot.Objects) bool {
 	return slices.ContainsFunc(facts.Pending(o.Pods), func(pod *corev1.Pod) bool {
 		owner := metav1.GetControllerOfNoCopy(pod)

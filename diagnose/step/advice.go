@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// thing is what a verb can have as its object.
+// thing is a noun that can be the object of a verb in an advice.
 type thing struct {
-	kind  Kind // "" for what neither runs nor serves a mount
+	kind  Kind // "" where it neither runs nor serves a mount
 	words *regexp.Regexp
 }
 
@@ -16,8 +16,8 @@ func thingNamed(kind Kind, words string) thing {
 	return thing{kind, regexp.MustCompile(`(?i)\b(?:` + words + `)\b`)}
 }
 
-// things are told by their names. Of two that begin at the same place the first of
-// the list is meant.
+// things are recognized by their names. Where two match at the same position, the first of the
+// list counts.
 var things = []thing{
 	thingNamed(RestartManager, `kube-controller-manager(?: leader)?`),
 	thingNamed(RestartKubelet, `kubelets?(?:'s)?`),
@@ -34,20 +34,21 @@ var things = []thing{
 
 var (
 	sentences = regexp.MustCompile(`[.;:](?:\s+|$)|\n\s*\n`)
-	// verbs are those that end or restart what they are about, as an advice has them.
+	// verbs match the verbs with which an advice deletes, restarts or stops something.
 	verbs = regexp.MustCompile(`(?i)\b(delete|restart|reboot|drain|kill|evict|roll out|power)\b|\bhave ([^.;:]+?) restarted\b`)
-	// noAdvice is before a verb that is not one of an advice.
+	// noAdvice matches what comes right before a verb that is not an advice.
 	noAdvice = regexp.MustCompile(`(?i)\b(?:do not|don't|never|neither|nor|before|without|unless|cannot|must not|not to|does|no|a|an|the|each|every|next|this|that|after|quick|in|of)(?: \w+ly)? $`)
-	// later is before a verb of what is to be done another time, or by somebody's program.
+	// later matches what comes before a verb where the step is for another time, or is done by
+	// a user's program.
 	later = regexp.MustCompile(`(?i)\bfor the next time\b|\bhave whatever\b`)
-	// places are where something is that has another name.
+	// places match phrases that only say where something is, as in "on the node".
 	places     = regexp.MustCompile(`(?i)\b(?:on|of|from|behind|in|to|at) (?:(?:this|that|the|its|each|another|a) )?(?:(?:other|same|volume's) )?(?:node|machine|instance|VM|server)\b`)
 	nothing    = regexp.MustCompile(`(?i)^ (?:no|nothing)\b`)
 	nodeObject = regexp.MustCompile(`^ (?:(?:the|its|their|that) )?Nodes?\b`)
 )
 
-// In are the kinds of the steps that the text advises, in the order of Reaches. Strange
-// are the verbs that end or restart something where the text does not say what.
+// In returns the kinds of the steps that the text advises, in the order of Reaches. strange
+// lists the verbs that delete, restart or stop something that the text does not name.
 func In(text string) (kinds []Kind, strange []string) {
 	found, earlier := map[Kind]bool{}, ""
 	for _, sentence := range sentences.Split(text, -1) {
@@ -89,13 +90,13 @@ func In(text string) (kinds []Kind, strange []string) {
 	return kinds, strange
 }
 
-// mention is where a text names a thing.
+// mention is a place where a text names a thing, in bytes.
 type mention struct {
 	start, end int
 	kind       Kind
 }
 
-// mentions are what the text names, in its order; none overlaps another.
+// mentions are the things that the text names, in its order, without overlaps.
 func mentions(text string) []mention {
 	var all, list []mention
 	for _, t := range things {
@@ -106,7 +107,7 @@ func mentions(text string) []mention {
 	slices.SortStableFunc(all, func(a, b mention) int { return a.start - b.start })
 	for _, m := range all {
 		if strings.HasPrefix(text[m.end:], "'s") {
-			continue // something of it is meant
+			continue // the text means a part of it
 		}
 		if len(list) == 0 || m.start >= list[len(list)-1].end {
 			list = append(list, m)
@@ -115,7 +116,8 @@ func mentions(text string) []mention {
 	return list
 }
 
-// objectsOf are the first thing after the verb, and those that are joined to it.
+// objectsOf are the kinds of the verb's objects: the first thing after the verb, and the things
+// that a comma, "and" or "or" joins to it.
 func objectsOf(verb, after string) []Kind {
 	if nodeObject.MatchString(after) && verb == "delete" {
 		return []Kind{DeleteNode}
@@ -131,11 +133,11 @@ func objectsOf(verb, after string) []Kind {
 	return kinds
 }
 
-// joined is between two objects of one verb.
+// joined matches the text between two objects of one verb.
 var joined = regexp.MustCompile(`^(?:, which [^,]+,)?(?:,| and| or)(?: then)?(?: the| its)* $`)
 
-// nearest is the last thing that the sentence names before a verb whose object is a
-// pronoun.
+// nearest is the object of a verb whose object is a pronoun: the last thing that the sentence
+// names before the verb.
 func nearest(verb, before string) []Kind {
 	list := mentions(before)
 	if len(list) == 0 {
@@ -144,10 +146,10 @@ func nearest(verb, before string) []Kind {
 	return []Kind{as(verb, list[len(list)-1].kind)}
 }
 
-// as is the kind of the step that has the verb and an object of the kind.
+// as is the kind of the step in which the verb has that object.
 func as(verb string, object Kind) Kind {
 	if verb == "delete" && object == RebootNode {
-		return DeleteNode // there is no other deletion of a node
+		return DeleteNode // a node can only be deleted as an object
 	}
 	if object == RebootNode && verb == "evict" {
 		return DrainNode

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// An advice is text in which all that is deleted, restarted or waited for stands as a mark:
-// its kind and, where the finding does not tell the object, that as well, as in
-// "fix what it names; {delete-pod default/web-0}: its successor gets a new mount". Whoever
-// writes an advice names the action and no more: its sentence, its command and whom it hits
-// are made in one place, package facts. Clauses are parted by "; ", and each one with a mark
-// begins an action of its own.
+// An advice is a text in which a mark stands for each thing that is deleted, restarted or
+// waited for. A mark is a kind and, where the finding does not name the object, the object:
+// "fix what it names; {delete-pod default/web-0}: its successor gets a new mount". The author
+// of an advice names the action only: package facts makes its sentence, its command and the
+// list of those whom it hits. "; " separates clauses, and each clause with a mark begins a new
+// action.
 
-// The marks of clauses that end and restart nothing. Check is before a look that changes
-// nothing, ReadLog is one at the log of the driver's pod, Later before what to do before the next time. Wait is a wait; where it is past its
-// usual end it falls away, and with it the condition If of what follows.
+// The marks of clauses that delete and restart nothing. Check is a look that changes nothing;
+// ReadLog is a look at the log of the driver's pod; Later is what to do before the next time.
+// Wait is a wait: PastWait removes it, and with it the condition If of what follows.
 const (
 	Check   Kind = "check"
 	ReadLog Kind = "read-log"
@@ -25,7 +25,7 @@ const (
 	If      Kind = "if"
 )
 
-// Of is the mark of an action of the kind. Without objects the finding tells them.
+// Of is the mark of an action of the kind. Without objects, the finding names them.
 func (k Kind) Of(objects ...string) string {
 	if len(objects) == 0 {
 		return "{" + string(k) + "}"
@@ -36,7 +36,7 @@ func (k Kind) Of(objects ...string) string {
 // Mark is an action that an advice names.
 type Mark struct {
 	Kind   Kind
-	Object string // "" where the finding tells it
+	Object string // "" where the finding names it
 }
 
 var (
@@ -46,7 +46,7 @@ var (
 	leaning = regexp.MustCompile(`(?i)^(?:and )?(?:only )?then `)
 )
 
-// Marks are the text's marks, in its order.
+// Marks returns the marks of the text, in its order.
 func Marks(text string) []Mark {
 	var list []Mark
 	for _, m := range marks.FindAllStringSubmatch(text, -1) {
@@ -55,7 +55,7 @@ func Marks(text string) []Mark {
 	return list
 }
 
-// Kinds are the kinds of what the text deletes or restarts, in the order of Reaches.
+// Kinds returns the kinds of what the text deletes or restarts, in the order of Reaches.
 func Kinds(text string) []Kind {
 	found := Marks(text)
 	var kinds []Kind
@@ -91,8 +91,8 @@ func Actions(text string) []string {
 	return parts
 }
 
-// PastWait is the advice where the usual end of the wait is past: without the wait, and
-// without the condition of what follows. An advice that is only to wait stays.
+// PastWait is the advice for a time after the usual end of the wait: without the wait, and
+// without the condition of what follows. An advice that consists only of a wait stays.
 func PastWait(text string) string {
 	parts := slices.DeleteFunc(Actions(text), func(part string) bool { return slices.Contains(Marks(part), Mark{Kind: Wait}) })
 	if len(parts) == 0 {
@@ -100,14 +100,14 @@ func PastWait(text string) string {
 	}
 	return marks.ReplaceAllStringFunc(strings.Join(parts, "; "), func(mark string) string {
 		if strings.HasPrefix(mark, "{"+string(If)) {
-			return "{" + string(If) + " }" // it still begins an action
+			return "{" + string(If) + " }" // the mark still begins an action
 		}
 		return mark
 	})
 }
 
-// Expand puts what says gives of each mark in its place. Of one that says nothing no space
-// is left.
+// Expand replaces each mark by the result of says. Where that is "", the space after the mark
+// goes as well.
 func Expand(text string, says func(Mark) string) string {
 	return strings.TrimSpace(spaced.ReplaceAllStringFunc(text, func(mark string) string {
 		m := spaced.FindStringSubmatch(mark)
@@ -119,7 +119,7 @@ func Expand(text string, says func(Mark) string) string {
 	}))
 }
 
-// Plain is the advice as a page has it, which knows no cluster.
+// Plain is the advice for a page, which is about no particular cluster.
 func Plain(text string) string {
 	text = strings.TrimSpace(strings.NewReplacer("; then ", "; ", ": Check", ": check").Replace(Expand(text, plain)))
 	if text == "" {
@@ -161,5 +161,5 @@ func plain(m Mark) string {
 	case RestartManager:
 		return "restart the kube-controller-manager leader"
 	}
-	panic("an advice has no action of kind " + string(m.Kind)) // TestMarks looks at all that is written here
+	panic("an advice has no action of kind " + string(m.Kind)) // TestMarks checks every mark in the sources
 }

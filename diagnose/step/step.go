@@ -1,5 +1,5 @@
-// Package step tells the steps of an advice that end or restart something from those
-// that do not, and says of each kind whom it can hit.
+// Package step recognizes the steps of an advice that delete or restart something, and
+// describes whom each kind can hit.
 package step
 
 import "slices"
@@ -22,23 +22,24 @@ const (
 	RestartManager    Kind = "restart-kube-controller-manager"
 )
 
-// Reach is whom a step of a kind can hit, for a page that knows no cluster.
+// Reach describes whom a step of one kind can hit, for a page that is about no particular
+// cluster.
 type Reach struct {
 	Kind Kind
-	// Whom says whom it can hit.
+	// Whom is the sentence about those whom it can hit.
 	Whom string
 	// Count is the command that lists them.
 	Count string
 }
 
-// onNode lists the pods of a node.
+// The commands that list whom a step can hit.
 const (
 	onNode     = "kubectl get pods -A --field-selector spec.nodeName=NODE"
 	ofDriver   = "kubectl get pv -o custom-columns=D:.spec.csi.driver,C:.spec.claimRef.name"
 	everywhere = "kubectl get pods -A"
 )
 
-// Reaches has every kind once, in the order of the kinds.
+// Reaches returns one Reach for each kind, in the order of the kinds.
 func Reaches() []Reach {
 	return []Reach{
 		{DeletePod, "The deletion of a pod ends that pod", "kubectl get pod POD -n NAMESPACE -o wide"},
@@ -57,7 +58,7 @@ func Reaches() []Reach {
 	}
 }
 
-// Of is the reach of the kind.
+// Of is the Reach of the kind. It panics for a kind that has none, such as Wait.
 func Of(kind Kind) Reach {
 	all := Reaches()
 	return all[slices.IndexFunc(all, func(r Reach) bool { return r.Kind == kind })]

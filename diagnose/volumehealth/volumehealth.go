@@ -1,5 +1,5 @@
-// Package volumehealth quotes what drivers say of the health of volumes, and of their
-// storage as seen from a node. Clusters have it from 1.37 on, behind the feature gate
+// Package volumehealth quotes what drivers report about the health of volumes, and about their
+// storage as seen from a node. Kubernetes has these fields since 1.37, behind the feature gate
 // CSIVolumeHealth.
 package volumehealth
 
@@ -16,9 +16,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 )
 
-// Condition is something wrong that a driver says.
+// Condition is a problem that a driver reports.
 type Condition struct {
-	// Object is kind/name, with the namespace between them where it has one.
+	// Object is kind/name, or kind/namespace/name where the object has a namespace.
 	Object, Field string
 	At            metav1.Time
 	// Status is one of the API's categories, Reason the driver's own.
@@ -33,17 +33,17 @@ var means = map[string]string{
 	string(storagev1.StorageDegraded):       "the storage works, but not as it should",
 }
 
-// Means says it in plain words; empty for a category that is not known.
+// Means is the meaning of Status in plain words; "" for an unknown category.
 func (c Condition) Means() string { return means[c.Status] }
 
-// Text is the driver's own words.
+// Text is the status, and the driver's own reason and message.
 func (c Condition) Text() string {
 	return c.Status + ", " + c.Reason + ": " + cmp.Or(c.Message, "no message")
 }
 
-// Of is what the driver says of the pod's volume: of the claim, of the volume
-// on the pod's node, and of the storage as seen from there. The claim is nil where
-// there is none.
+// Of returns what the driver reports about the pod's volume: about the claim, about the volume
+// on the pod's node, and about the storage as seen from there. claim is nil where there is
+// none.
 func Of(v *facts.View, pod *corev1.Pod, volume, driver string, claim *corev1.PersistentVolumeClaim) []Condition {
 	var all []Condition
 	if claim != nil && claim.Status.HealthStatus != nil {

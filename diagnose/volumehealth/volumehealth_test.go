@@ -15,8 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestOf: what a driver says is quoted for the volume that it is about, and for no
-// other.
+// TestOf: a driver's report is quoted for the volume that it is about, and for no other.
 func TestOf(t *testing.T) {
 	shared, block, filesystem := corev1.ReadWriteMany, corev1.PersistentVolumeBlock, corev1.PersistentVolumeFilesystem
 	volume := []corev1.VolumeHealthCondition{{Status: corev1.VolumeHealthInaccessible, Reason: "Offline", Message: "the pool is full"}}

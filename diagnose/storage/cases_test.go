@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// TestEachFormatHasItsCases: of each list that can prove a finding the corpus has cases in
-// which it does, and near misses in which it does not.
+// TestEachFormatHasItsCases: for each format of list that can prove a finding, the corpus has
+// cases in which it does, and near misses in which it does not.
 func TestEachFormatHasItsCases(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {
@@ -47,8 +47,8 @@ func TestEachFormatHasItsCases(t *testing.T) {
 	}
 }
 
-// TestStagedElsewhere: where a driver refuses a mount because another node has the volume,
-// its own record is among the evidence if it says so, and only then.
+// TestStagedElsewhere: where a driver refuses a mount because another node has the volume, the
+// driver's own record is among the evidence if it confirms that, and only then.
 func TestStagedElsewhere(t *testing.T) {
 	for name, want := range map[string]string{
 		"vd411-cstor-elsewhere": "attached to n2 (node n2)", "vd404-near-cstor-staged-here": "attached to n1 (node n1)",

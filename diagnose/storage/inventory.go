@@ -17,29 +17,29 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// provisioned is how old a disk must be in a list before a PersistentVolume has to name it.
-// A judgement: the provisioner makes the disk first, and tries for minutes to write the
+// provisioned is the age from which a PersistentVolume has to name a disk of a list. It is a
+// judgement: the provisioner makes the disk first, and then tries for minutes to write the
 // object.
 const provisioned = 15 * time.Minute
 
-// Disk is one of a list that no PersistentVolume names.
+// Disk is a disk of a list that no PersistentVolume names.
 type Disk struct {
 	backend.Volume
 	Driver string
 	List   *backend.List
-	// Ours says that the disk bears the mark of this cluster, or is in a list of this
-	// cluster's own objects. Else it may be another cluster's.
+	// Ours is true where the disk bears the mark of this cluster, or is in a list of this
+	// cluster's own objects. Otherwise it may be another cluster's.
 	Ours bool
 }
 
-// inventory is what a list has of the cluster's volumes.
+// inventory is a list, with the cluster's volumes that it has and those that it lacks.
 type inventory struct {
 	*backend.List
 	found   []held
 	missing []held
 }
 
-// held is a PersistentVolume, and what the list has of it.
+// held is a PersistentVolume and, where the list has it, its entry in the list.
 type held struct {
 	pv             *corev1.PersistentVolume
 	name           corev1.UniqueVolumeName
@@ -47,8 +47,8 @@ type held struct {
 	volume         backend.Volume
 }
 
-// inventories hold the usable lists that have all volumes of their storage system against
-// the PersistentVolumes.
+// inventories compares each usable list that has all volumes of its storage system with the
+// PersistentVolumes.
 func inventories(s *snapshot.Snapshot, world *reconcile.World) []inventory {
 	var all []inventory
 	for _, l := range s.Backends {
@@ -78,16 +78,16 @@ func inventories(s *snapshot.Snapshot, world *reconcile.World) []inventory {
 	return all
 }
 
-// Unclaimed are the disks that a provisioner made for a PersistentVolume, that are attached
-// to nothing, and that no PersistentVolume of the cluster names; sorted. They are none of a
-// list that has no disk of this cluster, which may be of another account, and none that bears
-// the mark of another cluster.
+// Unclaimed returns the disks that a provisioner made for a PersistentVolume, that are attached
+// to nothing, and that no PersistentVolume of the cluster names. A list without any disk of
+// this cluster counts for nothing, because it may be of another account, and so does a disk
+// with the mark of another cluster.
 func Unclaimed(s *snapshot.Snapshot, world *reconcile.World) []Disk {
 	var disks []Disk
 	told := sets.New[string]()
 	for _, l := range inventories(s, world) {
 		if l.Format.AnyDriver() {
-			continue // no disk in it says for whom it was made
+			continue // its disks do not show for whom they were made
 		}
 		named, marks := sets.New[string](), sets.New[string]()
 		for _, h := range l.found {
@@ -115,7 +115,7 @@ func Unclaimed(s *snapshot.Snapshot, world *reconcile.World) []Disk {
 
 func (d Disk) key() string { return d.Driver + "^" + d.ID }
 
-// Evidence is the disk's entry in the list, as evidence.
+// Evidence is the disk's entry in the list.
 func (d Disk) Evidence() finding.Evidence {
 	value := d.State
 	add := func(format string, args ...any) { value += fmt.Sprintf(format, args...) }
@@ -140,19 +140,19 @@ func (d Disk) Evidence() finding.Evidence {
 	return finding.Evidence{Object: listOf(d.List), Field: d.ID, Value: value}
 }
 
-// Lost is a PersistentVolume whose disk a list should have, and does not.
+// Lost is a PersistentVolume whose disk a list should have and lacks.
 type Lost struct {
 	PV           *corev1.PersistentVolume
 	Name         corev1.UniqueVolumeName
 	Handle       string
 	List         *backend.List
-	Place        string // where the disk would be, "" where the list does not tell places apart
-	OtherVolumes int    // of this cluster that the list has
+	Place        string // where the disk would be; "" where the list does not distinguish places
+	OtherVolumes int    // how many other volumes of this cluster the list has
 }
 
-// WithoutDisk are the volumes whose disk no usable list has, though one that should have it
-// has other disks of this cluster in the same place, and no further page. A list that lacks a
-// disk that a node uses is not whole: it proves nothing.
+// WithoutDisk returns the volumes whose disk no usable list has, although a list that should
+// have it has other disks of the same driver in this cluster, covers the disk's place and is
+// not partial. A list that lacks a disk that some node uses proves nothing about that driver.
 func WithoutDisk(v *facts.View) []Lost {
 	all := inventories(v.Snapshot, v.World)
 	inUse := sets.New[corev1.UniqueVolumeName]()
@@ -180,7 +180,7 @@ func WithoutDisk(v *facts.View) []Lost {
 		for _, h := range l.found {
 			others[h.driver]++
 		}
-		isOff := sets.New[string]() // the drivers of which the list lacks what is in use
+		isOff := sets.New[string]() // drivers for which the list lacks a disk that is in use
 		var candidates []held
 		for _, h := range l.missing {
 			place := l.Place(h.handle, zones(h.pv))
@@ -196,7 +196,7 @@ func WithoutDisk(v *facts.View) []Lost {
 		}
 		for _, h := range candidates {
 			if !isOff.Has(h.driver) {
-				somewhere.Insert(h.name) // told once
+				somewhere.Insert(h.name) // reported once
 				lost = append(lost, Lost{PV: h.pv, Name: h.name, Handle: h.handle, List: l.List, Place: l.Place(h.handle, zones(h.pv)), OtherVolumes: others[h.driver]})
 			}
 		}
@@ -204,13 +204,14 @@ func WithoutDisk(v *facts.View) []Lost {
 	return lost
 }
 
-// goes reports whether the disk may be deleted right now, with its object to follow.
+// goes reports whether the disk may be in deletion right now, so that it is gone before its
+// PersistentVolume is.
 func goes(pv *corev1.PersistentVolume) bool {
 	return pv.DeletionTimestamp != nil ||
 		pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete && (pv.Status.Phase == corev1.VolumeReleased || pv.Status.Phase == corev1.VolumeFailed)
 }
 
-// zones are those that the volume names for its nodes.
+// zones returns the zones in the volume's node affinity.
 func zones(pv *corev1.PersistentVolume) []string {
 	names := sets.New[string]()
 	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
@@ -225,7 +226,7 @@ func zones(pv *corev1.PersistentVolume) []string {
 	return sets.List(names)
 }
 
-// Evidence is what the list has instead.
+// Evidence is how many other volumes of this cluster the list has, without this one.
 func (l Lost) Evidence() finding.Evidence {
 	in := ""
 	if l.Place != "" {

@@ -1,6 +1,6 @@
-// Package storage holds what storage systems say of their volumes against the objects:
-// which node has a volume attached in fact. A list that lacks a volume, that is old or
-// that is about to change proves nothing.
+// Package storage compares what storage systems report about their volumes with the objects:
+// which node really has a volume attached. A list that lacks a volume, that is old or that is
+// about to change proves nothing.
 package storage
 
 import (
@@ -21,11 +21,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// Fresh is how old a list may be to say anything. A judgement: a person gets the list
-// and then calls the command, and what was healed since must not be reported.
+// Fresh is the greatest age of a list that counts. It is a judgement: a person gets the list
+// and then calls the command, and what has healed since must not be reported.
 const Fresh = 15 * time.Minute
 
-// Usable says why the list says nothing about the snapshot; nil where it does.
+// Usable returns why the list must not be compared with the snapshot; nil where it may be.
 func Usable(s *snapshot.Snapshot, l *backend.List) error {
 	switch age := s.TakenAt.Sub(l.Taken); {
 	case age < 0:
@@ -36,32 +36,32 @@ func Usable(s *snapshot.Snapshot, l *backend.List) error {
 	return nil
 }
 
-// Truth is what the usable lists say.
+// Truth is what the usable lists report.
 type Truth struct {
 	lists    []*backend.List // the youngest first
 	machines map[listed]machines
-	// handles has the drivers by handle, which only a list that names none needs.
+	// handles maps a handle to its drivers. Only a list that names no drivers needs it.
 	handles map[string][]string
-	// oneNode says that the volume may be attached to one node at a time.
+	// oneNode reports whether the volume may be attached to only one node at a time.
 	oneNode func(corev1.UniqueVolumeName) bool
 }
 
-// listed is a driver in the lists of a format.
+// listed is a driver, and a format of list that has volumes of it.
 type listed struct {
 	format backend.Format
 	driver string
 }
 
-// machines are the nodes by what a list calls their machines.
+// machines are the cluster's nodes, by the names that a list has for their machines.
 type machines struct {
 	nodes map[string][]*corev1.Node
 	named map[types.NodeName]bool
-	// every says that each node is among them, so that any other machine is no node.
+	// every is true where all nodes are among them: then any other machine is no node of the
+	// cluster.
 	every bool
 }
 
-// Of is what the view's lists say; nil where there are none, and then nothing is said
-// of any volume.
+// Of is what the view's lists report; nil where there are none. A nil Truth knows no volume.
 func Of(v *facts.View) *Truth {
 	if len(v.Snapshot.Backends) == 0 {
 		return nil
@@ -113,11 +113,11 @@ func machinesOf(v *facts.View, key listed) machines {
 type Entry struct {
 	List   *backend.List
 	Volume backend.Volume
-	// Settled says that Holders are all, and that none is about to change.
+	// Settled is true where Holders is complete, and no holder is about to change.
 	Settled bool
 	Holders []Holder
-	// Only are the machines that alone can have it, where the list tells no more than
-	// that; none where it says nothing of the kind.
+	// Only are the only machines that can have the volume, where the list knows no more than
+	// that; nil where it does not restrict them.
 	Only []string
 	of   machines
 }
@@ -125,12 +125,14 @@ type Entry struct {
 // Holder is a machine that has the volume, or is about to have or lose it.
 type Holder struct {
 	backend.Attachment
-	// Node is the machine's, nil where it is none, or where that is not Known.
+	// Node is the machine's node. It is nil where the machine is no node of the cluster, or
+	// where its node is not Known.
 	Node  *corev1.Node
 	Known bool
 }
 
-// Volume is its entry in the youngest list; nil where no usable list has it.
+// Volume is the volume's entry in the youngest list that has it; nil where no usable list has
+// it.
 func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 	driver, handle, ok := reconcile.ParseCSI(name)
 	if t == nil || !ok {
@@ -139,7 +141,7 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 	var e *Entry
 	for _, l := range t.lists {
 		if l.Format.AnyDriver() && len(t.handles[handle]) > 1 {
-			continue // of which driver it is cannot be told
+			continue // the driver cannot be told
 		}
 		v, found := l.Find(driver, handle)
 		switch {
@@ -151,14 +153,15 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 				e.Only = v.Only
 			}
 		case l.Taken.Equal(e.List.Taken) && (l.Format != e.List.Format || !backend.Same(v, e.Volume)):
-			e.Settled, e.Only = false, nil // two lists of one moment that differ
+			e.Settled, e.Only = false, nil // two lists of the same moment differ
 		}
 	}
 	return e
 }
 
-// Attachment is what the lists say of the volume that a VolumeAttachment is for whose
-// PersistentVolume is gone: the name that the controller gives it is made of the handle.
+// Attachment is the entry of the volume of a VolumeAttachment whose PersistentVolume is gone;
+// nil where no list has it. The controller makes the name of a VolumeAttachment from the
+// handle, so each handle of a list can be compared with it.
 func (t *Truth) Attachment(va *storagev1.VolumeAttachment) *Entry {
 	if t == nil {
 		return nil
@@ -188,8 +191,8 @@ func (t *Truth) entry(l *backend.List, v backend.Volume, driver string) *Entry {
 	return e
 }
 
-// On reports whether the node's machine has the volume. Both are false where that is not
-// certain.
+// On reports whether the node's machine has the volume, or certainly does not have it. Both
+// results are false where neither is certain.
 func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 	if e == nil {
 		return false, false
@@ -207,23 +210,23 @@ func (e *Entry) On(node types.NodeName) (attached, detached bool) {
 	return false, detached
 }
 
-// lacks reports whether the node's machine is none of those that alone can have the volume.
+// lacks reports whether only other machines can have the volume.
 func (e *Entry) lacks(node types.NodeName) bool {
 	return len(e.Only) > 0 && !slices.ContainsFunc(e.Only, func(machine string) bool {
 		return slices.ContainsFunc(e.of.nodes[machine], func(n *corev1.Node) bool { return facts.NodeName(n) == node })
 	})
 }
 
-// Saw reports whether what began at the time had lasted for d when the list was taken,
-// whatever the two clocks differ by.
+// Saw reports whether something that began at since had lasted for at least d when the list was
+// taken. It allows for a difference of the two clocks.
 func (e *Entry) Saw(since metav1.Time, d time.Duration) bool {
 	return !since.IsZero() && e.List.Taken.Sub(since.Time) >= d+snapshot.ClockTolerance
 }
 
-// Words name the list in a sentence.
+// Words is the list's name in a sentence.
 func (e *Entry) Words() string { return listOf(e.List) }
 
-// Evidence is the volume's entry in the list, as evidence.
+// Evidence is the volume's entry in the list.
 func (e *Entry) Evidence() finding.Evidence {
 	value := "attached to nothing"
 	if len(e.Holders) > 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// stuck are a storage system's words for a volume that it attaches to nothing, and
-// that no attach or detach of the cluster leads to. Where such a word follows from an
-// attach, it lasts for seconds.
+// stuck maps states, in a storage system's own words, of a volume that it attaches to nothing
+// and that no attach or detach by the cluster causes. Where an attach does cause such a state,
+// it lasts only seconds.
 var stuck = map[backend.Format]map[string]string{
 	backend.AWS:       {"error": "the volume has failed", "deleting": "the volume is being deleted"},
 	backend.Azure:     {"activesas": "the disk is being exported", "activeupload": "the disk is being uploaded", "readytoupload": "the disk is being uploaded"},
@@ -18,15 +18,16 @@ var stuck = map[backend.Format]map[string]string{
 	backend.Longhorn:  {"faulted": "all replicas of the volume have failed", "deleting": "the volume is being deleted"},
 }
 
-// underWay are the words of an attachment that is about to change.
+// underWay maps the states of an attachment that is about to change.
 var underWay = map[string]string{
 	"busy":      "the machine still uses the volume and does not let go of it",
 	"detaching": "the volume is being detached",
 	"attaching": "the volume is being attached",
 }
 
-// Stuck says in what the storage system itself is stuck with a volume for which an
-// attach is asked for since long before the list; "" where it is in nothing.
+// Stuck describes what the storage system itself is doing, without an end, with a volume for
+// which an attach was requested long before the list was taken; "" where there is nothing of
+// the kind.
 func (e *Entry) Stuck() string {
 	if e == nil {
 		return ""
@@ -36,7 +37,7 @@ func (e *Entry) Stuck() string {
 	}
 	for _, h := range e.Holders {
 		if h.Since == nil && h.State == "attaching" || h.Since != nil && e.List.Taken.Sub(*h.Since) < facts.StuckDeleting {
-			continue // the attacher's next attempt, or what has only begun
+			continue // the attacher's next attempt, or it has only begun
 		}
 		if says := underWay[h.State]; says != "" {
 			return says + " (" + h.State + ")"

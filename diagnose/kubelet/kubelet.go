@@ -1,5 +1,5 @@
-// Package kubelet turns the traces of the pods of one node to that node: what its
-// kubelet would do next with each volume that it wants or still has.
+// Package kubelet arranges the traces of a node's pods by volume: what the node's kubelet would
+// do next with each volume that it wants or still has.
 package kubelet
 
 import (
@@ -17,64 +17,66 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Node is the kubelet's half of one node. Its JSON is part of Plan's, a contract.
+// Node is the kubelet's part of one node. Its JSON is part of the JSON of Plan, which is a
+// contract.
 type Node struct {
 	Node           types.NodeName `json:"node"`
 	KubeletVersion string         `json:"kubeletVersion,omitempty"`
-	// Volumes has a row for each volume that the kubelet wants or still has, and more than
-	// one where the pods that share the volume wait in different stages.
+	// Volumes has a row for each volume that the kubelet wants or still has. A volume has
+	// several rows where its pods wait in different stages.
 	Volumes []Volume `json:"volumes"`
-	// Statements are what the kubelet says itself, where it was asked.
+	// Statements are the kubelet's own statements, where it was asked.
 	Statements []trace.KubeletStatement `json:"statements,omitempty"`
 
 	traces []*trace.Trace
 }
 
-// Volume is a row.
+// Volume is one row.
 type Volume struct {
-	// Volume is the unique name, absent where the claim leads to no volume or the kubelet
-	// makes the volume by itself.
+	// Volume is the unique name; absent where the claim leads to no volume, or where the
+	// kubelet makes the volume itself.
 	Volume corev1.UniqueVolumeName `json:"volume,omitempty"`
-	// Pods are those for which the kubelet has or wants the volume, none where nobody wants
+	// Pods are the pods for which the kubelet has or wants the volume; empty where no pod wants
 	// it any more.
 	Pods []PodVolume `json:"pods"`
-	// Type is the field of the pods' volume that is set.
+	// Type is the name of the field that is set in the pods' volume, such as
+	// persistentVolumeClaim.
 	Type             string `json:"type,omitempty"`
 	PersistentVolume string `json:"persistentVolume,omitempty"`
 	Driver           string `json:"driver,omitempty"`
 	// State is done where the volume is mounted as its pods want it, and unknown where no
-	// object tells whether they wait for it.
+	// object shows whether they wait for it.
 	State trace.StageState `json:"state"`
-	// Stage is the one that it waits in, absent where State is done. Stages are all that it
-	// may wait in, where no object tells in which.
+	// Stage is the stage in which the volume waits, absent where State is done. Stages lists
+	// all stages in which it may wait, where no object shows in which one it does.
 	Stage  trace.StageName   `json:"stage,omitempty"`
 	Stages []trace.StageName `json:"stages,omitempty"`
 	// Actor is who has to act.
 	Actor string `json:"actor,omitempty"`
-	// Next is what the kubelet does next with the volume, and does again until that
-	// succeeds. Calls are what it may ask of the driver meanwhile.
+	// Next is the kubelet's next operation on the volume. The kubelet repeats it until it
+	// succeeds. Calls are the calls that it may make to the driver meanwhile.
 	Next  Operation `json:"next,omitempty"`
 	Calls []Call    `json:"calls,omitempty"`
-	// Pause is the longest time between two tries of Next, as Go writes durations.
+	// Pause is the longest time between two tries of Next, as a Go duration.
 	Pause string `json:"pause,omitempty"`
 	// Ends is what normally ends the wait.
 	Ends    string       `json:"ends,omitempty"`
 	Since   *metav1.Time `json:"since,omitempty"`
 	DueAt   *metav1.Time `json:"dueAt,omitempty"` // when the wait takes longer than is usual
 	Overdue bool         `json:"overdue,omitempty"`
-	// Detail is what the objects show, and Said the words of those who work on it.
+	// Detail is what the objects show. Said is the message of the component that works on it.
 	Detail string `json:"detail,omitempty"`
 	Said   string `json:"said,omitempty"`
 }
 
-// PodVolume is a pod and its own name of the volume.
+// PodVolume is a pod and the name that the pod has for the volume.
 type PodVolume struct {
 	Pod  string `json:"pod"`
 	Name string `json:"name"`
 }
 
-// OfNode is the kubelet's half of the node. What its kubelet says itself narrows what no
-// object shows; it is nil where the kubelet was not asked.
+// OfNode is the kubelet's part of the node. heard is what the kubelet itself reports about
+// things that no object shows; nil where it was not asked.
 func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *Node {
 	n := &Node{Node: name, Volumes: []Volume{}}
 	node := view.Snapshot.Node(name)
@@ -82,7 +84,7 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 		n.KubeletVersion = node.Status.NodeInfo.KubeletVersion
 	}
 	named := map[corev1.UniqueVolumeName]bool{}
-	used := map[corev1.UniqueVolumeName]*corev1.Pod{} // also where nothing attaches it any more
+	used := map[corev1.UniqueVolumeName]*corev1.Pod{} // also volumes that nothing attaches any more
 	unresolved := ""
 	for _, pod := range view.Snapshot.PodsOnNode(name) {
 		t := trace.OfPod(view, pod, heard)
@@ -118,8 +120,8 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 	return n
 }
 
-// mayHaveHad reports whether a pod whose claim leads to no volume may have had one mounted: one
-// that was never started found none, unless the claim is only unread.
+// mayHaveHad reports whether a pod whose claim leads to no volume may have had one mounted. A
+// pod that was never started has had none, unless its claim or volume was only not read.
 func mayHaveHad(s *snapshot.Snapshot, pod *corev1.Pod) bool {
 	return facts.Started(pod) || !s.CompleteIn(snapshot.Claims, pod.Namespace) || !s.CompleteIn(snapshot.Volumes, "")
 }
@@ -128,7 +130,8 @@ func comparePods(a, b PodVolume) int {
 	return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Name, b.Name))
 }
 
-// add adds the row, or its pod to one that is the same.
+// add adds the row. Where a row for the same volume differs only in its pods, add gives the new
+// row's pods to that row.
 func (n *Node) add(v Volume) {
 	for i := range n.Volumes {
 		same := n.Volumes[i]
@@ -142,7 +145,7 @@ func (n *Node) add(v Volume) {
 	n.Volumes = append(n.Volumes, v)
 }
 
-// addLeftovers adds what volumesInUse lists and none of the rows has.
+// addLeftovers adds the volumes in volumesInUse that have no row.
 func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, used map[corev1.UniqueVolumeName]*corev1.Pod, unresolved string, heard *trace.KubeletView) {
 	for _, volume := range node.Status.VolumesInUse {
 		if named[volume] {
@@ -181,7 +184,7 @@ func (n *Node) has(pod *corev1.Pod) bool {
 	})
 }
 
-// row is the row of one volume of one pod.
+// row is the row for one volume of one pod.
 func row(view *facts.View, pod *corev1.Pod, v trace.VolumeTrace, s trace.Standing) Volume {
 	r := Volume{Volume: v.Volume, Pods: []PodVolume{{facts.PodName(pod), v.Name}}, Type: v.Type, PersistentVolume: v.PersistentVolume, Driver: v.Driver}
 	pv := view.Snapshot.Volume(v.PersistentVolume)
@@ -192,7 +195,7 @@ func row(view *facts.View, pod *corev1.Pod, v trace.VolumeTrace, s trace.Standin
 	return r
 }
 
-// take fills in where the volume stands.
+// take copies into the row where the volume stands.
 func (v *Volume) take(s trace.Standing, block, attached bool) {
 	v.State = s.Stage.State
 	if v.State == trace.StageDone {

@@ -8,19 +8,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Operation is a step of the kubelet's volume manager, by the name of the function that
-// takes it.
+// Operation is a step of the kubelet's volume manager, by the name of the function that takes
+// the step.
 type Operation string
 
-// The operations, in the order in which a volume comes and goes.
+// The operations, in the order of a volume's life on the node.
 const (
-	// AddPodToVolume: the populator takes the volume up into the desired state of the
-	// world (processPodVolumes, desired_state_of_world_populator.go).
+	// AddPodToVolume: the populator adds the volume to the desired state of the world
+	// (processPodVolumes, desired_state_of_world_populator.go).
 	AddPodToVolume Operation = "AddPodToVolume"
-	// ReportVolumesInUse: the kubelet writes it into the node's volumesInUse
+	// ReportVolumesInUse: the kubelet writes the volume into the node's volumesInUse
 	// (GetVolumesInUse, volume_manager.go).
 	ReportVolumesInUse Operation = "GetVolumesInUse"
-	// VerifyAttached: the kubelet looks for it in the node's volumesAttached
+	// VerifyAttached: the kubelet looks for the volume in the node's volumesAttached
 	// (reconciler_common.go: waitForVolumeAttach).
 	VerifyAttached Operation = "VerifyControllerAttachedVolume"
 	MountVolume    Operation = "MountVolume"
@@ -33,7 +33,7 @@ const (
 	UnmapDevice    Operation = "UnmapDevice"
 )
 
-// Call is one of the CSI node service, by the name of its method.
+// Call is a method of the CSI node service, by its name.
 type Call string
 
 // The calls.
@@ -44,8 +44,8 @@ const (
 	NodeUnstage   Call = "NodeUnstageVolume"
 )
 
-// next is the operation that the kubelet tries where the volume stands. attached says that
-// the node lists the volume as attached, or needs not.
+// next is the operation that the kubelet tries for a volume that stands there. attached reports
+// whether the node lists the volume as attached, or does not have to.
 func next(s trace.Standing, block, attached bool) Operation {
 	of := func(files, device Operation) Operation {
 		if block {
@@ -75,8 +75,8 @@ func next(s trace.Standing, block, attached bool) Operation {
 	}
 }
 
-// pause is the longest time between two tries of an operation that fails; 0 where the
-// kubelet looks at it in each of its loops.
+// pause is the longest time between two tries of an operation that fails; 0 where the kubelet
+// tries it in each of its loops.
 func (o Operation) pause() time.Duration {
 	switch o {
 	case AddPodToVolume:
@@ -90,8 +90,7 @@ func (o Operation) pause() time.Duration {
 	}
 }
 
-// calls are those that the driver may be asked for in the stages of the row, where it is
-// the driver who is called.
+// calls are the calls that the kubelet may make to the driver in the stages of the row.
 func (v *Volume) calls() (list []Call) {
 	stages := v.Stages
 	if len(stages) == 0 {

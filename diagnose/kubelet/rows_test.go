@@ -30,7 +30,8 @@ func rowText(v kubelet.Volume) string {
 
 const driverOnNode = "CSI driver " + testworld.Driver + " on n1"
 
-// Each row says what the kubelet does next, whom it asks, and how long it may pause.
+// TestKubeletRows: each row has what the kubelet does next, whom it calls, and how long it may
+// pause.
 func TestKubeletRows(t *testing.T) {
 	block := corev1.PersistentVolumeBlock
 	asBlock := func(w *testworld.World) {
@@ -128,7 +129,8 @@ func TestKubeletRows(t *testing.T) {
 	}
 }
 
-// A kubelet that was asked agrees or differs about each pod, and counts for all of them.
+// TestKubeletNodeCorroborated: the kubelet's own answers agree or differ for each pod, and its
+// counts cover all pods.
 func TestKubeletNodeCorroborated(t *testing.T) {
 	w := testworld.New().Pending(9)
 	ending := testworld.NewPod("ending", "n1")

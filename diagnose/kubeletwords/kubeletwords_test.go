@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// unheard are the texts that no kubelet has said in the runs of the oracle, each with why.
+// unheard are the texts that no kubelet has written in the runs of the oracle, each with the
+// reason.
 var unheard = map[string]string{
 	"AllProcessed":    "a kubelet of 1.27 and older says it of a wait that merely timed out, and none of those is asked",
 	"AttachTimeout":   "it takes ten minutes",
@@ -32,7 +33,7 @@ var unheard = map[string]string{
 	"OfSELinux":       "the machines have no SELinux",
 }
 
-// texts are the constants of the package by their names.
+// texts are the constants of the package, by name.
 func texts(t *testing.T) map[string]string {
 	t.Helper()
 	file, err := parser.ParseFile(token.NewFileSet(), "kubeletwords.go", nil, 0)
@@ -57,8 +58,8 @@ func texts(t *testing.T) map[string]string {
 	return found
 }
 
-// heard is what `make kubelet-oracle` has written down of the kubelets, a text a line behind
-// the releases that said it.
+// heard returns the lines that `make kubelet-oracle` has recorded. A line has the releases that
+// wrote a text, a tab, the reason of the event (or "log"), and the text.
 func heard(t *testing.T) []string {
 	t.Helper()
 	text, err := os.ReadFile("../../testdata/kubelet/said.txt")
@@ -68,8 +69,8 @@ func heard(t *testing.T) []string {
 	return strings.Split(strings.TrimSpace(string(text)), "\n")
 }
 
-// TestTextsWereHeard holds each text against what real kubelets have said: one that none has
-// said may be misspelt, or gone.
+// TestTextsWereHeard compares each text with what real kubelets have written: a text that none
+// has written may be misspelt or out of date.
 func TestTextsWereHeard(t *testing.T) {
 	said := strings.ToLower(strings.Join(heard(t), "\n"))
 	all := texts(t)
@@ -93,8 +94,8 @@ func TestTextsWereHeard(t *testing.T) {
 	}
 }
 
-// TestStepsDownWereHeard: what stands before the volume in the log differs by the step, and the
-// reader of the log knows none of these words. These are what a kubelet writes.
+// TestStepsDownWereHeard: in the log, the words before the volume depend on the step, and the
+// reader of the log knows none of them. These are the ones that kubelets write.
 func TestStepsDownWereHeard(t *testing.T) {
 	said := strings.Join(heard(t), "\n")
 	for _, step := range []string{"UnmountVolume.TearDown failed", "UnmountDevice failed", "GetDeviceMountRefs check failed", "UnmapDevice failed", "UnmapDevice.TearDownDevice failed", "error cleaning subPath mounts"} {
@@ -104,14 +105,15 @@ func TestStepsDownWereHeard(t *testing.T) {
 	}
 }
 
-// unheardSteps are those of which no failure was seen, each with why.
+// unheardSteps are the steps for which no failure was recorded, each with the reason.
 var unheardSteps = map[string]string{
 	"MountOptionSupport": "no volume of the machines asks for options that its plugin does not take",
 	"GetDeviceMountPath": "it reads what was made right before",
 	"GetGlobalMapPath":   "it reads what was made right before",
 }
 
-// rare are expressions that match what only some runs of the oracle hear, each with why.
+// rare are the expressions that match texts which only some runs of the oracle produce, each
+// with the reason.
 var rare = map[string]string{
 	"DirectoryGone": "a kubelet of 1.30 said it once of 1,700 pods: two of them that share a Block volume have to meet",
 }
@@ -140,7 +142,8 @@ func TestExpressionsMatchWhatWasHeard(t *testing.T) {
 	}
 }
 
-// TestFailedMatchesEachFailure: what begins as a failure of a volume on its way up is one.
+// TestFailedMatchesEachFailure: Failed matches every recorded text that begins like a failed
+// mount or map.
 func TestFailedMatchesEachFailure(t *testing.T) {
 	for _, line := range heard(t) {
 		_, text, _ := strings.Cut(line, "\t")
@@ -151,7 +154,8 @@ func TestFailedMatchesEachFailure(t *testing.T) {
 	}
 }
 
-// TestTable: each row can be found, and names somebody or leaves it to who speaks.
+// TestTable: each row has something to look for and something to say, and every permanent row
+// names an actor and an end.
 func TestTable(t *testing.T) {
 	for _, words := range [][]Word{MountWords, WaitWords, UnmountWords} {
 		for i, w := range words {

@@ -5,40 +5,40 @@ import (
 	"strings"
 )
 
-// Speaker is whose words the kubelet writes.
+// Speaker is the author of the words that the kubelet writes.
 type Speaker string
 
 // The speakers.
 const (
-	Kubelet Speaker = "" // its own
+	Kubelet Speaker = "" // the kubelet itself
 	Driver  Speaker = "the CSI driver"
 	Program Speaker = "the mount program of the node"
 )
 
-// Word is what a kubelet says about one volume: whose words they are, who has to act after
-// them, whether any retry can succeed, and what they mean. The trace, the plan and the
-// checks all take these from here; what no row has, package driverwords may know.
+// Word is a text that a kubelet writes about one volume: who speaks, who has to act next,
+// whether any retry can succeed, and what the text means. The trace, the plan and the checks
+// all take these from here. Package driverwords may know texts that no row has.
 type Word struct {
-	// Text and Pattern are parts of what is said, in whatever case. Of a row that has both,
-	// both are found.
+	// Text and Pattern match parts of the message; for Text, upper and lower case do not
+	// matter. Where a row has both, both must match.
 	Text    string
 	Pattern *regexp.Regexp
 	Speaker Speaker
-	// Actor is who has to act; "" is the speaker, which tries again by itself. $1 and $2 are
-	// the groups of Pattern, $node, $driver, $user and $owner the names of the node, of the
-	// driver, of the other pod that has the volume there, and who may change the volume.
+	// Actor is who has to act; "" means the speaker, which tries again by itself. $1 and $2 are
+	// the groups of Pattern. $node, $driver, $user and $owner are the node, the driver, the
+	// other pod that has the volume there, and whoever may change the volume.
 	Actor string
-	// Permanent reports that the same attempt can never succeed: the pod, or what it asks
-	// for, has to be changed first.
+	// Permanent is true where the same attempt can never succeed: the pod, or the object that
+	// it asks for, has to be changed first.
 	Permanent bool
-	// Wraps reports that the cause stands behind the words: an error of the volume's files,
-	// whoever reads it.
+	// Wraps is true where the cause follows the text: an error that concerns the volume's
+	// files, no matter who reads them.
 	Wraps bool
-	// Means is what the words say, and Ends what ends the wait.
+	// Means is the meaning of the text. Ends is what ends the wait.
 	Means, Ends string
 }
 
-// The actors that are no objects.
+// The actors that are not objects.
 const (
 	WorkloadOwner = "the workload owner"
 	ClusterAdmin  = "the cluster admin"
@@ -66,8 +66,8 @@ const (
 	corrected  = "the volume asks for what its driver and the node know"
 )
 
-// MountWords are the words of a failed mount. The first that is found counts: a code of gRPC
-// says less than the words beside it.
+// MountWords are the texts of a failed mount. The first match counts: a gRPC code says less
+// than the text beside it.
 var MountWords = []Word{
 	{Text: BeingDetached, Actor: theController, Ends: attachedIt, Means: "the controller is detaching it: the mount waits until it has been attached again"},
 	{Text: AttachmentUnread, Actor: theController, Ends: attachedIt, Means: "the kubelet does not see the VolumeAttachment although volumesAttached lists the volume"},
@@ -128,8 +128,8 @@ var MountWords = []Word{
 	{Text: "code = resourceexhausted", Speaker: Driver, Means: "the node, or the storage, has no room for another volume"},
 }
 
-// WaitWords are the words of a volume that the kubelet cannot take up, or must not mount yet:
-// the cause behind the lists of a failed wait. It writes them from 1.26 on.
+// WaitWords are the texts about a volume that the kubelet cannot take up, or must not mount
+// yet. They follow the lists of volumes of a failed wait. Kubelets write them from 1.26 on.
 var WaitWords = []Word{
 	{Text: ClaimTerminating, Means: "the claim is being deleted, and nothing protects it any more"},
 	{Text: ClaimUnbound, Means: "the claim is not bound"},
@@ -148,8 +148,8 @@ var WaitWords = []Word{
 	{Text: LabelMounted, Actor: theUser, Ends: otherGoes, Means: "a pod with another SELinux label has the volume mounted on the node; it must go first"},
 }
 
-// UnmountWords are the words of a step of the way down that fails. The kubelet writes them to
-// its log alone.
+// UnmountWords are the texts of a failed step of an unmount. The kubelet writes them only to
+// its log.
 var UnmountWords = []Word{
 	{Text: DataLost, Ends: "the kubelet of $node is restarted: until then it looks for a file that is gone", Means: "the kubelet's own record of the mount is gone"},
 	{Pattern: OtherMounts, Actor: "whoever mounted it at $1 on $node", Ends: "nothing else on the node has it mounted", Means: "the volume is mounted at other places of the node as well, which the kubelet did not do"},
@@ -159,8 +159,8 @@ var UnmountWords = []Word{
 	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet; then the unmount follows by itself", Means: "the kubelet does not know the driver: its node plugin has not registered"},
 }
 
-// Find is the first of the words that are in the message, with the names that its pattern
-// has found.
+// Find returns the first of the words that the message contains, with the groups of its pattern
+// filled in.
 func Find(words []Word, message string) (Word, bool) {
 	lower := strings.ToLower(message)
 	for _, w := range words {
@@ -183,8 +183,8 @@ func Find(words []Word, message string) (Word, bool) {
 	return Word{}, false
 }
 
-// DriverAnswered reports whether the words are those with which a call to a CSI driver
-// ends. All else has come from the kubelet, before or after its calls.
+// DriverAnswered reports whether the message contains the end of a failed call to a CSI driver.
+// Any other message comes from the kubelet itself, before or after its calls.
 func DriverAnswered(message string) bool {
 	lower := strings.ToLower(message)
 	for _, text := range []string{CallFailed, CallCode, ContextDeadline, DeadlineExceeded} {

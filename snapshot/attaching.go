@@ -5,22 +5,22 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// KnowsDriver reports whether no CSIDriver that was not read could change what the driver's
-// volumes are: either its own was read, or none is missing, or other objects show that its
+// KnowsDriver reports whether it is certain how the driver's volumes are attached. It is certain if
+// the driver's CSIDriver was read, if no CSIDriver is missing, or if other objects show that its
 // volumes are attached.
 func (s *Snapshot) KnowsDriver(driver string) bool {
 	return s.Complete(CSIDrivers) || s.CSIDriver(driver) != nil || s.index.attaching.Has(driver)
 }
 
-// KnowsAnyDriver reports whether there is a driver that KnowsDriver reports.
+// KnowsAnyDriver reports whether KnowsDriver may be true for some driver.
 func (s *Snapshot) KnowsAnyDriver() bool {
 	return s.Complete(CSIDrivers) || len(s.CSIDrivers) > 0 || len(s.index.attaching) > 0
 }
 
-// attaching are the drivers whose volumes have to be attached, as other objects than their
-// CSIDrivers show: the controller makes a VolumeAttachment for no others, and what an
-// external-attacher has written in it shows that there is one. Where CSINodes were read, one
-// has to list the driver: else whether it is installed depends on its CSIDriver.
+// attaching returns the drivers that must attach their volumes according to other objects than
+// their CSIDrivers: the controller creates VolumeAttachments only for such drivers, and the answer
+// of an external-attacher shows that the driver has one. If the CSINodes were read, one of them
+// must list the driver; otherwise only its CSIDriver shows whether it is installed.
 func (o *Objects) attaching(readCSINodes bool) sets.Set[string] {
 	registered := sets.New[string]()
 	for _, n := range o.CSINodes {
@@ -37,7 +37,7 @@ func (o *Objects) attaching(readCSINodes bool) sets.Set[string] {
 	return drivers
 }
 
-// hasAnswer reports whether an external-attacher has written into the VolumeAttachment.
+// hasAnswer reports whether an external-attacher has written a status into the VolumeAttachment.
 func hasAnswer(va *storagev1.VolumeAttachment) bool {
 	return va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil
 }

@@ -6,25 +6,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// backendKind is the kind of the documents that hold a storage system's list in a file.
+// backendKind is the kind of the documents in a file that hold a list of a storage system.
 const backendKind = "Backend"
 
-// formerFormat is the format of csi-attacher's logs, which files of earlier releases may
-// have. It is ignored.
+// formerFormat is the format of csi-attacher's logs, which files of earlier releases may contain.
+// It is ignored.
 const formerFormat = "attacher"
 
-// maxBackends bounds the lists of one snapshot.
+// maxBackends is the largest number of lists in one snapshot.
 const maxBackends = 100
 
-// backendDocument is a list, or a part of its volumes.
+// backendDocument is a list, or a list with a part of its volumes.
 type backendDocument struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	backend.List
 }
 
-// writeBackends writes the lists after the header, in documents that a reader takes
-// within its limits.
+// writeBackends writes the lists after the header. Long lists are split into documents that are
+// within a reader's limits.
 func writeBackends(out *bufio.Writer, lists []*backend.List) error {
 	for _, l := range lists {
 		rest := l.Volumes
@@ -56,7 +56,7 @@ func (c *collector) readBackend(at place, raw []byte) error {
 	return c.addBackend(at, &d.List)
 }
 
-// addBackend takes over a list, or a further part of one.
+// addBackend adds a list, or the next part of a list.
 func (c *collector) addBackend(at place, l *backend.List) error {
 	volumes := len(l.Volumes)
 	for _, known := range c.backends {

@@ -17,35 +17,35 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
-// besideName is a file of kubectl output that is put beside a bundle for what
-// bundles of its format never hold.
+// besideName is the name of a file with kubectl output that a user adds to a bundle, for kinds that
+// bundles of its format never contain.
 const besideName = "volume-doctor"
 
-// maxTold bounds what is read of a file that describes a bundle and holds no list.
+// maxTold is the number of bytes that are read of a file that describes a bundle and holds no list.
 const maxTold = 4 << 20
 
-// tree reads the files of a directory or of an archive, one by one as they
-// come. Where their paths are those of a bundle that a support tool wrote, only
-// the lists in it are read, and the layout says which of them are whole: a
-// bundle holds much that is no object, and what it does not hold says nothing.
+// tree reads the files of a directory or of an archive one by one, in the order in which they come.
+// If their paths are those of a bundle of a support tool, tree reads only the lists in it, and the
+// layout determines which lists are complete: a bundle contains many other files, and it proves
+// nothing about what it lacks.
 type tree struct {
 	*reading
 	roots  map[string]*root
 	stamps map[string]stamp
-	// lists counts the lists of bundles; there is a bundle once there is one.
+	// lists is the number of lists of bundles. The input is a bundle if there is one.
 	lists int
 
-	// plain takes the files that are of no bundle; failed is what ended that.
+	// plain reads the files that belong to no bundle; failed is the error that stopped it.
 	plain  *collector
 	failed error
 	passed passed
-	// texts are the files called .txt that hold objects.
+	// texts is the number of .txt files that hold objects.
 	texts int
-	// unzipped is how much of the files that gzip has packed may still be read.
+	// unzipped is the number of bytes of gzip files that may still be unpacked.
 	unzipped int64
 	beside   *collector
 	dump     dump
-	// drivers takes the storage drivers' own objects in a bundle.
+	// drivers reads the storage drivers' own objects in a bundle.
 	drivers *collector
 }
 
@@ -57,69 +57,68 @@ func newTree(limits limits, opts ReadOptions) *tree {
 	return t
 }
 
-// root is one folder of a bundle, such as a must-gather has for each image.
+// root is one folder of a bundle. A must-gather has one for each image.
 type root struct {
 	*format
 	path  string
 	parts map[partKey]*part
-	// namespaces are all that the cluster has; nil where the bundle does not
-	// tell.
+	// namespaces are all namespaces of the cluster; nil if the bundle does not list them.
 	namespaces []string
-	// said is what the tool noted of the lists that it could not read, by
-	// namespace.
+	// said is the tool's message about each list that it could not read, by namespace.
 	said    map[Kind]map[string]string
 	version string
 	began   time.Time
-	// ended says that the gathering came to its end.
+	// ended reports whether the tool finished gathering.
 	ended bool
 }
 
-// format is a layout of files, by the tool that writes it.
+// format is the layout of the files that one tool writes.
 type format struct {
 	name string
-	// singles says that lists come as one file for each object, too: they are
-	// whole only if the gathering has ended.
+	// singles reports whether a list may be one file for each object. Such lists are complete only
+	// if the tool finished gathering.
 	singles bool
-	// selects says that settings decide which objects of a list are in it: none is whole.
+	// selects reports whether settings decide which objects a list contains, so that no list is
+	// complete.
 	selects bool
-	// untyped says that objects do not say their kind.
+	// untyped reports whether the objects lack their kind.
 	untyped bool
-	// padded says that a zero byte may follow a text.
+	// padded reports whether a zero byte may follow a text.
 	padded bool
 }
 
-// partKey names one list: of a kind, in a namespace or of the whole cluster.
+// partKey names a list: a kind, and a namespace or "" for the whole cluster.
 type partKey struct {
 	kind      Kind
 	namespace string
 	form      form
 }
 
-// form is how a list lies in a bundle; the better one comes first.
+// form is how a bundle stores a list. The forms are ordered, the best first.
 type form int
 
 const (
-	oneFile   form = iota // a list in a file
-	oneEach               // a file for each object
-	besidePod             // a pod's own folder, with its logs
+	oneFile   form = iota // one file for the list
+	oneEach               // one file for each object
+	besidePod             // the pod's own folder, which also has its logs
 )
 
-// part is what was read of a list.
+// part is the content of one list.
 type part struct {
 	*collector
 	err error
 }
 
-// bundleFile is what a path says about a file of a bundle.
+// bundleFile is what the path says about a file of a bundle.
 type bundleFile struct {
 	format *format
 	root   string
 	part   partKey
-	// tell reads a file that is no list; it is nil for the others.
+	// tell reads a file that is no list; it is nil for lists.
 	tell func(r *root, text []byte)
 }
 
-// bundleFileOf knows the files of all layouts by their paths.
+// bundleFileOf recognizes the files of all layouts by their paths.
 func bundleFileOf(p string) (bundleFile, bool) {
 	if !fs.ValidPath(p) {
 		return bundleFile{}, false
@@ -153,16 +152,16 @@ func (t *tree) wanted(p string) bool {
 	return t.failed == nil && !t.isBundle()
 }
 
-// isText is true of a file that may hold objects though it is not called so: where a file
-// called .yaml cannot be attached, it is called .txt.
+// isText reports whether the file may hold objects although its name does not say so: users rename
+// .yaml files to .txt where they cannot attach .yaml.
 func isText(p string) bool {
 	return strings.ToLower(path.Ext(p)) == ".txt" && path.Base(p) != "logs.txt" && !hidden(p)
 }
 
-// errNoObjects is the answer about such a file that holds none.
+// errNoObjects is the error for a .txt file without objects.
 var errNoObjects = errors.New("no objects")
 
-// holdsObjects reports whether a text begins with an object, in whatever encoding.
+// holdsObjects reports whether the text begins with an object, in any encoding.
 func holdsObjects(head []byte) bool {
 	return begins.Match(bytes.ReplaceAll(head, []byte{0}, nil))
 }
@@ -171,8 +170,8 @@ var begins = regexp.MustCompile(`(?m)^.{0,3}(apiVersion|items|kind): ?[\w.-]*/?[
 
 func (t *tree) isBundle() bool { return t.lists > 0 }
 
-// isDriversFile reports whether the file has Longhorn's own objects, in a folder of their API
-// group, as support-bundle-kit and oc adm inspect write them.
+// isDriversFile reports whether the path is that of Longhorn's own objects: in a folder for their
+// API group, as support-bundle-kit and oc adm inspect write them.
 func isDriversFile(p string) bool {
 	segments := strings.Split(p, "/")
 	i := slices.Index(segments, "longhorn.io")
@@ -187,8 +186,7 @@ func isDriversFile(p string) bool {
 
 func isBeside(p string) bool { return strings.TrimSuffix(path.Base(p), path.Ext(p)) == besideName }
 
-// file reads one file; name is for messages. An error is one after which
-// nothing more can be read.
+// file reads one file; name is for messages. After an error nothing more can be read.
 func (t *tree) file(name, p string, in io.Reader) error {
 	p, isZipped := unzippedName(p)
 	if isZipped {
@@ -221,9 +219,9 @@ func (t *tree) file(name, p string, in io.Reader) error {
 		if text, err := io.ReadAll(io.LimitReader(in, maxTold)); err == nil {
 			f.tell(r, text)
 		}
-		return nil // what says nothing leaves a gap
+		return nil // a file that cannot be read leaves a gap
 	case isDriversFile(p):
-		if err := t.drivers.text(name, in); err != nil { // they count as a whole or not at all
+		if err := t.drivers.text(name, in); err != nil { // the drivers' objects count completely or not at all
 			t.drivers.notes = append(t.drivers.notes, Warning(fmt.Sprintf("objects of a storage driver are left out: %v", err)))
 		}
 		return nil
@@ -238,12 +236,12 @@ func (t *tree) file(name, p string, in io.Reader) error {
 	}
 }
 
-// failingReader stands for a file that cannot be opened.
+// failingReader stands in for a file that cannot be opened.
 type failingReader struct{ err error }
 
 func (r failingReader) Read([]byte) (int, error) { return 0, r.err }
 
-// versionFiles say of what release the cluster is.
+// versionFiles are the files that contain the release of the cluster.
 var versionFiles = map[string]struct {
 	format *format
 	tell   func(r *root, text []byte)
@@ -252,8 +250,8 @@ var versionFiles = map[string]struct {
 	kitMetadata:        {supportBundleKit, tellKitMetadata},
 }
 
-// versionFile reads a file that is of a bundle only where there is one: elsewhere it may
-// hold objects.
+// versionFile reads a version file of a bundle. Outside a bundle, a file with such a name may hold
+// objects.
 func (t *tree) versionFile(name, p string, in io.Reader) error {
 	of := versionFiles[path.Base(p)]
 	r, err := t.root(bundleFile{format: of.format, root: strings.TrimSuffix(strings.TrimSuffix(p, path.Base(p)), "/")}, name)
@@ -280,15 +278,15 @@ func (t *tree) root(f bundleFile, name string) (*root, error) {
 		t.roots[f.root] = r
 	}
 	if len(r.parts) == 0 {
-		r.format = f.format // a list tells the format better than what may stand anywhere
+		r.format = f.format // a list identifies the format better than a version file
 	}
 	return r, nil
 }
 
-// part reads a file of a list. One that cannot be read costs that list alone.
+// part reads one file of a list. If the file cannot be read, only that list is lost.
 func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 	if list := r.parts[partKey{f.part.kind, f.part.namespace, oneFile}]; f.part.form == besidePod && list != nil && list.err == nil {
-		return nil // the same pod once more, from another moment
+		return nil // the same pod again, read at another time
 	}
 	p, ok := r.parts[f.part]
 	if ok && f.part.form == oneFile {
@@ -317,8 +315,8 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 	return nil
 }
 
-// judge says what is wrong with a file of the list, of whose objects as many were there
-// before.
+// judge notes an error in a file of the list, unless there was one before. The argument before is
+// p.total as it was before the file was read.
 func (p *part) judge(f bundleFile, name string, before int, err error) {
 	switch {
 	case err != nil:
@@ -331,13 +329,13 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 	case p.onlyIn.others(f.part.namespace):
 		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))
 	}
-	if f.part.form == oneFile { // and no more objects come
+	if f.part.form == oneFile { // no more objects will come
 		p.seen = seen{}
 	}
 	p.err = cmp.Or(p.err, err)
 }
 
-// snapshot makes the snapshot once all files are read.
+// snapshot makes the snapshot after all files were read.
 func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
 	if !t.isBundle() {
 		if t.failed == nil {
@@ -353,7 +351,7 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 		for _, kind := range []Kind{Events, Pods} {
 			gap := t.dump.gap(kind)
 			if t.beside.counts[kind] > 0 {
-				gap = nil // kubectl's word holds for what the dump does not know
+				gap = nil // the kubectl output counts for what the dump does not know
 			}
 			if t.dump.gap(kind) != nil && t.plain.header == nil {
 				t.plain.told[kind] = gap
@@ -369,8 +367,8 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 	return c.snapshot(name, opts)
 }
 
-// assemble puts the lists together, each of them from one folder: those of two
-// are from two moments, and what went away in between would be there in one.
+// assemble joins the lists. Each list comes from a single folder: two folders were written at
+// different times, and one of them would still contain objects that had been deleted by then.
 func (t *tree) assemble(c *collector) {
 	roots := t.bundles()
 	for _, r := range resources {
@@ -384,8 +382,8 @@ func (t *tree) assemble(c *collector) {
 		}
 		if gap != nil && t.beside.counts[kind] > 0 {
 			c.told[kind] = t.beside.flaw(kind)
-			// kubectl's word, which holds for what the bundle does not know. It
-			// was written later, and says nothing of when the bundle was.
+			// The kubectl output counts for what the bundle does not know. It was written later,
+			// and so says nothing about the time of the bundle.
 			c.takeKind(t.beside, kind)
 			continue
 		}
@@ -425,7 +423,7 @@ func rootNames(roots []*root) string {
 	return some(names)
 }
 
-// bundles are the folders that hold lists, that with most of them first.
+// bundles returns the folders that hold lists, the folder with the most kinds first.
 func (t *tree) bundles() []*root {
 	var roots []*root
 	for _, r := range t.roots {
@@ -435,7 +433,7 @@ func (t *tree) bundles() []*root {
 		}
 	}
 	whole := func(r *root) bool { return !r.selects }
-	if slices.ContainsFunc(roots, whole) { // an insights archive within a must-gather
+	if slices.ContainsFunc(roots, whole) { // drops an insights archive within a must-gather
 		roots = slices.DeleteFunc(roots, func(r *root) bool { return r.selects })
 	}
 	kinds := map[*root]int{}

@@ -10,15 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// heldList is a part that was chosen.
+// heldList is a part that chooseLists chose.
 type heldList struct {
 	*part
 	partKey
 	root *root
 }
 
-// chooseLists takes each list of the kind from the first folder that has it, and
-// there in its best form.
+// chooseLists chooses each list of the kind from the first folder that has it, and there in its
+// best form.
 func chooseLists(roots []*root, kind Kind) []heldList {
 	chosen := map[string]heldList{}
 	for _, r := range roots {
@@ -39,8 +39,8 @@ func comparePartKeys(a, b partKey) int {
 	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.form, b.form))
 }
 
-// wholeness is the gap that the lists leave; nil where they are all that there is of the kind.
-// What was refused in one namespace says nothing of those that were read.
+// wholeness returns the gap that the lists leave, or nil if they are complete. A refusal in one
+// namespace is no reason to doubt the lists of the others.
 func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
 	rest := heldGap(kind, roots, held)
 	for _, r := range roots {
@@ -64,7 +64,7 @@ func wholeness(kind Kind, roots []*root, held []heldList) *Gap {
 	return rest
 }
 
-// heldGap is the gap of what was read.
+// heldGap returns the gap of the lists that were read.
 func heldGap(kind Kind, roots []*root, held []heldList) *Gap {
 	gap := func(reason, format string, args ...any) *Gap {
 		return &Gap{Kind: kind, Reason: reason, Detail: fmt.Sprintf(format, args...)}
@@ -92,11 +92,11 @@ func heldGap(kind Kind, roots []*root, held []heldList) *Gap {
 	return partial(kind, roots, held)
 }
 
-// lacksNamespaces begins the detail of a bundle that has a list of the namespaces and lacks
+// lacksNamespaces is the beginning of a gap's detail if the bundle knows all namespaces, and lacks
 // objects of some of them.
 const lacksNamespaces = "without those of "
 
-// partial is the gap of a kind that was read namespace by namespace.
+// partial returns the gap of a kind that was read namespace by namespace.
 func partial(kind Kind, roots []*root, held []heldList) *Gap {
 	if kind == Leases && ofAllNamespaces(held) {
 		return nil
@@ -124,8 +124,8 @@ func partial(kind Kind, roots []*root, held []heldList) *Gap {
 	}
 }
 
-// ofAllNamespaces says of the leases of an inspection that it asked for all:
-// nothing inspects the namespace of the nodes' leases for another reason.
+// ofAllNamespaces reports whether an inspection asked for the leases of all namespaces. It did if
+// it has the nodes' leases, because nothing inspects their namespace for another reason.
 func ofAllNamespaces(held []heldList) bool {
 	nodes := false
 	for _, l := range held {
@@ -148,7 +148,7 @@ func namespaces(names []string) string {
 	return "namespaces " + some(shown)
 }
 
-// some names the first few.
+// some names the first few and counts the rest.
 func some(names []string) string {
 	const most = 5
 	if len(names) > most {
@@ -157,7 +157,7 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// reasonOf tells, from what an API server said, whether it refused.
+// reasonOf returns the reason for a gap from the message of an API server.
 func reasonOf(said string) string {
 	if strings.Contains(said, "forbidden") {
 		return ReasonForbidden

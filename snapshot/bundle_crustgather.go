@@ -17,9 +17,9 @@ import (
 //	version.yaml
 //	collected.timestamp
 //
-// VERSION is "v1" or "storage.k8s.io-v1", and KIND is "volumeattachment". Its filters
-// leave objects out, a refused list is missing, and after --duration it stops wherever
-// it is; an archive has its end all the same. So no list in it is known to be whole.
+// VERSION is "v1" or "storage.k8s.io-v1", and KIND is "volumeattachment". Its filters leave out
+// objects, a refused list is missing, and --duration stops it at any point without a mark in the
+// archive. So no list in it is known to be complete.
 var crustGather = &format{name: "crust-gather archive", singles: true, padded: true}
 
 const (
@@ -53,7 +53,7 @@ func crustGatherFile(segments []string) (bundleFile, bool) {
 	return f, true
 }
 
-// resourceInFolder finds a kind by the names of its folders.
+// resourceInFolder returns the resource for the names of its folders, or nil.
 func resourceInFolder(version, kind string) *row {
 	for _, r := range resources {
 		if strings.ReplaceAll(r.Version, "/", "-") == version && strings.ToLower(r.Object) == kind {
@@ -70,7 +70,7 @@ func tellStamp(r *root, text []byte) {
 	}
 }
 
-// tellVersionFile takes the answer of /version.
+// tellVersionFile reads the answer of /version.
 func tellVersionFile(r *root, text []byte) {
 	value, err := yamljson.Parse(bytes.TrimSuffix(text, padding))
 	if err != nil {
@@ -88,10 +88,10 @@ func tellVersionFile(r *root, text []byte) {
 	}
 }
 
-// padding is the byte that crust-gather writes behind each text of a tar.gz.
+// padding is the byte that crust-gather writes after each text in a tar.gz.
 var padding = []byte{0}
 
-// withoutPadding takes it away from the text of an object.
+// withoutPadding removes the padding from the text of an object.
 func withoutPadding(in io.Reader, limit int64) (io.Reader, error) {
 	text, err := io.ReadAll(io.LimitReader(in, limit))
 	return io.MultiReader(bytes.NewReader(bytes.TrimSuffix(text, padding)), in), err

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// dump recognises what `kubectl cluster-info dump --output-directory` writes:
+// dump recognizes the files that `kubectl cluster-info dump --output-directory` writes:
 //
 //	nodes.json
 //	NAMESPACE/events.json
 //	NAMESPACE/pods.json
 //
-// By default it takes two namespaces, and it never says whether those are all.
+// By default it reads two namespaces, and it never says whether there are others.
 type dump struct {
-	files map[string][]string // by folder: the names without their endings
+	files map[string][]string // by folder: the file names without their endings
 }
 
 func (d *dump) note(p string) {
@@ -30,8 +30,7 @@ func (d *dump) note(p string) {
 	d.files[dir] = append(d.files[dir], name)
 }
 
-// gap is the gap of the pods or of the events; nil where the files are not those of
-// a dump.
+// gap returns the gap of the pods or of the events, or nil if the files are not a dump.
 func (d *dump) gap(kind Kind) *Gap {
 	var names []string
 	for dir, files := range d.files {
@@ -45,8 +44,8 @@ func (d *dump) gap(kind Kind) *Gap {
 	return &Gap{Kind: kind, Namespace: ofNamespaces(names), Reason: ReasonNotInBundle, Detail: "a dump does not say which other namespaces there are"}
 }
 
-// dumpGaps are the gaps of what kubectl cluster-info dump prints without a directory, and of
-// several lists of one kind, which are of a namespace each.
+// dumpGaps returns the gaps of a dump that kubectl cluster-info dump printed to one stream, and of
+// several lists of one kind, each of which may be of a single namespace.
 func (c *collector) dumpGaps() []Gap {
 	var gaps []Gap
 	for _, r := range resources {

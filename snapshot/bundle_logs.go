@@ -13,17 +13,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
-// Log is a log that lies in a bundle.
+// Log is a log file in a bundle.
 type Log struct {
 	// Path is the path of its file.
 	Path string
-	// Kubelet reports whether kubelets wrote it, and not a kube-controller-manager.
+	// Kubelet reports whether kubelets wrote the log, rather than kube-controller-manager.
 	Kubelet bool
-	// Node is the node whose kubelet wrote it; "" where each line names its host.
+	// Node is the node whose kubelet wrote the log; "" if each line names its host.
 	Node types.NodeName
 }
 
-// logOf knows the logs of kube-controller-manager and of kubelets by their paths:
+// logOf recognizes the logs of kube-controller-manager and of kubelets by their paths:
 //
 //	namespaces/NAMESPACE/pods/POD/CONTAINER/CONTAINER/logs/current.log   must-gather
 //	nodes/NODE/NODE_logs_kubelet.gz                                      must-gather
@@ -55,18 +55,18 @@ func logOf(p string) (Log, bool) {
 		if !slices.Contains(controllerNamespaces, s) || len(below) == 0 || !strings.HasPrefix(below[0], controllerManager+"-") {
 			continue
 		}
-		// A must-gather has a folder for each container: the others are helpers.
+		// A must-gather has a folder for each container; the other containers are helpers.
 		container := slices.DeleteFunc(slices.Clone(below[1:]), func(s string) bool { return s == "logs" || s == controllerManager })
 		return Log{Path: p}, len(container) == 0
 	}
 	return Log{}, false
 }
 
-// controllerNamespaces are those in which the pods of kube-controller-manager are: static
-// pods of kubeadm and its like, and OpenShift's.
+// controllerNamespaces are the namespaces of kube-controller-manager's pods: static pods, as
+// kubeadm makes them, and OpenShift's.
 var controllerNamespaces = []string{"kube-system", "openshift-kube-controller-manager"}
 
-// LogsFS gives each log below the directory to read; what is a link is passed over.
+// LogsFS calls read for each log below the directory. It does not follow links.
 func LogsFS(fsys fs.FS, read func(Log, io.Reader) error) error {
 	left := int64(MaxUnpacked)
 	return fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
@@ -83,7 +83,7 @@ func LogsFS(fsys fs.FS, read func(Log, io.Reader) error) error {
 	})
 }
 
-// Logs gives each log in the archive to read; there is none in any other text.
+// Logs calls read for each log in the archive, and never if the input is no archive.
 func Logs(r io.Reader, read func(Log, io.Reader) error) error {
 	_, files, err := archive.Open(r, archive.Limits{Unpacked: MaxUnpacked, Files: MaxFiles})
 	if err != nil || files == nil {

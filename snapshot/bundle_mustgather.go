@@ -12,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// mustGather is what `oc adm inspect` writes, and with it `oc adm must-gather`,
-// in a folder for each of its images:
+// mustGather is the output of `oc adm inspect`, which `oc adm must-gather` also writes, in one
+// folder for each of its images:
 //
 //	cluster-scoped-resources/GROUP/PLURAL/NAME.yaml
 //	namespaces/NAMESPACE/GROUP/PLURAL.yaml
@@ -21,9 +21,9 @@ import (
 //	namespaces/NAMESPACE/pods/NAME/NAME.yaml
 //	timestamp
 //
-// It inspects the namespaces of OpenShift's own parts and never all of them;
-// but leases it asks for in all namespaces at once. Kinds of the whole cluster
-// are whole once the inspection has ended.
+// It inspects the namespaces of OpenShift's own components, never all namespaces. Leases are the
+// exception: it lists them in all namespaces. Kinds without a namespace are complete if the
+// inspection finished.
 var mustGather = &format{name: "must-gather", singles: true}
 
 func mustGatherFile(segments []string) (bundleFile, bool) {
@@ -71,8 +71,8 @@ func mustGatherFile(segments []string) (bundleFile, bool) {
 
 func isYAML(name string) bool { return path.Ext(name) == ".yaml" }
 
-// resourceAt finds a kind by its API group, "core" for the one without a name,
-// and its plural.
+// resourceAt returns the resource with that plural in the API group, or nil. The group without a
+// name is "core".
 func resourceAt(group, plural string) *row {
 	for _, s := range resources {
 		of, _, named := strings.Cut(s.Version, "/")
@@ -86,8 +86,8 @@ func resourceAt(group, plural string) *row {
 	return nil
 }
 
-// controllerManager is the cluster operator that knows the release of the
-// controller. The clusterversion has OpenShift's, which counts otherwise.
+// controllerManager is the cluster operator whose version is the controller's release. The
+// clusterversion has OpenShift's own release, which is numbered differently.
 const controllerManager = "kube-controller-manager"
 
 func tellVersion(r *root, text []byte) {
@@ -114,8 +114,7 @@ func tellVersion(r *root, text []byte) {
 	}
 }
 
-// stampName is the file to which each inspection adds a line when it begins and
-// one when it ends.
+// stampName is the file to which each inspection adds one line when it begins and one when it ends.
 const stampName = "timestamp"
 
 type stamp struct {
@@ -127,10 +126,10 @@ func (t *tree) stamp(p string, in io.Reader) error {
 	lines := bufio.NewScanner(io.LimitReader(in, maxTold))
 	var s stamp
 	for lines.Scan() {
-		text, _, _ := bytes.Cut(lines.Bytes(), []byte(" m=")) // Go's monotonic clock
+		text, _, _ := bytes.Cut(lines.Bytes(), []byte(" m=")) // without the reading of Go's monotonic clock
 		at, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", string(bytes.TrimSpace(text)))
 		if err != nil {
-			continue // another file of the name
+			continue // another file of that name
 		}
 		if s.lines++; s.began.IsZero() || at.Before(s.began) {
 			s.began = at

@@ -9,15 +9,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// supportBundleKit is what rancher/support-bundle-kit writes for Longhorn and Harvester:
+// supportBundleKit is the output of rancher/support-bundle-kit for Longhorn and Harvester:
 //
 //	yamls/cluster/VERSION/PLURAL.yaml
 //	yamls/namespaced/NAMESPACE/VERSION/PLURAL.yaml
 //	metadata.yaml
 //
-// VERSION is "v1" or "storage.k8s.io/v1"; older ones call all of them "kubernetes". Each file
-// is one answer of the API server. It asks for the namespaces of its settings, and for the
-// list of all.
+// VERSION is "v1" or "storage.k8s.io/v1"; older releases write "kubernetes" for every group. Each
+// file is one answer of the API server. The tool reads the namespaces in its settings, and the list
+// of all namespaces.
 var supportBundleKit = &format{name: "support bundle"}
 
 const (
@@ -61,7 +61,7 @@ func tellNamespacesYAML(r *root, text []byte) {
 	}
 }
 
-// yamlAsJSON is a YAML text as JSON, nil where it is none.
+// yamlAsJSON converts a YAML text to JSON; it returns nil if the text is not YAML.
 func yamlAsJSON(text []byte) []byte {
 	value, err := yamljson.Parse(text)
 	if err != nil {
@@ -74,7 +74,7 @@ func yamlAsJSON(text []byte) []byte {
 	return raw
 }
 
-// tellKitMetadata takes the release, and the time at which the bundle was asked for.
+// tellKitMetadata reads the release, and the time at which the bundle was requested.
 func tellKitMetadata(r *root, text []byte) {
 	var metadata struct {
 		KubernetesVersion string    `json:"kubernetesVersion"`
@@ -85,14 +85,14 @@ func tellKitMetadata(r *root, text []byte) {
 	}
 }
 
-// sonobuoy is what `sonobuoy retrieve` brings:
+// sonobuoy is the archive that `sonobuoy retrieve` downloads:
 //
 //	resources/cluster/GROUP_VERSION_PLURAL.json
 //	resources/ns/NAMESPACE/GROUP_VERSION_PLURAL.json
 //	serverversion.json
 //
-// The core group is called "core"; older ones write Nodes.json, of items that do not say
-// their kind. A file is an array of items, and there is none for an empty list.
+// The core group is called "core". Older releases write names such as Nodes.json, whose items lack
+// their kind. A file is an array of items; an empty list has no file.
 var sonobuoy = &format{name: "sonobuoy archive", untyped: true}
 
 func sonobuoyFile(segments []string) (bundleFile, bool) {
@@ -153,8 +153,8 @@ func tellNamespacesArray(r *root, text []byte) {
 //	resources/PLURAL.GROUP/cluster/NAME.json
 //	resources/PLURAL.GROUP/namespaces/NAMESPACE/NAME.json
 //
-// The same objects stand once more in VERSION-preferredversion. Filters and hooks select
-// what is in it.
+// VERSION-preferredversion holds the same objects again. Filters and hooks select which objects are
+// in a backup.
 var velero = &format{name: "Velero backup", singles: true, selects: true}
 
 func veleroFile(segments []string) (bundleFile, bool) {
@@ -190,7 +190,7 @@ func veleroFile(segments []string) (bundleFile, bool) {
 //	config/persistentvolumes/NAME.json
 //	config/storage/storageclasses/NAME.json
 //
-// It takes the pods and the volumes that its rules ask for.
+// It contains only the pods and volumes that its rules ask for.
 var insights = &format{name: "archive of insights-operator", singles: true, selects: true, untyped: true}
 
 var insightsFolders = map[string]Kind{
@@ -227,7 +227,7 @@ func insightsFile(segments []string) (bundleFile, bool) {
 	return bundleFile{}, false
 }
 
-// cutFolder is the folder in which p is.
+// cutFolder returns the folder of p, whose end is below.
 func cutFolder(p, below string) (folder string, ok bool) {
 	if p == below {
 		return "", true

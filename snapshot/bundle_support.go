@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// supportBundle is what troubleshoot.sh's collectors clusterResources and
-// clusterInfo write:
+// supportBundle is the output of troubleshoot.sh's collectors clusterResources and clusterInfo:
 //
 //	cluster-resources/LIST.json               of the whole cluster
 //	cluster-resources/LIST/NAMESPACE.json
@@ -16,13 +15,13 @@ import (
 //	cluster-resources/namespaces.json         all, or those that were asked for
 //	cluster-info/cluster_version.json
 //
-// Each file is one answer of the API server, and so whole. CSIDrivers and
-// CSINodes are never among them.
+// Each file is one answer of the API server, and so complete. CSIDrivers and CSINodes are never
+// among them.
 var supportBundle = &format{name: "support bundle"}
 
 const clusterResources = "cluster-resources"
 
-// supportBundleLists are the names that the lists have there.
+// supportBundleLists maps the names of the lists in a bundle to their kinds.
 var supportBundleLists = map[string]Kind{
 	"nodes":             Nodes,
 	"pvs":               Volumes,
@@ -79,8 +78,8 @@ func tellClusterVersion(r *root, text []byte) {
 	}
 }
 
-// tellNamespaces tells the list of all namespaces from one that holds those of
-// the collector's settings, which is no NamespaceList.
+// tellNamespaces reads the list of all namespaces. A list of the namespaces in the collector's
+// settings is not a NamespaceList, and is ignored.
 func tellNamespaces(r *root, text []byte) {
 	var list struct {
 		Kind     string `json:"kind"`
@@ -102,8 +101,8 @@ func tellNamespaces(r *root, text []byte) {
 	}
 }
 
-// tellErrors takes what went wrong: a text for each namespace, or a list of
-// texts for what has none. An error that cannot be read is one all the same.
+// tellErrors reads what could not be listed: one message for each namespace, or a list of messages
+// for a kind without namespaces. If the file itself cannot be read, that is an error, too.
 func tellErrors(r *root, kind Kind, text []byte) {
 	said := map[string]string{}
 	var texts []string

@@ -16,10 +16,9 @@ import (
 // cluster's machines differ by seconds, and lists are read one after the other.
 const ClockTolerance = 2 * time.Minute
 
-// ClockContradicted returns an error if an object shows a time that is more than
-// ClockTolerance after s.TakenAt: nobody can have read the object before that
-// time, so TakenAt is wrong, and with it every age. Returns nil where nothing
-// contradicts TakenAt.
+// ClockContradicted returns an error if an object shows a time more than ClockTolerance after
+// s.TakenAt. Nobody can have read the object before that time, so TakenAt and every age computed
+// from it are wrong. It returns nil if no object contradicts TakenAt.
 func ClockContradicted(s *Snapshot) error {
 	what, at := NewestEvidence(s)
 	return contradicted(s.TakenAt, what, at)
@@ -33,10 +32,9 @@ func contradicted(now time.Time, what string, at time.Time) error {
 		now.UTC().Format(time.RFC3339), what, at.UTC().Format(time.RFC3339), at.Sub(now).Round(time.Second))
 }
 
-// NewestEvidence returns the latest time that any object shows, and the field
-// that shows it, such as "spec.renewTime of Lease kube-node-lease/n1". The
-// snapshot cannot be older than that. The zero time means that no object shows
-// one. See newestTime for the fields that count.
+// NewestEvidence returns the latest time that any object shows, and the field that shows it, such
+// as "spec.renewTime of Lease kube-node-lease/n1". The snapshot cannot be older than that. The zero
+// time means that no object shows a time. For the fields that count, see newestTime.
 func NewestEvidence(s *Snapshot) (what string, at time.Time) {
 	var newest evidence
 	for _, r := range resources {
@@ -50,8 +48,8 @@ func NewestEvidence(s *Snapshot) (what string, at time.Time) {
 	return newest.String(), newest.at
 }
 
-// evidence is the latest time that a field of an object shows, and the second
-// latest of the same object.
+// evidence is the latest time that a field of an object shows, with the second latest time of the
+// same object.
 type evidence struct {
 	at       time.Time
 	field    string

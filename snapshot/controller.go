@@ -9,30 +9,30 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Controller is what the log of kube-controller-manager proves of what its
-// attach/detach controller remembers. It is of the last controller that the log
-// shows, and of the time of the log's last line.
+// Controller is what the log of kube-controller-manager proves about the memory of its
+// attach/detach controller. It describes the last controller in the log at the time of the log's
+// last line.
 type Controller struct {
-	// Release is kube-controller-manager's own, "" where the log does not say.
+	// Release is kube-controller-manager's own release; "" if the log does not show it.
 	Release string `json:"release,omitempty"`
-	// Identity is the name under which it took its lease, "" where the log does not say.
+	// Identity is the name under which it acquired its lease; "" if the log does not show it.
 	Identity string `json:"identity,omitempty"`
-	// Started is nil where the log does not show how the controller starts: then what
-	// it does not mention may be remembered all the same.
+	// Started is nil if the log does not show the start of the controller. The controller may then
+	// also remember pairs that the log does not mention.
 	Started *time.Time `json:"started,omitempty"`
-	// First and Last are the times of the first and the last line that counted.
+	// First and Last are the times of the first and the last line that were used.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
-	// Verbose says that the log has the lines of --v=1, such as those about
-	// attachments that are forgotten.
+	// Verbose reports whether the log has the lines of --v=1, for example those about forgotten
+	// attachments.
 	Verbose bool `json:"verbose,omitempty"`
-	// Flags are settings of kube-controller-manager that change a decision, by name.
+	// Flags are the settings of kube-controller-manager that change a decision, by name.
 	Flags map[string]string `json:"flags,omitempty"`
-	// Pairs are sorted by volume and node. One that is missing was not mentioned.
+	// Pairs are sorted by volume and node. The log does not mention a pair that is missing.
 	Pairs []RememberedPair `json:"pairs,omitempty"`
 	// BackOffs are sorted by volume and node.
 	BackOffs []BackOff `json:"backOffs,omitempty"`
-	// Unclear are volumes that a line names without saying for which node; sorted.
+	// Unclear are the volumes that a line names without their node; sorted.
 	Unclear []corev1.UniqueVolumeName `json:"unclear,omitempty"`
 }
 
@@ -47,17 +47,17 @@ func (c *Controller) Sort() {
 	slices.Sort(c.Unclear)
 }
 
-// Remembered is for what the controller takes a volume on a node.
+// Remembered is the state of a volume on a node in the controller's memory.
 type Remembered string
 
 // The states of a pair in the controller's memory.
 const (
-	RememberedAbsent    Remembered = "Absent" // it has no record of it
+	RememberedAbsent    Remembered = "Absent" // the controller has no record of the pair
 	RememberedUncertain Remembered = "Uncertain"
 	RememberedAttached  Remembered = "Attached"
 )
 
-// Operation is something that the controller does for a pair.
+// Operation is an operation of the controller on a pair.
 type Operation string
 
 // The operations.
@@ -70,25 +70,25 @@ const (
 type RememberedPair struct {
 	Volume corev1.UniqueVolumeName `json:"volume"`
 	Node   types.NodeName          `json:"node"`
-	// States are those that the log leaves possible; none says that it leaves all three.
+	// States are the states that are possible according to the log; empty if all three are.
 	States []Remembered `json:"states,omitempty"`
-	// Since is when the States came to be so, nil where they are all that there are.
+	// Since is the time from which States hold; nil if States is empty.
 	Since *time.Time `json:"since,omitempty"`
-	// Running is the operation that has begun and not ended.
+	// Running is the operation that has started and not yet ended.
 	Running      Operation  `json:"running,omitempty"`
 	RunningSince *time.Time `json:"runningSince,omitempty"`
-	// LastError is the error of the last operation; "" if it went well.
+	// LastError is the error of the last operation; "" if it succeeded.
 	LastError   string     `json:"lastError,omitempty"`
 	LastErrorAt *time.Time `json:"lastErrorAt,omitempty"`
 }
 
-// BackOff is a failed operation that the controller does not try again before Until.
+// BackOff is a failed operation that the controller does not retry before Until.
 type BackOff struct {
 	Volume corev1.UniqueVolumeName `json:"volume"`
-	// Node is "" where the operation has to wait on every node.
+	// Node is "" if the operation has to wait on every node.
 	Node      types.NodeName `json:"node,omitempty"`
 	Operation Operation      `json:"operation"`
 	Until     time.Time      `json:"until"`
-	// Doubtful says that an operation on another node may have ended it.
+	// Doubtful reports whether an operation on another node may have ended the back-off.
 	Doubtful bool `json:"doubtful,omitempty"`
 }

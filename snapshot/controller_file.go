@@ -10,20 +10,20 @@ import (
 // controllerKind is the kind of the documents that hold a Controller in a file.
 const controllerKind = "Controller"
 
-// controllerPart is how many pairs, and pauses, one document of a file holds: far
-// fewer than MaxValues allows.
+// controllerPart is the number of pairs, and of back-offs, in one document of a file: far fewer
+// than MaxValues allows.
 const controllerPart = 1000
 
-// controllerDocument is a Controller, or a part of its lists. The first of a file has
-// the rest, too.
+// controllerDocument is a Controller with a part of its lists. Only the first document of a file
+// has the other fields.
 type controllerDocument struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Controller
 }
 
-// writeController writes what the log of --controller proved, after the header. A
-// reader that does not know the kind passes over it.
+// writeController writes the result of --controller after the header. A reader that does not know
+// the kind ignores the documents.
 func writeController(out *bufio.Writer, c *Controller) error {
 	if c == nil {
 		return nil
@@ -68,7 +68,7 @@ func (c *collector) readController(at place, raw []byte) error {
 	return c.addController(at, &d.Controller)
 }
 
-// addController takes over a Controller, or a further part of one.
+// addController adds a Controller, or the next part of one.
 func (c *collector) addController(at place, part *Controller) error {
 	all := c.controller
 	if all == nil {
@@ -82,7 +82,7 @@ func (c *collector) addController(at place, part *Controller) error {
 	return nil
 }
 
-// isBroken reports whether a time stands without what it is of, or the other way round.
+// isBroken reports whether one of two fields that belong together is missing.
 func (p RememberedPair) isBroken() bool {
 	return (p.Running == "") != (p.RunningSince == nil) || (p.LastError == "") != (p.LastErrorAt == nil) || (len(p.States) == 0) != (p.Since == nil)
 }

@@ -7,30 +7,29 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 )
 
-// Followed is what somebody has seen of the VolumeAttachments who has followed them
-// without a break: which of them went, and when an attacher wrote a refusal. One look at
-// the objects shows neither. Its times say in which order that was seen, and are to be held
-// against each other alone.
+// Followed is the history of the VolumeAttachments, as somebody saw it who watched them without a
+// break: which were removed, and when an attacher wrote an error. A single reading of the objects
+// shows neither. The times only give the order of these events; compare them only with each other.
 type Followed struct {
-	// Since is when the list was read that it began with.
+	// Since is the time of the list with which the watch began.
 	Since time.Time
-	// Gone are those that have gone since then, in that order.
+	// Gone are the VolumeAttachments that were removed after Since, in the order of removal.
 	Gone []GoneAttachment
-	// Asked has, by the name of a VolumeAttachment, when the attachError before the
-	// present one was seen to be written. An attacher makes one attempt after the other:
-	// the one that the present error answers began after that. Only VolumeAttachments that
-	// were seen to be refused twice are in it.
+	// Asked maps the name of a VolumeAttachment to the time at which the attachError before the
+	// current one was written. An attacher makes one attempt after the other, so the attempt that
+	// the current error answers began after that time. It only contains VolumeAttachments with two
+	// observed errors.
 	Asked map[string]time.Time
 }
 
-// GoneAttachment is a VolumeAttachment that is no more.
+// GoneAttachment is a VolumeAttachment that was removed.
 type GoneAttachment struct {
 	Last *storagev1.VolumeAttachment
 	At   time.Time
 }
 
-// Stood is the last moment at which any VolumeAttachment of the kind that now is not there
-// can have stood.
+// Stood returns the last moment at which a VolumeAttachment may have existed that isOfKind accepts,
+// if none exists now.
 func (f *Followed) Stood(isOfKind func(*storagev1.VolumeAttachment) bool) time.Time {
 	last := f.Since
 	for _, gone := range slices.Backward(f.Gone) {

@@ -7,38 +7,38 @@ import (
 	"time"
 )
 
-// ControllerManager is what the kube-controller-manager that leads says about itself
-// when it is asked: its pod, and its metrics.
+// ControllerManager is what the leading kube-controller-manager reports when it is asked: its pod
+// and its metrics.
 type ControllerManager struct {
-	// Pod is the name of its pod in kube-system, "" where none was found.
+	// Pod is the name of its pod in kube-system; "" if none was found.
 	Pod string `json:"pod,omitempty"`
 	// Identity is the name under which it holds its lease.
 	Identity string `json:"identity,omitempty"`
-	// Release is its own, "" where nothing tells it.
+	// Release is its own release; "" if it is not known.
 	Release string `json:"release,omitempty"`
-	// Flags are the settings of Settings that its command line has, by name.
+	// Flags are the flags of Settings on its command line, by name.
 	Flags map[string]string `json:"flags,omitempty"`
-	// First and Last are when its metrics were read the first and the last time, by
-	// the API server's clock. The objects were read in between. nil without metrics.
+	// First and Last are the times of the first and the last reading of its metrics, by the API
+	// server's clock. The objects were read in between. They are nil without metrics.
 	First *time.Time `json:"first,omitempty"`
 	Last  *time.Time `json:"last,omitempty"`
 	// Held is sorted by plugin.
 	Held []Held `json:"held,omitempty"`
-	// Gap is what could not be asked, and why; "" where nothing is missing.
+	// Gap says what could not be asked, and why; "" if nothing is missing.
 	Gap string `json:"gap,omitempty"`
 }
 
-// Held is how many volumes on nodes the controller's worlds have of one plugin. A
-// number is nil where no metric gives it, and where it changed between the readings.
+// Held counts the pairs of volume and node in the controller's two worlds for one plugin. A number
+// is nil if no metric gives it, or if it changed between the readings.
 type Held struct {
-	// Plugin is as in a metric: kubernetes.io/csi:DRIVER.
+	// Plugin is the plugin's name in the metrics, such as kubernetes.io/csi:DRIVER.
 	Plugin  string `json:"plugin"`
 	Actual  *int   `json:"actual,omitempty"`
 	Desired *int   `json:"desired,omitempty"`
 }
 
-// Settings are the flags of kube-controller-manager that are kept: those that change
-// a decision, or when it is made.
+// Settings are the flags of kube-controller-manager that are kept because they change a decision or
+// its time.
 var Settings = []string{"disable-force-detach-on-timeout", "attach-detach-reconcile-sync-period", "disable-attach-detach-reconcile-sync", "flex-volume-plugin-dir", "feature-gates"}
 
 // managerKind is the kind of the document that holds a ControllerManager in a file.

@@ -2,9 +2,8 @@ package snapshot
 
 import "k8s.io/apimachinery/pkg/types"
 
-// ShareNames points references to a volume or a claim of the lists at that object's own
-// name: a volume's name also stands in its claim and in its attachments. No snapshot
-// may hold the objects yet.
+// ShareNames makes each reference to a volume or a claim use the string of that object's own name,
+// so that the text is in memory only once. It must be called before a snapshot holds the objects.
 func (o *Objects) ShareNames() {
 	volumes, claims := byName(o.Volumes), byNamespacedName(o.Claims)
 	for _, claim := range o.Claims {

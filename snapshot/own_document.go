@@ -8,7 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// writeOwn writes a document of a kind of our own.
+// writeOwn writes a document of one of our own kinds.
 func writeOwn(out *bufio.Writer, document any) error {
 	text, err := json.Marshal(document)
 	if err != nil {
@@ -18,7 +18,7 @@ func writeOwn(out *bufio.Writer, document any) error {
 	return nil
 }
 
-// readOwn reads a document of a kind of our own, within the collector's limits.
+// readOwn reads a document of one of our own kinds, within the collector's limits.
 func (c *collector) readOwn(at place, kind string, raw []byte, document any) error {
 	if values, depth := countValues(raw); values > c.limits.values || depth > c.limits.depth {
 		return at.errorf("%s: more than %d fields and items, or nested more than %d deep", kind, c.limits.values, c.limits.depth)

@@ -17,16 +17,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A file comes from a stranger's ticket as often as from the own cluster, so
-// what it can make a reader hold or do is bounded.
+// A file often comes with a ticket from a stranger, so these limits bound what it can make a reader
+// hold or do.
 const (
-	// MaxDocument is the most that is held of the text at once: one object, or
-	// one list that cannot be taken apart item by item. An API server takes
-	// objects of up to 3 MiB, and a YAML parser needs a hundred times the size
-	// of a hostile document.
+	// MaxDocument is the largest part of the text that is held at once: one object, or one list
+	// that cannot be split into its items. An API server accepts objects of up to 3 MiB, and a YAML
+	// parser needs a hundred times the size of a hostile document.
 	MaxDocument = 16 << 20
-	// MaxUntypedItems bounds the items of a list that names its kind only
-	// after them: until then nobody knows what they are.
+	// MaxUntypedItems bounds the items of a list whose kind follows after them: until then nobody
+	// knows what they are.
 	MaxUntypedItems = 256 << 20
 	// MaxUnpacked bounds the bytes that are read of one input, after unpacking.
 	MaxUnpacked = 4 << 30
@@ -43,15 +42,15 @@ const (
 	// MaxYAMLValues bounds the lines and commas of the YAML that is parsed at once,
 	// of whatever kind: each may be a value, and the parser makes a tree of them.
 	MaxYAMLValues = 1_000_000
-	// MaxIgnoredKinds bounds the kinds whose ignored objects are counted one by one.
+	// MaxIgnoredKinds is the largest number of kinds whose ignored objects are counted separately.
 	MaxIgnoredKinds = 1_000
 	// MaxFiles bounds the files of an archive or a directory. The must-gathers
 	// of the largest clusters have some hundred thousand.
 	MaxFiles = 1 << 20
-	// MaxLists bounds the lists of a bundle: five for each namespace of the
-	// largest clusters.
+	// MaxLists is the largest number of lists in a bundle: five for each namespace of the largest
+	// clusters.
 	MaxLists = 1 << 16
-	// maxIgnoredKinds is how many ignored kinds are told one by one.
+	// maxIgnoredKinds is the largest number of ignored kinds that are named.
 	maxIgnoredKinds = 20
 )
 
@@ -74,27 +73,27 @@ type tally struct {
 	ofKind  map[Kind]int
 }
 
-// ReadOptions are what a file does not say itself.
+// ReadOptions hold what a file does not say itself.
 type ReadOptions struct {
-	// Now is the time of the snapshot; the zero time leaves it to the file.
+	// Now is the time of the snapshot. If it is zero, the time comes from the file.
 	Now time.Time
-	// PodsOfUse says, by the objects of the other kinds, which pods to keep; nil keeps
-	// all. What it asks of those objects may rest on a pod's namespace, name and node
-	// alone, and all that it asks of a pod on seenAtFirst. Input that cannot be read twice, such as a pipe, is kept whole.
+	// PodsOfUse decides, from the objects of the other kinds, which pods to keep; nil keeps all.
+	// The other objects may affect the decision only through the pod's namespace, name and node,
+	// because nothing else is remembered of a pod that was not kept. Input that cannot be read
+	// twice, such as a pipe, is kept in full.
 	PodsOfUse func(*Objects) func(*corev1.Pod) bool
-	// Whole are the kinds whose objects are all in the input, as a person says. Where the
-	// input itself shows that one is missing, that is an error.
+	// Whole are the kinds that, according to the user, have no objects besides those in the input.
+	// It is an error if the input itself shows that one is missing.
 	Whole []Kind
 }
 
-// Warning is a line for people about something in a file that was not used.
+// Warning is one line for people about something in a file that was not used.
 type Warning string
 
-// Read reads a snapshot from one stream: YAML, JSON, or a tar archive of such
-// files or of a bundle that ReadFS knows, each of them also packed with gzip or xz;
-// or a zip archive, which is held in memory where the stream is no file. The name is
-// for messages. Every error is one line that says where; the warnings are of use even
-// with an error.
+// Read reads a snapshot from one stream: YAML, JSON, or a tar archive of such files or of a bundle
+// that ReadFS recognizes. Each of them may be packed with gzip or xz. The stream may also be a zip
+// archive, which is held in memory unless the stream is a file. The name is for messages. Every
+// error is one line that names the place. The warnings are useful even with an error.
 func Read(name string, r io.Reader, opts ReadOptions) (*Snapshot, []Warning, error) {
 	return read(name, r, opts, defaultLimits)
 }
@@ -136,7 +135,7 @@ func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snaps
 	return c.snapshot(name, opts)
 }
 
-// withDefaults sets the limits that a test leaves out.
+// withDefaults sets the limits that a test leaves at zero.
 func (l limits) withDefaults() limits {
 	for _, set := range []struct{ limit, to *int }{
 		{&l.objects, &defaultLimits.objects}, {&l.ofKind, &defaultLimits.ofKind}, {&l.values, &defaultLimits.values},
@@ -147,10 +146,10 @@ func (l limits) withDefaults() limits {
 	return l
 }
 
-// ReadFS reads all YAML and JSON files below a directory as one snapshot; of an
-// OpenShift must-gather, a support bundle of troubleshoot.sh or a directory of
-// `kubectl cluster-info dump` it reads the lists. Other files and hidden ones
-// are passed over.
+// ReadFS reads all YAML and JSON files below a directory as one snapshot. In a bundle that it
+// recognizes, such as an OpenShift must-gather, a support bundle of troubleshoot.sh or a directory
+// of `kubectl cluster-info dump`, it reads the lists. It ignores hidden files and files of other
+// types.
 func ReadFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, error) {
 	s, warnings, err := readFS(name, fsys, opts)
 	if leftOne, ok := errors.AsType[leftOneError](err); ok {
@@ -163,12 +162,12 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 	t := newTree(defaultLimits, opts)
 	files, entries := 0, 0
 	left := t.limits.unpacked
-	// Somebody may name a folder within a bundle, which its own name tells.
+	// The directory may be a folder within a bundle; its own name is then part of the layout.
 	top := path.Base(name)
 	if !fs.ValidPath(top) {
 		top = "."
 	}
-	var links []string // those that were not followed
+	var links []string // links that were not followed
 	err := fs.WalkDir(fsys, ".", func(p string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -190,10 +189,10 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 			return nil
 		}
 		if _, ok := bundleFileOf(at); ok && isLink {
-			links = append(links, plain(p)) // no tool makes one there, and it may lead anywhere
+			links = append(links, plain(p)) // no tool makes links there, and it may lead anywhere
 			return nil
 		}
-		// Stat follows a link, and leaves out the pipe that would never end.
+		// Stat follows links. The test of the mode excludes a pipe, which might never end.
 		info, err := fs.Stat(fsys, p)
 		if err != nil && isLink {
 			return fmt.Errorf("%s: a symbolic link that leads out of the directory, or nowhere; put the file in its place", plain(path.Join(name, p)))
@@ -235,8 +234,7 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 	return s, warnings, err
 }
 
-// isFile reports whether the path leads to a regular file; links out of a root lead
-// nowhere.
+// isFile reports whether the path leads to a regular file. A link out of the root leads nowhere.
 func isFile(fsys fs.FS, p string) bool {
 	info, err := fs.Stat(fsys, p)
 	return err == nil && info.Mode().IsRegular()
@@ -246,7 +244,7 @@ func tooMany(name string, limits limits) error {
 	return fmt.Errorf("%s: more than %d files in it", plain(name), limits.files)
 }
 
-// pathError leaves out the path, which the message begins with already.
+// pathError returns the error without its path, because the message already begins with it.
 func pathError(err error) error {
 	if e, ok := errors.AsType[*fs.PathError](err); ok {
 		return e.Err
@@ -254,7 +252,7 @@ func pathError(err error) error {
 	return err
 }
 
-// readable reports whether a file of a directory or an archive is read at all.
+// readable reports whether the name is that of a file that is read in a directory or an archive.
 func readable(name string) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".yaml", ".yml", ".json":
@@ -263,28 +261,28 @@ func readable(name string) bool {
 	return false
 }
 
-// unzippedName is the file's name without the ending that gzip adds.
+// unzippedName returns the name without .gz, and whether it had it.
 func unzippedName(name string) (string, bool) { return strings.CutSuffix(name, ".gz") }
 
-// isReadable is readable of what gzip may have packed.
+// isReadable is readable for a name that may end with .gz.
 func isReadable(name string) bool {
 	name, _ = unzippedName(name)
 	return readable(name)
 }
 
-// hidden is true of version control, of the tool's own settings and of the
-// "._x.json" that macOS puts into its archives.
+// hidden reports whether part of the path begins with a dot: version control, settings of tools,
+// and the "._x.json" files that macOS adds to its archives.
 func hidden(name string) bool {
 	return slices.ContainsFunc(strings.Split(path.Clean(name), "/"), func(s string) bool {
 		return strings.HasPrefix(s, ".") && s != "." && s != ".."
 	})
 }
 
-// place is where in the input something stands, for messages.
+// place is a place in the input, for messages.
 type place struct {
 	file string
-	line int // counted from 1; 0 is unknown
-	// document and item are counted from 1; an item is one of a list's.
+	line int // counted from 1; 0 if unknown
+	// document and item are counted from 1; item is an item of a list.
 	document, item int
 }
 
@@ -301,7 +299,7 @@ func (p place) atLine(line int) place {
 	return p
 }
 
-// errorf makes an error that begins with the place.
+// errorf returns an error that begins with the place.
 func (p place) errorf(format string, args ...any) error {
 	where := p.String() + ": "
 	if p.document > 0 {
@@ -314,8 +312,8 @@ func (p place) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s%w", where, fmt.Errorf(format, args...))
 }
 
-// plain makes text from a file fit for a message: one line, of a bearable
-// length, without what a terminal would obey.
+// plain makes text from a file fit for a message: one line of limited length without characters
+// that could control a terminal.
 func plain(s string) string {
 	const most = 200
 	var b strings.Builder

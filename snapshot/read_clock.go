@@ -7,21 +7,21 @@ import (
 )
 
 const (
-	// nearby is how close a second time must be to the latest one of a file
-	// without a header. Kubelets write their node's status every five minutes or
-	// so, leases every ten seconds.
+	// nearby is the largest distance between the latest time of a file without a header and a
+	// second time that confirms it. Kubelets write the status of their node about every five
+	// minutes, and their lease every ten seconds.
 	nearby = time.Hour
-	// mostEvidence is how many times a file's clock keeps.
+	// mostEvidence is the number of times that a fileClock keeps.
 	mostEvidence = 16
 )
 
-// fileClock keeps the latest times that the objects of a file show, each of
-// another object, the latest first.
+// fileClock keeps the latest times that the objects of a file show, one for each object, the latest
+// first.
 type fileClock struct {
 	latest []evidence
 	of     fileTimes
 	shown  int // the number of objects that show a time
-	nodes  int // the same, of nodes alone
+	nodes  int // the number of nodes that show a time
 }
 
 func (c *fileClock) note(s *row, object apiObject) {
@@ -58,9 +58,8 @@ func (c *fileClock) merge(o *fileClock) {
 	c.nodes += o.nodes
 }
 
-// confirmed reports whether a second time is near the one at i: the time of another
-// object, or, where there is no other object or no other node, a second one of
-// the same object.
+// confirmed reports whether a second time is near the i-th: the time of another object or, if there
+// is no other object or no other node, a second time of the same object.
 func (c *fileClock) confirmed(i int) bool {
 	e := c.latest[i]
 	near := func(t time.Time) bool { return !t.Before(e.at.Add(-nearby)) }
@@ -70,13 +69,13 @@ func (c *fileClock) confirmed(i int) bool {
 	case c.shown == 1:
 		return e.second.IsZero() || near(e.second)
 	case e.resource.Kind == Nodes && c.nodes == 1:
-		return near(e.second) // its heartbeats
+		return near(e.second) // the heartbeats of the node
 	}
 	return false
 }
 
-// now is the time of the snapshot: the one that is asked for, or the header's, or
-// the latest that the objects show. The error begins with the name of the input.
+// now returns the time of the snapshot: the time asked for, else the header's, else the latest time
+// that the objects show. The error begins with the name of the input.
 func (c *collector) now(name string, asked time.Time) (time.Time, error) {
 	clock := &c.clock
 	switch {
@@ -97,8 +96,8 @@ func (c *collector) now(name string, asked time.Time) (time.Time, error) {
 	case len(clock.latest) == 0:
 		return time.Time{}, fmt.Errorf("%s: nothing in it says when it was taken; say so with --now", plain(name))
 	case !c.began.IsZero():
-		// The clock of whoever gathered may be wrong either way: the earlier of
-		// two times makes things younger than they are, never older.
+		// The clock of the machine that gathered may be wrong either way. The earlier of the two
+		// times makes ages too short, never too long.
 		if c.began.Before(clock.latest[0].at) {
 			return c.began, nil
 		}
@@ -110,9 +109,9 @@ func (c *collector) now(name string, asked time.Time) (time.Time, error) {
 	return clock.latest[0].at, nil
 }
 
-// provenTime is the latest time that --now must not contradict. One wrong time
-// among others must not make every --now wrong, so that one does not count. Nil
-// means that there is none.
+// provenTime returns the latest time that --now must not contradict, or nil if there is none. A
+// single time that no other confirms does not count, because one wrong time must not make every
+// --now wrong.
 func (c *collector) provenTime() *evidence {
 	for i, e := range c.clock.latest {
 		nearHeader := c.header != nil && c.header.takenAt.Sub(e.at).Abs() <= nearby

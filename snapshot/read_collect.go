@@ -15,14 +15,14 @@ import (
 
 type typeName struct{ apiVersion, kind string }
 
-// reading is what the collectors of one input share.
+// reading is the state that the collectors of one input share.
 type reading struct {
 	limits limits
 	opts   ReadOptions
 	tally  tally
 	sharer *intern.Interner
-	// in and yaml are used again for each text: an archive may hold a file for each object.
-	in   *bufio.Reader // of rest
+	// in and yaml are reused for each text: an archive may have one file for each object.
+	in   *bufio.Reader // reads from rest
 	rest rest
 	yaml yamlBuffers
 }
@@ -34,60 +34,60 @@ func newReading(limits limits, opts ReadOptions) *reading {
 	}
 }
 
-// collector gathers the objects of some of an input's documents: of all, or of one list in
-// a bundle.
+// collector gathers the objects of an input: of all its documents, or of one list in a bundle.
 type collector struct {
 	*reading
 	objects Objects
 	seen    seen
 	onlyIn  onlyIn
 	counts  map[Kind]int
-	// twice are the kinds with an object that was read in an older state before a newer one.
+	// twice are the kinds with an object whose older state was read before a newer one.
 	twice map[Kind]bool
-	depth int // of the lists in lists
-	// total counts the known objects, also those given twice.
+	depth int // the number of lists around the current one
+	// total counts the objects of known kinds, including those that are given twice.
 	total   int
 	ignored map[typeName]int
-	// ignoredMore counts the ignored objects beyond MaxIgnoredKinds.
+	// ignoredMore counts the ignored objects of further kinds, beyond MaxIgnoredKinds.
 	ignoredMore int
 	truncated   map[Kind]bool
-	// unread are the kinds that the file holds in a version that is not read: what
-	// is wrong.
+	// unread maps each kind that the file holds only in an unsupported version to a message about
+	// it.
 	unread map[Kind]string
-	// refused are the kinds that could not be listed, as the text says.
+	// refused are the gaps of the kinds whose list failed, according to the text.
 	refused map[Kind]Gap
-	// broken are the kinds whose objects may be in a file that could not be read.
+	// broken are the gaps of the kinds whose objects may be in a file that could not be read.
 	broken map[Kind]Gap
-	// pasted says that lines of a terminal stand in the text, dumped that it is what
-	// cluster-info dump prints.
+	// pasted reports whether the text contains lines of a terminal, and dumped whether it is the
+	// output of kubectl cluster-info dump.
 	pasted, dumped bool
-	// items are what an array holds whose items do not say it; the zero type asks them.
+	// items is the type of an array's items if they do not give their own. The zero value means
+	// that they do.
 	items typeName
-	// oneOfMany says that the text is one of the files of a directory or an archive.
+	// oneOfMany reports whether the text is one of the files of a directory or an archive.
 	oneOfMany bool
-	// lists counts the documents that are lists of a kind; "" is a list of any.
+	// lists counts the documents that are lists, by kind; "" stands for lists of any kind.
 	lists map[Kind]int
-	// typed counts the lists of a version and an object.
+	// typed counts the lists with the apiVersion and kind of their items.
 	typed map[string]int
 	notes []Warning
-	// told is what a bundle's layout says about the kinds that it has: the gap, or
-	// nil for one that is whole.
+	// told is what a bundle's layout says about each kind in it: a gap, or nil if the list is
+	// complete.
 	told map[Kind]*Gap
-	// version is the API server's, where a bundle tells it.
+	// version is the API server's version, if a bundle contains it.
 	version string
 
 	header   *header
 	headerAt place
 	clock    fileClock
-	// began is when the gathering of a bundle began; zero where it does not say.
+	// began is the time at which the gathering of a bundle began; zero if the bundle does not say.
 	began time.Time
-	// controller is what the file has of the controller's log, nil for nothing.
+	// controller is the file's Controller; nil if it has none.
 	controller *Controller
 	manager    *ControllerManager
 	backends   []*backend.List
-	drivers    backend.Objects // of the drivers' own, in a single text
+	drivers    backend.Objects // the storage drivers' own objects in a single text
 	left       left
-	// order holds only in a file of our own that can be read twice.
+	// order is valid only for a file of our own that can be read twice.
 	order order
 }
 
@@ -109,7 +109,7 @@ func (r *reading) collector() *collector {
 	}
 }
 
-// warnings are sorted, so that they are the same for the same input.
+// warnings returns the warnings, sorted so that the same input gives the same warnings.
 func (c *collector) warnings() []Warning {
 	names := slices.SortedFunc(maps.Keys(c.ignored), func(a, b typeName) int {
 		return cmp.Or(strings.Compare(a.kind, b.kind), strings.Compare(a.apiVersion, b.apiVersion))
@@ -146,7 +146,7 @@ func ignoredOf(n int, what string) Warning {
 	return Warning(fmt.Sprintf("%d objects of %s were ignored", n, what))
 }
 
-// snapshot makes the snapshot once everything is read.
+// snapshot makes the snapshot after everything was read.
 func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
 	fail := func(format string, args ...any) (*Snapshot, []Warning, error) {
 		return nil, c.warnings(), fmt.Errorf("%s: "+format, append([]any{plain(name)}, args...)...)
@@ -180,7 +180,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return fail("%w", err)
 	}
-	*c.reading = reading{limits: c.limits, opts: c.opts} // of a large file it is large
+	*c.reading = reading{limits: c.limits, opts: c.opts} // releases the memory, which is large for a large file
 	c.seen, c.left = seen{}, left{}
 	c.objects.ShareNames()
 	s := New(takenAt.UTC(), source, c.objects, gaps)
@@ -200,7 +200,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	return s, c.warnings(), nil
 }
 
-// merge takes over all that another collector has read.
+// merge adds everything that another collector has read.
 func (c *collector) merge(o *collector) error {
 	for _, s := range resources {
 		if err := c.mergeKind(o, s.Kind); err != nil {
@@ -254,7 +254,7 @@ func (c *collector) countKnown(kind Kind, known known) {
 	c.counts[kind]++
 }
 
-// mergeKind takes over the objects of one kind that are not there yet.
+// mergeKind adds the objects of one kind that are not present yet.
 func (c *collector) mergeKind(o *collector, kind Kind) error {
 	s := resourceOf(kind)
 	for object := range s.all(&o.objects) {
@@ -285,7 +285,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 	return nil
 }
 
-// takeKind takes over the objects of one kind. None of them may be there yet.
+// takeKind adds the objects of one kind, none of which may be present yet.
 func (c *collector) takeKind(o *collector, kind Kind) {
 	s := resourceOf(kind)
 	for object := range s.all(&o.objects) {

@@ -2,8 +2,8 @@ package snapshot
 
 import "strconv"
 
-// countValues counts the fields and items of a JSON value at all depths, and how deep
-// they are nested.
+// countValues returns the number of fields and items in a JSON value at all depths, and its largest
+// depth.
 func countValues(raw []byte) (values, deepest int) {
 	depth := 0
 	for i := 0; i < len(raw); i++ {
@@ -27,7 +27,8 @@ func countValues(raw []byte) (values, deepest int) {
 	return values, deepest
 }
 
-// ends are the bytes that may end a value, if they are not part of it: \u0022 is a quote.
+// ends are the bytes that end a value, or that, like the backslash of \u0022, may be part of an
+// escape that does.
 var ends = func() (ends [256]bool) {
 	for _, b := range "\":,[]{} \t\r\n\\" {
 		ends[b] = true
@@ -35,20 +36,19 @@ var ends = func() (ends [256]bool) {
 	return ends
 }()
 
-// hasAbsurdNumber finds what would keep the decoder of resource quantities busy
-// for hours: it writes out 1e-999999999 digit by digit. The text is JSON. It
-// passes over a few digits with a large positive exponent: they do no harm, and
-// labels hold commits such as 12e4567.
+// hasAbsurdNumber reports whether the JSON text contains a number that would keep the decoder of
+// resource quantities busy for hours: it writes out 1e-999999999 digit by digit. A few digits with
+// a large positive exponent are accepted: they do no harm, and labels hold commits such as 12e4567.
 func hasAbsurdNumber(raw []byte) bool {
 	const (
 		mostDigits         = 64
 		mostExponentDigits = 3
-		mostExactDigits    = 15 // of a number with such an exponent
+		mostExactDigits    = 15 // the limit for digits before a long positive exponent
 	)
 	var (
 		digits, exponentDigits int
-		started                bool // the value has begun
-		number                 bool // and may be a number still
+		started                bool // a value has begun
+		number                 bool // the value may still be a number
 		exponent, negative     bool
 		previous               byte
 	)
@@ -56,7 +56,7 @@ func hasAbsurdNumber(raw []byte) bool {
 		return digits > mostDigits || exponentDigits > mostExponentDigits && (negative || digits > mostExactDigits)
 	}
 	for i := 0; i < len(raw); {
-		if started && !number { // nothing matters until the next value may begin
+		if started && !number { // skip to the next place where a value may begin
 			for i < len(raw) && !ends[raw[i]] {
 				i++
 			}
@@ -82,7 +82,7 @@ func hasAbsurdNumber(raw []byte) bool {
 			case b == 'e' || b == 'E':
 				exponent, exponentDigits = true, 0
 			case (b == '-' || b == '+') && exponent && previous != 'e' && previous != 'E':
-				number = false // a UID
+				number = false // for example a UID
 			case b == '-' && exponent:
 				negative = true
 			case '0' <= b && b <= '9' && exponent:
@@ -106,8 +106,8 @@ func hasAbsurdNumber(raw []byte) bool {
 	return number && isAbsurd()
 }
 
-// unescape reads \u0031 as the digit that it stands for. Other escapes are
-// nothing that a number could hold.
+// unescape returns the character of a \u escape and the length of the escape. Other escapes cannot
+// be part of a number.
 func unescape(raw []byte) (byte, int) {
 	if len(raw) < 2 || raw[1] != 'u' {
 		return 0, min(2, len(raw))

@@ -17,9 +17,8 @@ const (
 	namesHashed   = "hashed"
 )
 
-// header is the document that volume-doctor's own files begin with. It says
-// what no list of objects can: when they were read, and which kinds have no
-// more objects than those.
+// header is the first document of volume-doctor's own files. It says what no list of objects can:
+// when the objects were read, and which kinds are complete.
 type header struct {
 	APIVersion    string `json:"apiVersion"`
 	Kind          string `json:"kind"`
@@ -29,12 +28,11 @@ type header struct {
 	Names    string `json:"names,omitempty"`
 	Complete []Kind `json:"complete"`
 	Gaps     []Gap  `json:"gaps,omitempty"`
-	// Objects is how many follow. YAML documents that were cut off between two
-	// of them look whole, and the pods, which come last, would seem not to
-	// exist.
+	// Objects is the number of objects that follow. YAML documents that were cut off between two
+	// objects look complete, and the pods, which come last, would seem not to exist.
 	Objects *int `json:"objects,omitempty"`
-	// End is the last line of the file, or "": a YAML document that was cut off
-	// between two of its lines looks whole, too.
+	// End is the last line of the file, or "". A YAML document that was cut off between two of its
+	// lines also looks complete.
 	End string `json:"end,omitempty"`
 
 	takenAt time.Time
@@ -81,7 +79,7 @@ func (c *collector) readHeader(at place, t typeName, raw []byte) error {
 	return nil
 }
 
-// checkHeader compares what the header promised with what its file held.
+// checkHeader compares the promise of the header with the content of its file.
 func (c *collector) checkHeader(file string, objects int, ended bool) error {
 	if c.header == nil || c.headerAt.file != file {
 		return nil
@@ -99,8 +97,8 @@ func (c *collector) checkHeader(file string, objects int, ended bool) error {
 	return nil
 }
 
-// flaw is the gap of a kind whose objects are missing, or may be; nil where
-// none is.
+// flaw returns the gap of a kind whose objects are missing or may be; nil if there is no sign of
+// that.
 func (c *collector) flaw(kind Kind) *Gap {
 	for _, gaps := range []map[Kind]Gap{c.refused, c.broken} {
 		if gap, ok := gaps[kind]; ok {
@@ -117,8 +115,8 @@ func (c *collector) flaw(kind Kind) *Gap {
 	return nil
 }
 
-// gaps are the kinds whose absence proves nothing. The header's word that a
-// list is partial holds even where objects are there.
+// gaps returns the gaps of all kinds whose absent objects may exist. If the header calls a list
+// partial, it is a gap even if the file has objects of the kind.
 func (c *collector) gaps() []Gap {
 	var gaps []Gap
 	var complete []Kind
@@ -138,7 +136,7 @@ func (c *collector) gaps() []Gap {
 			gaps = append(gaps, *told)
 		case isTold:
 		case slices.Contains(complete, kind):
-		case c.counts[kind] == 0 && c.lists[kind] == 0: // an empty list that says its kind is one
+		case c.counts[kind] == 0 && c.lists[kind] == 0: // an empty list that names its kind is complete
 			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonNotInFile})
 		case i >= 0:
 			gaps = append(gaps, partial[i])

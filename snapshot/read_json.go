@@ -10,25 +10,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// jsonReader takes JSON documents apart with the lines they stand on.
+// jsonReader splits JSON documents and keeps track of the lines.
 type jsonReader struct {
 	c   *collector
 	dec *json.Decoder
 	in  *countingReader
-	at  place // of the document
+	at  place // the place of the document
 }
 
-// countingReader counts lines, and ends a piece that grows too large.
+// countingReader counts lines, and fails if a piece grows too large.
 type countingReader struct {
 	r     io.Reader
 	lines int
-	// piece is the size of what was read since the last piece was complete.
+	// piece is the number of bytes that were read since the last piece was complete.
 	piece, limit int64
 }
 
 func (r *countingReader) Read(p []byte) (int, error) {
-	// What a decoder has read ahead is searched for lines at every item, so it
-	// must be little.
+	// The bytes that a decoder has read ahead are searched for lines at every item, so there must
+	// be few.
 	const most = 32 << 10
 	if r.piece > r.limit+most {
 		return 0, yamljson.ErrTooLarge
@@ -39,9 +39,10 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// jsonDocuments reads JSON objects and arrays one after the other, up to where something
-// else stands: next is the place before that, nil at the end. One alone is whole once it is
-// read if it has a file of its own among others. Else more may have followed.
+// jsonDocuments reads JSON objects and arrays one after the other until something else follows. It
+// returns the place before that as next, or nil at the end. It sets ended if the text shows that it
+// is complete: a single document in a file of its own, one of several files. In any other text,
+// more documents may have followed.
 func (c *collector) jsonDocuments(at place) (next *place, ended bool, err error) {
 	in := &countingReader{r: c.in, limit: c.limits.document, lines: at.line - 1}
 	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at}
@@ -56,7 +57,7 @@ func (c *collector) jsonDocuments(at place) (next *place, ended bool, err error)
 			return &next, false, nil
 		}
 		if !more && len(ahead) == 0 {
-			// More does not tell the end from a reader's error; Token does.
+			// More does not distinguish the end from an error of the reader; Token does.
 			if _, err := j.dec.Token(); err != io.EOF {
 				return nil, false, j.failed(err)
 			}
@@ -69,15 +70,14 @@ func (c *collector) jsonDocuments(at place) (next *place, ended bool, err error)
 	}
 }
 
-// jsonText reads one JSON object that stands in a YAML document.
+// jsonText reads one JSON object within a YAML document.
 func (c *collector) jsonText(text []byte, at place) error {
 	in := &countingReader{r: bytes.NewReader(text), limit: c.limits.document, lines: at.line - 1}
 	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at}
 	return j.document()
 }
 
-// document reads an object field by field, so that a list's items are never
-// held together.
+// document reads an object field by field, so that the items of a list are never held together.
 func (j *jsonReader) document() error {
 	first, err := j.dec.Token()
 	if err != nil {
@@ -122,7 +122,7 @@ func (j *jsonReader) document() error {
 		case "kind", "apiVersion", "metadata":
 			seen[name] = true
 		}
-		switch name { // what is no string stays "", and the rest says so then
+		switch name { // a value that is not a string stays "", and rest reports it later
 		case "kind":
 			_ = json.Unmarshal(raw, &l.kind)
 		case "apiVersion":
@@ -146,13 +146,13 @@ func (j *jsonReader) document() error {
 	return l.end(append(rest, '}'))
 }
 
-// items reads the value of a list's field of that name.
+// items reads the value of a list's field "items".
 func (j *jsonReader) items(l *list) error {
 	first, err := j.dec.Token()
 	switch {
 	case err != nil:
 		return j.failed(err)
-	case first == nil: // what Go writes for no items
+	case first == nil: // Go writes null for an empty list
 		return nil
 	case first != json.Delim('['):
 		odd := j.at.atLine(j.line())
@@ -162,7 +162,7 @@ func (j *jsonReader) items(l *list) error {
 	return j.itemsOf(l)
 }
 
-// array reads a list that is nothing but its items, as jq prints it.
+// array reads a list that consists only of its items, as jq prints it.
 func (j *jsonReader) array() error {
 	l := &list{c: j.c, at: j.at, apiVersion: anyList.apiVersion, kind: anyList.kind}
 	if of := j.c.items; of.kind != "" {
@@ -172,7 +172,7 @@ func (j *jsonReader) array() error {
 	return j.itemsOf(l)
 }
 
-// itemsOf reads items up to the closing bracket.
+// itemsOf reads items up to and including the closing bracket.
 func (j *jsonReader) itemsOf(l *list) error {
 	for j.dec.More() {
 		j.in.piece = 0
@@ -194,7 +194,7 @@ func (j *jsonReader) itemsOf(l *list) error {
 	return nil
 }
 
-// skip passes over the rest of a value that begins with the token.
+// skip skips the rest of the value that begins with the token.
 func (j *jsonReader) skip(token json.Token) error {
 	for depth := 0; ; {
 		switch token {
@@ -213,7 +213,7 @@ func (j *jsonReader) skip(token json.Token) error {
 	}
 }
 
-// value reads one value and the line on which it begins.
+// value reads one value and returns the line on which it begins.
 func (j *jsonReader) value() (raw json.RawMessage, line int, err error) {
 	if err := j.dec.Decode(&raw); err != nil {
 		return nil, 0, j.failed(err)
@@ -225,7 +225,7 @@ func (j *jsonReader) value() (raw json.RawMessage, line int, err error) {
 	return raw, line, nil
 }
 
-// line is the line of the decoder's position.
+// line returns the line of the decoder's position.
 func (j *jsonReader) line() int {
 	var ahead lineCounter
 	// Neither a bytes.Reader nor a counter can fail.
@@ -240,7 +240,7 @@ func (c *lineCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// invalidLine is how many lines stand before the first byte that is not UTF-8.
+// invalidLine returns the number of lines before the first byte that is not UTF-8.
 func invalidLine(text []byte) int {
 	for i := 0; i < len(text); {
 		r, n := utf8.DecodeRune(text[i:])
@@ -252,7 +252,7 @@ func invalidLine(text []byte) int {
 	return 0
 }
 
-// failed says what a decoder's error means and where.
+// failed turns a decoder's error into a message with its place.
 func (j *jsonReader) failed(err error) error {
 	if errors.Is(err, yamljson.ErrTooLarge) {
 		return j.c.tooLarge(j.at.atLine(j.line()))
@@ -260,14 +260,14 @@ func (j *jsonReader) failed(err error) error {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return j.at.atLine(j.in.lines + 1).errorf("the JSON ends in the middle: the file was cut off")
 	}
-	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // it has the whole value in it
+	if _, ok := errors.AsType[*json.UnmarshalTypeError](err); ok { // it contains the whole value
 		return j.at.atLine(j.line()).errorf("%s", plain(err.Error()))
 	}
 	if _, ok := errors.AsType[*json.SyntaxError](err); !ok {
 		return j.at.atLine(j.line()).errorf("%w", err)
 	}
-	// The decoder's own offset leaves out what it read as tokens, so the rest
-	// is read once more to find the line.
+	// The decoder's own offset does not count what it read as tokens. The rest is decoded again to
+	// find the line.
 	ahead, _ := io.ReadAll(j.dec.Buffered())
 	line := j.line()
 	var skipped json.RawMessage

@@ -8,11 +8,10 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// newEvents are the same objects as v1 Events, as the other API group shows
-// them.
+// newEvents are v1 Events as the other API group shows them.
 var newEvents = typeName{"events.k8s.io/v1", "Event"}
 
-// byType finds the resources by what a file calls their objects.
+// byType maps the apiVersion and kind of an object to its resource.
 var byType = func() map[typeName]*row {
 	m := map[typeName]*row{}
 	for _, r := range resources {
@@ -24,8 +23,8 @@ var byType = func() map[typeName]*row {
 	return m
 }()
 
-// lookalike returns the kind that is meant by a type that is not read: another
-// version of the API, or another spelling. Returns nil for foreign kinds.
+// lookalike returns the resource that an unsupported type probably means: another version of the
+// API, or another spelling of the kind. It returns nil for foreign kinds.
 func lookalike(t typeName) *row {
 	group := groupOf(t.apiVersion)
 	kind := strings.ToLower(strings.TrimSpace(t.kind))
@@ -46,7 +45,7 @@ func groupOf(apiVersion string) string {
 	return group
 }
 
-// decodeNewEvent converts as the API server does.
+// decodeNewEvent converts the event as the API server does.
 func decodeNewEvent(raw []byte) (apiObject, []error, error) {
 	var e eventsv1.Event
 	strict, err := kjson.UnmarshalStrict(raw, &e, kjson.DisallowDuplicateFields)

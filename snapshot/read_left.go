@@ -10,15 +10,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// left are the pods that were read and not kept: of a large cluster most are of no use
-// for any question about volumes, and they take most of the memory.
+// left are the pods that were read and not kept. In a large cluster most pods matter to no question
+// about volumes, and they take most of the memory.
 type left struct {
-	// ofUse is nil where every pod is kept.
+	// ofUse is ReadOptions.PodsOfUse; nil if every pod is kept.
 	ofUse func(*Objects) func(*corev1.Pod) bool
-	// wants is by the objects that came before the first pod.
+	// wants is the decision based on the objects that came before the first pod.
 	wants func(*corev1.Pod) bool
 	pods  []leftPod
-	taken [][]leftPod // over from other collectors
+	taken [][]leftPod // pods left by other collectors
 }
 
 func (l *left) all() iter.Seq[leftPod] {
@@ -33,20 +33,20 @@ func (l *left) all() iter.Seq[leftPod] {
 	}
 }
 
-// leftPod is by what an object of another kind may ask for the pod.
+// leftPod holds the fields by which an object of another kind may refer to the pod.
 type leftPod struct{ namespace, name, node string }
 
 func (p leftPod) identity() identity { return identity{Pods, p.namespace, p.name} }
 
-// leftOneError says that an object that came after a pod may ask for it.
+// leftOneError is the error if an object after a pod may refer to that pod, which was not kept.
 type leftOneError struct {
-	// wants is by all objects; nil where not all were read.
+	// wants is the decision based on all objects; nil if not all were read.
 	wants func(*corev1.Pod) bool
 }
 
 func (leftOneError) Error() string { return "a pod was left that may be of use" }
 
-// again are the options with which the input is read once more.
+// again returns the options for the second reading of the input.
 func (e leftOneError) again(opts ReadOptions) ReadOptions {
 	opts.PodsOfUse = nil
 	if e.wants != nil {
@@ -55,16 +55,16 @@ func (e leftOneError) again(opts ReadOptions) ReadOptions {
 	return opts
 }
 
-// order is the order of a file that snapshot wrote: by kind, namespace and name. As long as
-// it holds, no object is there twice, none of those that ask for pods comes after them,
-// and nothing has to be remembered of the objects that are left.
+// order checks that a file has the order in which Write writes it: by kind, namespace and name. As
+// long as it holds, no object occurs twice and no object after the pods refers to them, so nothing
+// has to be remembered about the objects that are not kept.
 type order struct {
-	// may says that the file can be read once more where the order ends.
+	// may reports whether the file can be read again if the order does not hold.
 	may, holds bool
 	last       identity
 }
 
-// next reports whether the order holds with one object more.
+// next reports whether the order still holds with the next object.
 func (o *order) next(key identity) bool {
 	last := o.last
 	o.last = key
@@ -96,7 +96,7 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 	return true
 }
 
-// check is an error where one of the pods that were left is of use.
+// check returns an error if one of the pods that were not kept is wanted after all.
 func (l *left) check(others *Objects) error {
 	if l.ofUse == nil {
 		return nil
@@ -112,8 +112,8 @@ func (l *left) check(others *Objects) error {
 	return nil
 }
 
-// rereadable is the reader where it can be read once more from where it stands, which
-// is start.
+// rereadable returns the reader as a Seeker and its current position, or nil if it cannot be read
+// twice.
 func rereadable(r io.Reader) (again io.Seeker, start int64) {
 	seeker, ok := r.(io.Seeker)
 	if !ok {

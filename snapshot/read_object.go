@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// object takes one object of whatever kind.
+// object reads one object of any kind.
 func (c *collector) object(at place, t typeName, raw []byte) error {
 	if t == (typeName{}) {
 		t = c.items
@@ -60,7 +60,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	return c.take(at, s, raw, object)
 }
 
-// take takes an object that was decoded.
+// take adds an object that was decoded.
 func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	if object.GetName() == "" {
 		return at.errorf("%s without metadata.name", s.Object)
@@ -87,13 +87,13 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	c.clock.note(s, object)
 	c.countKnown(s.Kind, known)
 	if known == newer && s.Kind == Pods && c.left.ofUse != nil {
-		return leftOneError{} // the older one may have been left
+		return leftOneError{} // the older state may not have been kept
 	}
 	c.onlyIn.note(key.namespace)
 	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.order.holds, c.sharer) {
 		return nil
 	}
-	// A list from an API server does not say the kind of its items either.
+	// An API server does not set the kind of a list's items either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	trim.Object(object)
 	c.sharer.Share(object)
@@ -101,21 +101,21 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	return nil
 }
 
-// listOfStorage is the error about a list that a storage system's own tool writes.
+// listOfStorage is the error for a list that a storage system's own tool wrote.
 type listOfStorage backend.Format
 
 func (l listOfStorage) Error() string {
 	return "the storage system's own list of volumes (" + string(l) + "), which has no Kubernetes objects: give it with --backend, and the objects with -f"
 }
 
-// foreign takes an object of a kind that is not read.
+// foreign reads an object of a kind that is not kept.
 func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	switch {
 	case groupOf(t.apiVersion) == "meta.k8s.io":
 		return at.errorf("%s (%s) holds columns or names, not whole objects; write them with -o yaml", plain(t.kind), plain(t.apiVersion))
 	case t.apiVersion == "v1" && t.kind == "Status":
 		var status struct{ Message string }
-		_ = json.Unmarshal(raw, &status) // what is no text is left out
+		_ = json.Unmarshal(raw, &status) // a message that is not a string is left out
 		return at.errorf("an answer of the API server that holds no object (Status): %s", plain(status.Message))
 	case t == anyList, byType[itemType(t)] != nil, lookalike(itemType(t)) != nil:
 		return c.nested(at, raw)
@@ -130,11 +130,11 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	return nil
 }
 
-// maxNested bounds how deep lists stand in lists.
+// maxNested is the largest depth of lists within lists.
 const maxNested = 5
 
-// nested reads a list that is an item of another, as where the answers of several calls
-// were put together.
+// nested reads a list that is an item of another list, as when the answers of several calls were
+// joined.
 func (c *collector) nested(at place, raw []byte) error {
 	if c.depth++; c.depth > maxNested {
 		return at.errorf("lists in lists, more than %d deep", maxNested)
@@ -143,7 +143,7 @@ func (c *collector) nested(at place, raw []byte) error {
 	return c.jsonText(raw, at)
 }
 
-// ignore counts objects that are not read, and holds little for it.
+// ignore counts objects of a kind that is not read, and bounds the memory for its name.
 func (c *collector) ignore(t typeName, n int) {
 	const longest = 200
 	for _, text := range []*string{&t.apiVersion, &t.kind} {
@@ -158,8 +158,8 @@ func (c *collector) ignore(t typeName, n int) {
 	c.ignored[t] += n
 }
 
-// setNamespace gives an object that names no namespace the default one, as kubectl does with
-// a manifest that was written by hand.
+// setNamespace sets the default namespace for an object without one, as kubectl does for a manifest
+// written by hand.
 func setNamespace(s *row, object apiObject) {
 	if !s.Namespaced {
 		object.SetNamespace("")
@@ -168,7 +168,7 @@ func setNamespace(s *row, object apiObject) {
 	}
 }
 
-// countObject counts an object that is about to be kept.
+// countObject counts an object that is about to be kept. It returns an error if there are too many.
 func (c *collector) countObject(at place, kind Kind) error {
 	c.tally.objects++
 	c.tally.ofKind[kind]++
@@ -181,17 +181,17 @@ func (c *collector) countObject(at place, kind Kind) error {
 	return nil
 }
 
-// otherVersion notes that objects of the kind are there and are not read.
+// otherVersion notes that the input has objects of the kind in a version that is not read.
 func (c *collector) otherVersion(s *row, t typeName) {
 	c.unread[s.Kind] = fmt.Sprintf("%s of %s is not read, only %s of %s", plain(t.kind), plain(t.apiVersion), s.Object, s.Version)
 }
 
-// title names an object that could not be decoded as well as it can be.
+// title names an object that could not be decoded, as far as its name can be read.
 func title(s *row, raw []byte) string {
 	var named struct {
 		Metadata struct{ Namespace, Name string }
 	}
-	// What is no name is left out.
+	// A value that is not a name is left out.
 	_ = json.Unmarshal(raw, &named)
 	if named.Metadata.Name == "" {
 		return s.Object

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// partial are the gaps of claims, pods and events in a file that does not say which lists are
-// complete, and whose objects show that a namespace is missing. "kubectl get" without -A leaves
-// such files.
+// partial returns the gaps that the objects themselves show, for a file that does not say which
+// lists are complete. For example, "kubectl get" without -A leaves a file that lacks other
+// namespaces.
 func (o *Objects) partial() []Gap {
 	if gaps := o.stripped(); len(gaps) > 0 {
 		return gaps
@@ -21,11 +21,12 @@ func (o *Objects) partial() []Gap {
 	return o.hinted()
 }
 
-// fewStripped is how many objects without a status are no accident.
+// fewStripped is the number of objects from which the lack of any status is no accident.
 const fewStripped = 3
 
-// stripped are the gaps of objects from which everything was taken that an API server has
-// added, as kubectl neat does, or that were never in a cluster: what they lack proves nothing.
+// stripped returns the gaps if no object has any field that an API server adds: a tool such as
+// kubectl neat removed these fields, or the objects were never in a cluster. What they lack proves
+// nothing.
 func (o *Objects) stripped() []Gap {
 	had, lack, kinds := 0, 0, sets.New[Kind]()
 	count := func(kind Kind, object apiObject, status bool) {
@@ -59,8 +60,8 @@ func (o *Objects) stripped() []Gap {
 	return gaps
 }
 
-// unbound are the gaps that bound volumes prove: a volume is Bound to a claim in a namespace
-// without any claim in the file.
+// unbound returns the gaps that bound volumes prove: a volume is Bound to a claim in a namespace of
+// which the file has no claim.
 func (o *Objects) unbound() []Gap {
 	claims, pods, missing := namespacesOf(o.Claims), namespacesOf(o.Pods), sets.New[string]()
 	for _, pv := range o.Volumes {
@@ -79,9 +80,9 @@ func (o *Objects) unbound() []Gap {
 	return withoutMany(gaps)
 }
 
-// hinted are the gaps of claims and pods that are all of one namespace, where another object
-// names one of another namespace. It may be out of date: a pod that was just deleted leaves
-// its events. So a person may say that the list is whole all the same.
+// hinted returns the gaps that other objects suggest, for example if all pods are of one namespace
+// and an object names a pod of another. The hint may be out of date, because a deleted pod leaves
+// its events. So the user may declare the list complete nevertheless.
 func (o *Objects) hinted() []Gap {
 	var gaps []Gap
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
@@ -107,8 +108,8 @@ func (o *Objects) hinted() []Gap {
 	return withoutMany(gaps)
 }
 
-// ofOneNode says that all pods are of one node, and that another has volumes in use: nearly
-// each node has pods, if only those of DaemonSets.
+// ofOneNode returns a reason if all pods are of one node while another node has volumes in use.
+// Nearly every node has pods, at least those of DaemonSets.
 func (o *Objects) ofOneNode() string {
 	on := sets.New[string]()
 	for _, pod := range o.Pods {
@@ -125,8 +126,9 @@ func (o *Objects) ofOneNode() string {
 	return ""
 }
 
-// nodeElsewhere says of a pod that runs on a node that is not there, though its CSINode is:
-// with a Node that is deleted its CSINode goes in seconds, and its pods in minutes.
+// nodeElsewhere returns a reason if a pod runs on a node that is missing while its CSINode is
+// present. When a Node is deleted, its CSINode is removed within seconds and its pods within
+// minutes.
 func (o *Objects) nodeElsewhere() string {
 	nodes, csi := sets.New[string](), sets.New[string]()
 	for _, node := range o.Nodes {
@@ -143,8 +145,8 @@ func (o *Objects) nodeElsewhere() string {
 	return ""
 }
 
-// csiNodeElsewhere says that several nodes that are Ready have no CSINode: a kubelet makes its
-// own as it starts, and one alone may have lost it.
+// csiNodeElsewhere returns a reason if several Ready nodes have no CSINode. A kubelet creates its
+// CSINode when it starts; a single node may have lost it.
 func (o *Objects) csiNodeElsewhere() string {
 	csi, without := sets.New[string](), []string{}
 	for _, n := range o.CSINodes {
@@ -161,8 +163,8 @@ func (o *Objects) csiNodeElsewhere() string {
 	return fmt.Sprintf("nodes %s and %s are Ready and have no CSINode", without[0], without[1])
 }
 
-// volumeElsewhere says of a claim that is Bound to a volume which is not there, though a node
-// has it in use: of a volume that is gone the claim is Lost.
+// volumeElsewhere returns a reason if a claim is Bound to a volume that is missing and that a node
+// uses. If the volume really were gone, the claim would be Lost.
 func (o *Objects) volumeElsewhere() string {
 	volumes, attached := sets.New[string](), sets.New[string]()
 	for _, pv := range o.Volumes {
@@ -181,8 +183,8 @@ func (o *Objects) volumeElsewhere() string {
 	return ""
 }
 
-// podElsewhere is an object that names a pod of a namespace that is not among those read; what
-// is "" where there is none.
+// podElsewhere returns a namespace that is not among those read, and the object that names a pod in
+// it; "" if there is none.
 func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
 	inUse := sets.New[string]()
 	for _, node := range o.Nodes {
@@ -211,7 +213,7 @@ func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
 	return o.eventElsewhere("Pod", read)
 }
 
-// claimElsewhere is the same of a claim.
+// claimElsewhere returns the same for a claim.
 func (o *Objects) claimElsewhere(read sets.Set[string]) (namespace, what string) {
 	for _, pod := range o.Pods {
 		for _, v := range pod.Spec.Volumes {
@@ -234,7 +236,7 @@ func (o *Objects) eventElsewhere(kind string, read sets.Set[string]) (namespace,
 
 const wasAllGiven = ": was -A given?"
 
-// notAll is the gap of a kind that was read in some namespaces only.
+// notAll returns the gap of a kind that was read in some namespaces only.
 func notAll(kind Kind, read sets.Set[string], why string) Gap {
 	g := Gap{Kind: kind, Reason: ReasonNotInFile, Detail: why}
 	if resourceOf(kind).Namespaced {
@@ -246,7 +248,7 @@ func notAll(kind Kind, read sets.Set[string], why string) Gap {
 	return g
 }
 
-// withoutMany leaves out the gap of events that are of several namespaces.
+// withoutMany removes the gap of events if they are of several namespaces.
 func withoutMany(gaps []Gap) []Gap {
 	return slices.DeleteFunc(gaps, func(g Gap) bool { return g.Kind == Events && g.Namespace == "" })
 }

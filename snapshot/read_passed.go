@@ -13,23 +13,23 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
-// passed are the files of a folder or an archive that were not read. One of them refuses
-// nothing: it is named, and where it may hold objects of a kind, that kind has a gap.
+// passed are the files of a folder or an archive that were not read. Such a file does not make the
+// reading fail: it is named, and each kind that it may contain has a gap.
 type passed struct {
-	others  []string // the first of those that are neither YAML nor JSON
+	others  []string // the first files that are neither YAML nor JSON
 	more    int
-	packed  []string // those that are archives
-	foreign []string // YAML and JSON that holds no objects
+	packed  []string // archives
+	foreign []string // YAML and JSON without Kubernetes objects
 	broken  []error
 	first   error
 }
 
 const mostPassed = 1000
 
-// note takes a file that holds no objects, as its name says.
+// note adds a file that, by its name, holds no objects.
 func (p *passed) note(name string) {
 	if ext := path.Ext(name); ext == ".log" || path.Base(name) == "logs.txt" {
-		return // of which a bundle may have thousands
+		return // a bundle may have thousands of logs
 	}
 	if isArchive(name) && len(p.packed) < mostPassed {
 		p.packed = append(p.packed, plain(name))
@@ -42,13 +42,13 @@ func (p *passed) note(name string) {
 	p.others = append(p.others, plain(name))
 }
 
-// isArchive reports whether a file is called as what holds other files.
+// isArchive reports whether the name is that of an archive.
 func isArchive(name string) bool {
 	name, _ = unzippedName(strings.ToLower(name))
 	return slices.Contains([]string{".zip", ".tar", ".tgz", ".txz", ".7z", ".rar"}, path.Ext(name)) || strings.HasSuffix(name, ".tar.xz") || strings.HasSuffix(name, ".tar.zst")
 }
 
-// none is the error about a folder or an archive in which nothing could be read.
+// none returns the error for a folder or an archive in which nothing could be read.
 func (p *passed) none(name string) error {
 	if len(p.packed) > 0 {
 		return fmt.Errorf("%s: no .yaml, .yml or .json file in it, but an archive, which is not opened within another or a folder: name %s itself, or unpack it", plain(name), some(p.packed))
@@ -56,7 +56,7 @@ func (p *passed) none(name string) error {
 	return fmt.Errorf("%s: no .yaml, .yml or .json file in it", plain(name))
 }
 
-// text reads a file. An error is one after which nothing more can be read.
+// text reads a file. After an error nothing more can be read.
 func (p *passed) text(c *collector, name string, in io.Reader) error {
 	kinds := &namesInText{r: in}
 	err := c.text(name, kinds)
@@ -84,7 +84,7 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 	return nil
 }
 
-// passable is false of an error that is about more than one file.
+// passable reports whether the error concerns a single file only.
 func passable(err error) bool {
 	if _, ok := errors.AsType[archive.EndError](err); ok {
 		return false
@@ -96,8 +96,8 @@ func passable(err error) bool {
 	return !ok
 }
 
-// ownError is one in a document of our own, which says what is true of all files, or one
-// that counts what is in all of them.
+// ownError is an error in a document of our own, which describes all files, or an error about the
+// number of objects in all files.
 type ownError struct{ error }
 
 func (e ownError) Unwrap() error { return e.error }
@@ -109,7 +109,7 @@ func own(err error) error {
 	return ownError{err}
 }
 
-// end says what was passed over. It is an error that nothing could be read.
+// end adds warnings about the files that were not read. It returns an error if none could be read.
 func (p *passed) end(c *collector) error {
 	if c.total == 0 && c.header == nil && len(c.ignored) == 0 && p.first != nil {
 		return p.first
@@ -132,19 +132,19 @@ func (p *passed) end(c *collector) error {
 	return nil
 }
 
-// namesInText notes the kinds whose objects a text names, whether or not it can be read.
+// namesInText notes the kinds whose names occur in a text, even if the text cannot be read.
 type namesInText struct {
 	r      io.Reader
-	before []byte // the end of what was read
+	before []byte // the end of the previous piece
 	kinds  map[string]bool
-	lists  bool // a list's items begin
+	lists  bool // the items of a list have begun
 	ended  bool
 }
 
 func (k *namesInText) Read(p []byte) (int, error) {
 	n, err := k.r.Read(p)
 	k.ended = err == io.EOF
-	const longest = 64 // of what is looked for
+	const longest = 64 // the longest match
 	text := slices.Concat(k.before, p[:n])
 	for rest := text; ; {
 		i := bytes.Index(rest, []byte("kind"))
@@ -162,7 +162,7 @@ func (k *namesInText) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// noteKind takes the name after the field.
+// noteKind notes the name after the field "kind".
 func (k *namesInText) noteKind(value []byte) {
 	value = value[:min(len(value), 64)]
 	value = bytes.TrimLeft(bytes.TrimLeft(value, "\"' "), ": \"'\t")
@@ -176,9 +176,9 @@ func (k *namesInText) noteKind(value []byte) {
 	k.kinds[string(value[:end])] = true
 }
 
-// missing are the kinds whose objects may be in the text and were not read: the kind that
-// the file is called after, or the kinds that it names. What was cut off within a list may have
-// had objects of any kind.
+// missing returns the kinds whose objects the unreadable text may contain: the kind in the file's
+// name, else the kinds in the text. A text that was cut off within a list may have contained
+// objects of any kind.
 func (k *namesInText) missing(name string, atEnd bool) []Kind {
 	if kind := kindByFile(strings.TrimSuffix(name, ".gz")); kind != "" {
 		return []Kind{kind}

@@ -7,32 +7,32 @@ import (
 	"strings"
 )
 
-// What people send was often copied from a terminal or a ticket: foreign lines stand around
-// the objects. All of them begin at the margin, where YAML that a
-// program wrote has nothing but keys, dashes and braces.
+// Texts that people send were often copied from a terminal or a ticket, so foreign lines surround
+// the objects. All these lines begin at the margin, where programs that write YAML put only keys,
+// dashes and braces.
 
-// noise are the lines that are passed over.
+// noise matches the lines that are ignored.
 var noise = []*regexp.Regexp{
 	// A prompt, with or without a command: user@host:~$, [root@host ~]#, PS C:\>, C:\>, $.
 	regexp.MustCompile(`^(\([\w.-]+\) ?)?(\[?[\w.-]+@[\w.-]+[^$#%>]{0,200}[$#%>]|PS [^>]{0,200}>|[A-Z]:\\[^>]{0,200}>(?:kubectl|oc|exit)?|(?:ba)?sh-[\d.]+[$#]|[$%❯➜])(\s.*)?$`),
-	// A command without its prompt, or after one of another form.
+	// A command without a prompt, or after an unknown prompt.
 	regexp.MustCompile(`^([^\s:"'{}]{0,100}[$#%>❯➜]\s*)?(sudo\s+)?(kubectl|kubectl\.exe|oc|k|k3s|microk8s|minikube|kubecolor)\s+\S`),
-	// What sets a text apart in Markdown, Jira and HTML.
+	// Marks around code in Markdown, Jira and HTML.
 	regexp.MustCompile("^(`{3,}|~{3,})\\s*[\\w.+-]*\\s*$"),
 	regexp.MustCompile(`^\{(code|noformat|panel)(:[^}]*)?\}$`),
 	regexp.MustCompile(`^</?(pre|code|details|summary|blockquote|p|div)[^>]*>(.*</(summary|pre|code)>)?(<(pre|code)[^>]*>)*$`),
-	// What sets apart what several calls have printed.
+	// Separators between the outputs of several calls.
 	regexp.MustCompile(`^(==> .* <==|={3,} \w+ ={3,}|-{4,} \w+ -{4,}|\+ (kubectl|oc) .*)$`),
-	// What else reaches a cluster says before and after.
+	// Messages of other tools that connect to a cluster.
 	regexp.MustCompile(`^(Connection to \S+ closed\.|(Starting|Exiting) session with .*|command started at .* with exitcode=\d+|Fetching cluster endpoint and auth data\.|kubeconfig entry generated for .*|Every [\d.]+s: kubectl .*|(real|user|sys)\t.*)$`),
-	// What kubectl and its libraries say beside their output.
+	// Messages of kubectl and its libraries.
 	regexp.MustCompile(`^[IWE]\d{4} \d\d:\d\d:\d\d\.\d+ `),
 	regexp.MustCompile(`^(Warning|W): \S`),
 	regexp.MustCompile(`^(No resources found|Flag --\S+ has been deprecated|Switched to context|Now using project|Using project|Defaulted container|command terminated with exit code|Script (started|done)|Last login:|logout|exit$)`),
-	regexp.MustCompile(`^Error from server \(NotFound\): `), // one object that is not there
+	regexp.MustCompile(`^Error from server \(NotFound\): `), // a single object that does not exist
 }
 
-// refusals are the lines that say that a list is missing.
+// refusals match the lines which say that a list is missing.
 var refusals = []*regexp.Regexp{
 	regexp.MustCompile(`^Error from server( \(\w+\))?: `),
 	regexp.MustCompile(`^(E|e)rror: \S`),
@@ -45,10 +45,11 @@ var (
 	logsEnd   = regexp.MustCompile(`^==== END logs for container \S+ of pod \S+ ====$`)
 )
 
-// usualLine is one that programs write at the margin of YAML.
+// usualLine matches the lines that programs write at the margin of YAML.
 var usualLine = regexp.MustCompile(`^(apiVersion|kind|metadata|items|spec|status|data|message|reason|type|involvedObject|source):(\s|$)`)
 
-// passes reports whether a line at the margin is a foreign one, and takes what it says.
+// passes reports whether a line at the margin is foreign, and records what it says about missing
+// lists.
 func (y *yamlReader) passes(line []byte) bool {
 	if y.inLogs {
 		y.inLogs = !logsEnd.Match(bytes.TrimSpace(line))
@@ -79,11 +80,11 @@ func (y *yamlReader) passes(line []byte) bool {
 	return false
 }
 
-// refusedResource is the kind in what an API server, or kubectl, says of a list.
+// refusedResource matches the kind in the message of an API server, or of kubectl, about a list.
 var refusedResource = regexp.MustCompile(`(?:resource type|resource|not find the requested resource \(get) "?([a-z]+)|^Error from server \(Forbidden\): ([a-z]+)(?:\.[\w.]+)? is forbidden`)
 
-// refuse notes that a list is missing: the list of the kind that is named, and the lists of
-// all kinds where none is.
+// refuse notes that the list of the named kind is missing. If the message names no kind, all lists
+// are.
 func (c *collector) refuse(said string) {
 	reason := ReasonUnavailable
 	if strings.Contains(strings.ToLower(said), "forbidden") || strings.Contains(said, "Unauthorized") {
@@ -105,11 +106,11 @@ func (c *collector) refuse(said string) {
 	}
 }
 
-// refusedNamespace is the namespace in what an API server says of a list of one.
+// refusedNamespace matches the namespace in an API server's message about a list of one namespace.
 var refusedNamespace = regexp.MustCompile(`in the namespace "([^"]+)"`)
 
-// readBeside are the namespaces of which the kind was read, where its list was refused in
-// another one.
+// readBeside returns the namespaces in which the kind was read, if its list was refused in another
+// one.
 func (c *collector) readBeside(gap Gap) string {
 	m := refusedNamespace.FindStringSubmatch(gap.Detail)
 	if m == nil || gap.Reason != ReasonForbidden {
@@ -124,7 +125,7 @@ func (c *collector) readBeside(gap Gap) string {
 	return ofNamespaces(read)
 }
 
-// tables are the first lines of what kubectl prints for people.
+// tables match the first lines of kubectl's outputs for people.
 var tables = []struct {
 	line *regexp.Regexp
 	what string
@@ -135,7 +136,7 @@ var tables = []struct {
 	{regexp.MustCompile(`^(pod|node|persistentvolume|persistentvolumeclaim|volumeattachment)(\.[\w.]+)?/[\w.-]+$`), "names of objects"},
 }
 
-// forPeople says that a line begins what was printed for people; nil where it does not.
+// forPeople returns an error if the line begins an output for people, else nil.
 func forPeople(line []byte) error {
 	for _, t := range tables {
 		if t.line.Match(bytes.TrimSpace(line)) {

@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// rest is what is left of a text. A reader that has read too far puts back what the next
-// one is to read.
+// rest is the remainder of a text. A reader that has read too far puts back the part that belongs
+// to the next reader.
 type rest struct {
 	ahead []byte
 	r     io.Reader
@@ -23,14 +23,14 @@ func (r *rest) Read(p []byte) (int, error) {
 	return r.r.Read(p)
 }
 
-// putBack puts the text before what in, which reads r, holds already.
+// putBack puts the text before the part that in, which reads from r, has buffered.
 func (r *rest) putBack(text []byte, in *bufio.Reader) {
 	held, _ := in.Peek(in.Buffered())
 	r.ahead = slices.Concat(text, held, r.ahead)
 	in.Reset(r)
 }
 
-// beginsJSON tells JSON from YAML, and an array from a prompt such as "[root@n1 ~]#".
+// beginsJSON distinguishes JSON from YAML, and an array from a prompt such as "[root@n1 ~]#".
 func beginsJSON(head []byte) bool {
 	head = bytes.TrimSpace(head)
 	if bytes.HasPrefix(head, []byte("[")) {
@@ -40,7 +40,7 @@ func beginsJSON(head []byte) bool {
 	return bytes.HasPrefix(head, []byte("{")) && !isMacro(head)
 }
 
-// isMacro is true of what sets a text apart in Jira.
+// isMacro reports whether the line is a mark around code in Jira.
 func isMacro(line []byte) bool {
 	return bytes.HasPrefix(line, []byte("{code")) || bytes.HasPrefix(line, []byte("{noformat")) || bytes.HasPrefix(line, []byte("{panel"))
 }

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// identity is what only one object can have.
+// identity identifies one object.
 type identity struct {
 	kind            Kind
 	namespace, name string
@@ -20,9 +20,10 @@ func (i identity) String() string {
 	return plain(i.namespace + "/" + i.name)
 }
 
-// mark stands for an identity: of a large cluster's objects most are not kept, and their
-// names would take as much memory as what is. By chance two objects have one mark in one
-// of 10^27 clusters of 150,000 pods, and nobody can find two that have.
+// mark is a hash of an identity. Most objects of a large cluster are not kept, and their names
+// would need as much memory as the objects that are. Two objects of a cluster with 150,000 pods
+// share a mark with a probability of 1 in 10^27. Because the seeds are random, nobody can construct
+// such a pair.
 type mark [2]uint64
 
 var markSeeds = [...]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
@@ -31,40 +32,40 @@ func (i identity) mark() mark {
 	return mark{maphash.Comparable(markSeeds[0], i), maphash.Comparable(markSeeds[1], i)}
 }
 
-// state is one state of one object, and where it stands. There is one for each object.
+// state is the newest state that was read of one object, and its place in the input.
 type state struct {
-	// uid stands for the UID, with the resourceVersion where that is no number; 0 where one
-	// of them is missing. Of one uid the larger version is the newer.
+	// uid is a hash of the UID and, if it is not a number, of the resourceVersion; 0 if one of them
+	// is missing. Between states with equal uid, the larger version is newer.
 	uid, version               uint64
 	file, line, document, item int32
 }
 
-// known says what was read before of an object.
+// known is what had been read about an object before.
 type known int
 
 const (
 	unseen known = iota
-	newer        // than the state that was read
+	newer        // newer than the state read before
 	seenAlready
 )
 
-// seen are the objects that were read, those that were left, too.
+// seen are the objects that were read, including those that were not kept.
 type seen struct {
 	states map[mark]state
-	// files are where they stand. The path of a file that is called as its object is the
-	// same for all of them, with ownName for the object's name.
+	// files are the places of the objects. If a file is named after its object, ownName stands for
+	// the name in its path, so that all such files of a folder are one entry.
 	files []string
 }
 
 const ownName = "\x00"
 
-// add tells what is known already of the object. Of two states the one with the newer
-// resourceVersion counts; it is an error where nobody can tell which that is.
+// add records the object and returns what was known about it. Of two states, the one with the
+// higher resourceVersion counts. It is an error if the order of the two cannot be determined.
 func (s *seen) add(key identity, object apiObject, at place) (known, error) {
 	now := state{line: int32(at.line), document: int32(at.document), item: int32(at.item)}
 	uid, resourceVersion := object.GetUID(), object.GetResourceVersion()
 	if key.kind == Events && uid != "" && resourceVersion == "" {
-		resourceVersion = "0" // the event itself never changes, but for its count
+		resourceVersion = "0" // only the count of an event ever changes
 	}
 	if uid != "" && resourceVersion != "" {
 		of := [...]string{string(uid), ""}
@@ -112,7 +113,7 @@ func (s *seen) at(o state, name string) place {
 	return place{file: strings.ReplaceAll(s.files[o.file], ownName, name), line: int(o.line), document: int(o.document), item: int(o.item)}
 }
 
-// onlyIn is the namespace of all objects, where they have one in common.
+// onlyIn is the namespace that all objects have in common, if there is one.
 type onlyIn struct {
 	namespace   string
 	any, differ bool
@@ -123,7 +124,7 @@ func (o *onlyIn) note(namespace string) {
 	o.namespace, o.any = namespace, true
 }
 
-// others reports whether an object is not of the namespace.
+// others reports whether some object is not of the namespace.
 func (o *onlyIn) others(namespace string) bool {
 	return o.differ || o.any && o.namespace != namespace
 }

@@ -29,8 +29,8 @@ func (c *collector) text(name string, r io.Reader) error {
 	return c.checkHeader(name, c.total-before, ended)
 }
 
-// documents reads all documents of a text. It says whether the text shows that it
-// is whole: by an end marker, or because it is one JSON value.
+// documents reads all documents of a text. It reports whether the text shows that it is complete:
+// by an end marker, or because it is a single JSON value.
 func (c *collector) documents(at place) (ended bool, err error) {
 	head, err := c.in.Peek(512)
 	if err != nil && err != io.EOF {
@@ -57,7 +57,7 @@ func (c *collector) documents(at place) (ended bool, err error) {
 	}
 	c.pasted = false
 	for {
-		if bytes.HasPrefix(head, byteOrderMark) { // behind JSON
+		if bytes.HasPrefix(head, byteOrderMark) { // a byte order mark after JSON
 			_, _ = c.in.Discard(len(byteOrderMark))
 			head, _ = c.in.Peek(512)
 		}
@@ -76,26 +76,25 @@ func (c *collector) documents(at place) (ended bool, err error) {
 
 var byteOrderMark = []byte("\ufeff")
 
-// readThrough has what is left of the text changed before it is read. Nothing was put back yet.
+// readThrough converts the rest of the text before it is read. Nothing may have been put back yet.
 func (c *collector) readThrough(change func(io.Reader) io.Reader) {
 	held, _ := c.in.Peek(c.in.Buffered())
 	c.rest = rest{r: change(io.MultiReader(bytes.NewReader(bytes.Clone(held)), c.rest.r))}
 	c.in.Reset(&c.rest)
 }
 
-// list is a document while it is read: a list, as long as it has items. They
-// are taken one by one, so that the list of all pods of a cluster need not be
-// held.
+// list is a document that is being read. If it has items, these are read one by one, so that the
+// list of all pods of a cluster need not be held.
 type list struct {
 	c                *collector
 	at               place
-	apiVersion, kind string // "" until read: kubectl writes them after the items
+	apiVersion, kind string // "" until read: kubectl writes both after the items
 	items            int
-	hasItems         bool // there is a field of that name
+	hasItems         bool // the document has a field "items"
 	untyped          []untypedItem
 	untypedSize      int64
 	kinds            []Kind
-	// odd is where the field of the items held something else.
+	// odd is the place of a field "items" that is not a list.
 	odd *place
 }
 
@@ -104,14 +103,14 @@ type untypedItem struct {
 	raw []byte
 }
 
-// item takes an item, which must be JSON and may have been read from line. It does not
-// keep raw.
+// item adds an item, which must be JSON. It does not keep raw. The item begins on
+// the given line.
 func (l *list) item(line int, raw []byte) error {
 	s, object := l.c.usual(raw)
 	return l.decoded(line, raw, s, object)
 }
 
-// decoded takes an item; object is what it is, or nil where it is not known yet.
+// decoded adds an item. The object is the decoded item, or nil if it is not decoded yet.
 func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 	l.items++
 	at := l.at.atLine(line)
@@ -125,7 +124,7 @@ func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 		return err
 	}
 	if l.kind == "" && (t.kind == "" || t.apiVersion == "") {
-		const overhead = 128 // of each item in memory
+		const overhead = 128 // memory for each item besides its text
 		l.untypedSize += int64(len(raw)) + overhead
 		if l.untypedSize > l.c.limits.untyped {
 			return at.errorf("a list of more than %s whose items do not say their kind; write it as JSON", archive.Size(l.c.limits.untyped))
@@ -136,7 +135,8 @@ func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 	return l.typedItem(at, t, raw)
 }
 
-// typedItem gives an item of a PodList its kind, which it need not say itself.
+// typedItem sets the kind of an item from its list, for example of a PodList, whose items may lack
+// it.
 func (l *list) typedItem(at place, t typeName, raw []byte) error {
 	if t.kind == "" && l.kind != "List" {
 		t.kind = strings.TrimSuffix(l.kind, "List")
@@ -158,11 +158,11 @@ func (l *list) noteKind(s *row) {
 
 func isListKind(kind string) bool { return strings.HasSuffix(kind, "List") }
 
-// anyList is the list that kubectl writes.
+// anyList is the type of the lists that kubectl writes.
 var anyList = typeName{"v1", "List"}
 
-// kindByFile is the kind that a file is called after, as "pods" in a/pods.yaml; "" for another
-// name. kubectl writes an empty list without the kind that was asked for.
+// kindByFile returns the kind after which a file is named, as "pods" for a/pods.yaml; "" for other
+// names. An empty list of kubectl does not name the kind.
 func kindByFile(file string) Kind {
 	base := path.Base(filepath.ToSlash(file))
 	name := Kind(strings.TrimSuffix(base, path.Ext(base)))
@@ -172,7 +172,7 @@ func kindByFile(file string) Kind {
 	return ""
 }
 
-// itemType is the type of a list's items. It is no type for a list of any kind.
+// itemType returns the type of a list's items; the zero type for a list of any kind.
 func itemType(list typeName) typeName {
 	if !isListKind(list.kind) {
 		return typeName{}
@@ -180,7 +180,7 @@ func itemType(list typeName) typeName {
 	return typeName{list.apiVersion, strings.TrimSuffix(list.kind, "List")}
 }
 
-// end takes what the document holds beside its items.
+// end reads the fields of the document besides its items.
 func (l *list) end(rest []byte) error {
 	t, err := readTypeName(l.at, rest)
 	if err != nil {
@@ -198,7 +198,7 @@ func (l *list) end(rest []byte) error {
 	case l.odd != nil && isList:
 		return l.odd.errorf("items must be a list")
 	case l.items == 0 && !isList, len(l.untyped) > 0 && !isList:
-		// A kind of its own whose field happens to be called items.
+		// An object of a foreign kind with a field named items.
 		return l.c.object(l.at, t, rest)
 	}
 	if t == anyList {
@@ -214,7 +214,7 @@ func (l *list) end(rest []byte) error {
 		l.c.otherVersion(s, itemType(t))
 	}
 	if t.kind == "ReplicationControllerList" && !l.c.oneOfMany {
-		l.c.dumped = true // nobody else asks for them
+		l.c.dumped = true // only a dump contains such a list
 	}
 	l.apiVersion, l.kind = t.apiVersion, t.kind
 	for _, item := range l.untyped {
@@ -236,8 +236,7 @@ func (l *list) end(rest []byte) error {
 		return l.at.errorf("%s", plain(whyUndecodable(err)))
 	}
 	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 {
-		// One page of a list that was asked for in pages. A list of any kind does
-		// not tell the kind of the next page.
+		// One page of a paged list. A list of any kind does not say which kind the next page has.
 		kinds := l.kinds
 		if of == nil {
 			kinds = Kinds()
@@ -249,8 +248,8 @@ func (l *list) end(rest []byte) error {
 	return nil
 }
 
-// readTypeName reads no more than that, for all else may be anything in an
-// object of an unknown kind.
+// readTypeName reads only these two fields, because an object of an unknown kind may contain
+// anything else.
 func readTypeName(at place, raw []byte) (typeName, error) {
 	var head struct {
 		APIVersion string `json:"apiVersion"`

@@ -6,12 +6,13 @@ import (
 	"time"
 )
 
-// fileTimes are the latest times that the files of a folder show, each of its objects: lists
-// that are of different times contradict each other without a sign.
+// fileTimes are the latest times that the files of a folder show, each file's from its objects.
+// Lists of different times contradict each other without any sign.
 type fileTimes struct {
-	now    fileTime // the file that is read
+	now    fileTime // the current file
 	newest fileTime
-	// beating are those whose time is known: nodes and leases are written all the time.
+	// beating are the files whose age is known because they have nodes or leases, which are written
+	// continually.
 	beating []fileTime
 }
 
@@ -22,11 +23,11 @@ type fileTime struct {
 	kinds []Kind
 }
 
-// apart is how much older than another a file may be whose nodes or leases tell its time:
-// kubelets write their status every five minutes or so, and gathering a bundle takes as long.
+// apart is the largest difference in age between a file with nodes or leases and the newest file.
+// Kubelets write their status about every five minutes, and gathering a bundle takes as long.
 const apart = 15 * time.Minute
 
-// mostBeating bounds the files that are held against each other.
+// mostBeating is the largest number of files that are compared.
 const mostBeating = 100
 
 func (t *fileTimes) begin(file string) { t.now = fileTime{file: file} }
@@ -43,7 +44,8 @@ func (t *fileTimes) note(kind Kind, at time.Time) {
 	}
 }
 
-// end takes the file that was read. Of one node, or one lease, the machine may be off.
+// end adds the current file. A file with a single node or lease proves nothing about its age,
+// because that machine may be off.
 func (t *fileTimes) end() {
 	if t.now.at.After(t.newest.at) {
 		t.newest = t.now
@@ -53,8 +55,8 @@ func (t *fileTimes) end() {
 	}
 }
 
-// ofOtherTimes gives the kinds of files a gap that are older than another by more than
-// apart, and says both times.
+// ofOtherTimes adds a gap for each kind in a file that is older than the newest by more than apart.
+// The gap names both times.
 func (c *collector) ofOtherTimes() {
 	newest := c.clock.of.newest
 	for _, old := range c.clock.of.beating {

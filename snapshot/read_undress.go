@@ -11,21 +11,21 @@ var (
 	quoted  = regexp.MustCompile(`^> ?`)
 	replied = regexp.MustCompile(`(?m)^> ?(apiVersion|kind|items):`)
 	fence   = regexp.MustCompile("(?m)^[ \t]*(```|~~~)")
-	// numbered is the first line of a text whose lines are numbered, by cat, an editor, grep or
-	// bat, with what stands behind each number.
+	// numbered matches the first line of a text whose lines were numbered by cat, an editor, grep
+	// or bat, including the text after the number.
 	numbered = regexp.MustCompile(`^ *\d+(\t|(?:[: ]| ?[|│] )(?:apiVersion:|kind:|items:|---|- |[{\[]))`)
 	number   = regexp.MustCompile(`^ *\d+(\t|:| ?[|│] ?| )?`)
 	painted  = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
-	// curled are values in quotes as messengers and word processors set them.
+	// curled matches values in typographic quotes, which messengers and word processors insert.
 	curled   = regexp.MustCompile(`(?:creationTimestamp|resourceVersion)[“”]?: [“‘”’]`)
 	straight = strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'")
 )
 
-// undress is how each line of a text becomes what was written, where it went through a mail
-// program, an editor or a browser; nil where nothing was done to it.
+// undress returns the function that restores each line of a text that went through a mail program,
+// an editor or a browser; nil if the text is unchanged.
 func undress(head []byte) func(line []byte) []byte {
 	first := bytes.TrimLeft(head, "\r\n")
-	before := head // the first object
+	before := head // the text before the first object
 	if at := usualFirst.FindIndex(head); at != nil {
 		before = head[:at[0]]
 	}
@@ -40,7 +40,7 @@ func undress(head []byte) func(line []byte) []byte {
 		return fenced()
 	case bytes.IndexByte(head, 0x1b) >= 0:
 		return func(line []byte) []byte { return painted.ReplaceAll(line, nil) }
-	case bytes.Contains(head, []byte("\u00a0")): // spaces that do not break
+	case bytes.Contains(head, []byte("\u00a0")): // no-break spaces
 		return func(line []byte) []byte { return bytes.ReplaceAll(line, []byte("\u00a0"), []byte(" ")) }
 	case curled.Match(head):
 		return func(line []byte) []byte { return []byte(straight.Replace(string(line))) }
@@ -48,11 +48,11 @@ func undress(head []byte) func(line []byte) []byte {
 	return nil
 }
 
-// usualFirst is a line with which an object begins at the margin: what stands behind it may be
-// part of that.
+// usualFirst matches a line with which an object begins at the margin. What follows may be part of
+// the object.
 var usualFirst = regexp.MustCompile(`(?m)^(apiVersion|kind|items|metadata):`)
 
-// answered leaves out what stands above the quotation in an answer.
+// answered removes the text above the quotation in a reply.
 func answered() func(line []byte) []byte {
 	begun := false
 	return func(line []byte) []byte {
@@ -63,8 +63,8 @@ func answered() func(line []byte) []byte {
 	}
 }
 
-// fenced leaves of an issue or a mail what stands between its fences, which may be indented
-// as a part of a list is.
+// fenced keeps only the text between the fences of an issue or a mail. A fence may be indented, as
+// in an item of a list.
 func fenced() func(line []byte) []byte {
 	inside, margin := false, 0
 	return func(line []byte) []byte {

@@ -8,14 +8,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 )
 
-// archive reads the files of an archive as ReadFS does those of a directory.
-// Their names are only ever shown: nothing else is read.
+// archive reads the files of an archive as ReadFS reads those of a directory. Their names are used
+// only for messages; no path is opened.
 func (t *tree) archive(name string, archived archive.Files) error {
 	files, entries := 0, 0
 	for entry, err := range archived {
 		if err != nil {
 			if t.failed != nil && !t.isBundle() {
-				return t.failed // one of the files failed before the archive did
+				return t.failed // the first error was in a file, before the archive itself failed
 			}
 			return fmt.Errorf("%s: %w", plain(name), err)
 		}
@@ -47,9 +47,8 @@ func (t *tree) archive(name string, archived archive.Files) error {
 	return nil
 }
 
-// entry reads an entry that is wanted. A link, or a file in a form that is not
-// read, loses the objects in it: that is an error, except in a bundle, where a
-// list that is not there is a gap.
+// entry reads an entry that is wanted. The objects in a link or a special file are lost. That is an
+// error, except in a bundle, where a missing list is a gap.
 func (t *tree) entry(name, p string, entry archive.File) error {
 	switch {
 	case entry.Kind == archive.Regular:

@@ -10,10 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// usual decodes an object of a kind that is read, if it begins with its type and nothing is
-// wrong with it: nearly all objects are such. It returns nil for any other, which is
-// for sigs.k8s.io/json to judge: that takes three times as long, and is what decides what
-// is valid. See docs/adr/0024-reading.md.
+// usual decodes an object of a known kind that begins with its type and has no error, as nearly all
+// objects do. It returns nil for any other object. Those are left to sigs.k8s.io/json, which takes
+// three times as long and decides which objects are valid. See docs/adr/0024-reading.md.
 func (c *collector) usual(raw []byte) (*row, apiObject) {
 	s := byType[firstType(raw)]
 	if s == nil || s.quick == nil {
@@ -25,7 +24,7 @@ func (c *collector) usual(raw []byte) (*row, apiObject) {
 	return s, s.quick(raw)
 }
 
-// firstType is the type of an object where it stands in its first two fields.
+// firstType returns the type of an object if its first two fields give it.
 func firstType(raw []byte) (t typeName) {
 	tokens := json.NewDecoder(bytes.NewReader(raw[:min(len(raw), 200)]))
 	if begin, _ := tokens.Token(); begin != json.Delim('{') {
@@ -45,7 +44,7 @@ func firstType(raw []byte) (t typeName) {
 	return t
 }
 
-// hasItems reports whether an object has a field of that name, as lists do.
+// hasItems reports whether the object has a field "items", as lists do.
 func hasItems(raw []byte) bool {
 	var list struct {
 		Items jsontext.Value `json:"items"`
@@ -53,7 +52,7 @@ func hasItems(raw []byte) bool {
 	return bytes.Contains(raw, []byte(`"items"`)) && (jsonv2.Unmarshal(raw, &list) != nil || list.Items != nil)
 }
 
-// boundedQuantities keeps from the decoder of quantities what it would take hours for.
+// boundedQuantities rejects numbers that would keep the decoder of quantities busy for hours.
 var boundedQuantities = jsonv2.WithUnmarshalers(jsonv2.UnmarshalFunc(func(raw []byte, q *resource.Quantity) error {
 	if hasAbsurdNumber(raw) {
 		return errors.New("a number that no API server accepts")

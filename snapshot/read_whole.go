@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// believe takes a person's word that the lists of opts.Whole are whole, and leaves out their
-// gaps. The error says why the input itself shows that one is not.
+// believe removes the gaps of the kinds in whole, which the user declared complete. It returns an
+// error if the input itself shows that one of them is not.
 func (c *collector) believe(whole []Kind, gaps []Gap) ([]Gap, error) {
 	var believed []string
 	for _, kind := range whole {
@@ -35,8 +35,8 @@ func (c *collector) believe(whole []Kind, gaps []Gap) ([]Gap, error) {
 	return gaps, nil
 }
 
-// against is what the input says of its list that makes it less than whole; "" where it only
-// does not say that it is.
+// against returns what in the input contradicts that the list is complete; "" if the input only
+// lacks a proof that it is.
 func (c *collector) against(gap Gap) string {
 	said := strings.TrimSuffix(gap.Reason+": "+gap.Detail, ": ")
 	switch {
@@ -45,14 +45,14 @@ func (c *collector) against(gap Gap) string {
 	case gap.Reason == ReasonNotInFile && slices.Contains(c.objects.unbound(), gap):
 		return strings.TrimSuffix(gap.Detail, ": was -A given?")
 	case gap.Reason == ReasonNotInFile || gap.Reason == ReasonNotInBundle && !strings.HasPrefix(gap.Detail, lacksNamespaces):
-		return "" // nothing says what there is beyond it
+		return "" // nothing shows that there is more
 	default:
 		return said
 	}
 }
 
-// against is an object that names one of the kind that is not there, though it must be
-// where the list is whole; "" where there is none. count is how many were read.
+// against returns an object that names a missing object of the kind which a complete list would
+// contain; "" if there is none. count is the number of objects that were read.
 func (o *Objects) against(kind Kind, count int) string {
 	switch kind {
 	case Claims:
@@ -78,19 +78,19 @@ func (o *Objects) against(kind Kind, count int) string {
 	case VolumeAttachments, CSINodes:
 		for _, node := range o.Nodes {
 			for _, v := range node.Status.VolumesAttached {
-				if count == 0 && strings.Contains(string(v.Name), "^") { // driver and handle: other plugins have no VolumeAttachments
+				if count == 0 && strings.Contains(string(v.Name), "^") { // driver and handle; other plugins have no VolumeAttachments
 					return fmt.Sprintf("there is none, and node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
 				}
 			}
 		}
-	default: // no object names one that must be there
+	default: // no object names one that must exist
 	}
 	return o.emptyAgainst(kind, count)
 }
 
-// emptyAgainst is the same of a kind of which there is none, where that is no failure that
-// clusters have: nobody needs to doubt the list to doubt this. Of leases it is so where none is
-// of a node: those are in a namespace of their own.
+// emptyAgainst returns the same for an empty list, if no failure of a cluster can explain that it
+// is empty. This needs no word of the user. Leases count as empty if none of them is of a node,
+// because the nodes' leases have a namespace of their own.
 func (o *Objects) emptyAgainst(kind Kind, count int) string {
 	if kind != Leases && count > 0 {
 		return ""

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// whyUndecodable is what a decoder's error means, without the names of Go types. It may
-// repeat what the text says.
+// whyUndecodable returns the message of a decoder's error without the names of Go types. It may
+// quote the input.
 func whyUndecodable(err error) string {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {

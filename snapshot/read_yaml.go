@@ -19,38 +19,37 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// yamlReader cuts YAML into documents, and lists into their items, by the
-// indentation of lines alone. A parser would have to hold all pods of a cluster
-// a hundred times over, because it wants the whole list at once. What is cut
-// where a parser would not have cut (a quoted text that goes on at the margin,
-// say, which nothing that writes Kubernetes objects does) is an error later,
-// never another meaning.
+// yamlReader splits YAML into documents, and lists into their items, only by the indentation of
+// lines. A parser wants the entire list at once, and for all pods of a cluster it would need a
+// hundred times their size. A split where a parser would not split, for example within a quoted
+// text that continues at the margin, leads to an error later, never to another meaning. No program
+// that writes Kubernetes objects writes such texts.
 type yamlReader struct {
 	c    *collector
 	in   *bufio.Reader
-	at   place // of the document
-	line int   // of the text that was read last
+	at   place // the place of the document
+	line int   // the number of the line that was read last
 	*yamlBuffers
 
-	begin   int // the line of its first
-	cut     int // how many lines of it stand before the items
-	cutSize int // how many lines the items have
+	begin   int // the line on which the document begins
+	cut     int // the number of its lines before the items
+	cutSize int // the number of lines of the items
 
-	marked bool // the end marker stands after what was read
-	inLogs bool // of a container, in a dump
+	marked bool // the end marker follows what was read
+	inLogs bool // within the logs of a container, in a dump
 
 	state     itemState
 	list      *list
-	indent    int // of the items' dashes
+	indent    int // the indentation of the items' dashes
 	itemBegin int
 }
 
-// yamlBuffers are used again for each text.
+// yamlBuffers are reused for each text.
 type yamlBuffers struct {
-	scan []byte // of a line that is longer than what is read at once
-	text []byte // of the document, without the items that were cut out
+	scan []byte // a line that is longer than the reader's buffer
+	text []byte // the text of the document, without the items that were cut out
 	fast yamljson.Converter
-	// batch has the items that are read, and decoding those before them.
+	// batch has the items that are being read, and decoding the items before them.
 	batch, decoding *itemBatch
 }
 
@@ -63,11 +62,11 @@ const (
 	itemsDone
 )
 
-// yamlDocuments reads documents up to the end, or up to where JSON begins in what somebody
-// has copied; at is the place before them, next the one before the JSON.
+// yamlDocuments reads documents up to the end, or, in a pasted text, up to the beginning of JSON.
+// The place at is before the first document; next is the place before the JSON.
 func (c *collector) yamlDocuments(at place) (next *place, ended bool, err error) {
 	y := &yamlReader{c: c, in: c.in, at: at, line: at.line - 1, yamlBuffers: &c.yaml}
-	y.text = y.text[:0] // what an unreadable text has left
+	y.text = y.text[:0] // discards what an unreadable text has left
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
@@ -89,7 +88,7 @@ func (c *collector) yamlDocuments(at place) (next *place, ended bool, err error)
 	}
 }
 
-// isBracket is true of a line with which a JSON document of many lines begins.
+// isBracket reports whether the line is the first of a JSON document of several lines.
 func isBracket(line []byte) bool {
 	line = trimBlanks(line)
 	return len(line) == 1 && (line[0] == '{' || line[0] == '[')
@@ -103,8 +102,8 @@ func (y *yamlReader) endText() error {
 	return y.endDocument()
 }
 
-// readLine gives a line with its end, which is valid until the next call; at the end of
-// the stream also io.EOF.
+// readLine returns a line including its end, valid until the next call. At the end of the stream it
+// also returns io.EOF.
 func (y *yamlReader) readLine() ([]byte, error) {
 	y.line++
 	line, err := y.in.ReadSlice('\n')
@@ -128,8 +127,7 @@ func (y *yamlReader) readLine() ([]byte, error) {
 	return line, err
 }
 
-// here is the place of the line that was read last, in the document that it
-// belongs to.
+// here returns the place of the line that was read last, in its document.
 func (y *yamlReader) here() place {
 	at := y.at.atLine(y.line)
 	at.document++
@@ -139,17 +137,18 @@ func (y *yamlReader) here() place {
 	return at
 }
 
-// take adds a line to the document or to the item, or ends them.
+// take adds a line to the document or to the current item, or ends them.
 func (y *yamlReader) take(line []byte) error {
 	if y.state == inItems && len(line) > y.indent && len(bytes.TrimLeft(line[:y.indent+1], " ")) == 0 {
-		// As nearly all of a long list do, the line belongs to the item whatever is on it.
+		// Nearly all lines of a long list are indented like this, and belong to the item whatever
+		// they contain.
 		y.cutSize++
 		return y.add(y.item(), line)
 	}
 	if (y.state == noItems || y.state == itemsDone) && len(y.text) > 0 && line[0] == ' ' {
-		return y.add(&y.text, line) // so do most lines of an object
+		return y.add(&y.text, line) // nearly all lines of an object are like this
 	}
-	line = bytes.TrimPrefix(line, byteOrderMark) // of a file that was put behind another
+	line = bytes.TrimPrefix(line, byteOrderMark) // the mark at the beginning of a file that was appended to another
 	if len(line) == 0 {
 		return nil
 	}
@@ -158,7 +157,7 @@ func (y *yamlReader) take(line []byte) error {
 		return y.endDocument()
 	}
 	if y.state != inItems && bytes.HasPrefix(line, apiVersionField) && bytes.HasPrefix(y.text, apiVersionField) {
-		// What two calls of kubectl have printed, which begins so, with nothing between.
+		// The outputs of two calls of kubectl without a separator.
 		if err := y.endDocument(); err != nil {
 			return err
 		}
@@ -180,7 +179,7 @@ func (y *yamlReader) take(line []byte) error {
 	indent := len(line) - len(content)
 	oneLine := !bytes.ContainsAny(bytes.TrimRight(line, "\r\n"), otherLineEnds)
 	blank := oneLine && (len(trimBlanks(content)) == 0 || content[0] == '#')
-	directive := oneLine && bytes.HasPrefix(line, []byte("%")) // such as %YAML 1.2
+	directive := oneLine && bytes.HasPrefix(line, []byte("%")) // for example %YAML 1.2
 	dash := !blank && content[0] == '-' && (len(content) == 1 || strings.IndexByte(" \t\r\n", content[1]) >= 0)
 
 	if y.marked && !blank && !directive {
@@ -188,12 +187,12 @@ func (y *yamlReader) take(line []byte) error {
 	}
 	y.marked = y.marked && (blank || directive)
 	switch {
-	case blank: // part of whatever it stands in
+	case blank: // part of whatever surrounds it
 	case y.state == noItems && indent == 0 && isItemsLine(line):
 		y.state = afterItems
 	case y.state == afterItems && dash:
 		y.beginItems(indent)
-	case y.state == afterItems: // not one item a line: left to the parser
+	case y.state == afterItems: // not one item per line: left to the parser
 		y.state = itemsDone
 	case y.state == inItems && (indent < y.indent || indent == y.indent && !dash):
 		if err := y.endItems(); err != nil {
@@ -233,8 +232,8 @@ func (y *yamlReader) add(text *[]byte, line []byte) error {
 
 var apiVersionField = []byte("apiVersion:")
 
-// marker reports whether a line begins with a marker between documents; rest is
-// what else stands on it.
+// marker reports whether a line begins with a marker between documents. It returns the rest of the
+// line.
 func marker(line []byte, mark string) (rest []byte, ok bool) {
 	rest, ok = bytes.CutPrefix(line, []byte(mark))
 	if !ok || len(rest) > 0 && strings.IndexByte(" \t\r\n", rest[0]) < 0 {
@@ -243,24 +242,24 @@ func marker(line []byte, mark string) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// isItemsLine is true of the line after which a list's items stand. The line
-// itself stays in the document, so that a second one is a duplicate there.
+// isItemsLine reports whether the items of a list follow the line. The line itself stays in the
+// document, so that a second one is a duplicate there.
 func isItemsLine(line []byte) bool {
 	rest, ok := bytes.CutPrefix(line, []byte("items:"))
 	rest = trimBlanks(rest)
 	return ok && (len(rest) == 0 || rest[0] == '#')
 }
 
-// isNoYAML reports whether the character may stand nowhere in YAML, not even in a comment.
+// isNoYAML reports whether the character is not allowed anywhere in YAML, not even in a comment.
 func isNoYAML(r rune) bool {
 	return unicode.IsControl(r) && !strings.ContainsRune("\t\r\n\u0085", r) || r == '\ufeff' || r == '\ufffe' || r == '\uffff'
 }
 
-// otherLineEnds end a line for the parser, and with it a comment.
+// otherLineEnds are further characters that end a line, and with it a comment, for the parser.
 const otherLineEnds = "\r\u0085\u2028\u2029"
 
-// trimBlanks leaves what YAML takes for content: a form feed, or a space that does
-// not break, is no blank there.
+// trimBlanks removes blanks around the text, but not form feeds and no-break spaces, which YAML
+// treats as content.
 func trimBlanks(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
 // endDocument reads the document that was gathered.
@@ -324,7 +323,7 @@ func (y *yamlReader) endDocument() error {
 		return at.errorf("not an object")
 	}
 	if y.list != nil {
-		// The line of the items stands in the text, and they do not.
+		// The text has the line of the items, but not the items.
 		if rest, ok := fields["items"]; !ok || rest != nil {
 			return at.errorf("the items of the list do not stand below each other")
 		}
@@ -340,8 +339,8 @@ func (y *yamlReader) endDocument() error {
 	return y.object(at, raw)
 }
 
-// object takes a document that is one JSON object. One that is no list need not be
-// taken apart item by item.
+// object reads a document that is one JSON object. An object that is not a list is not split into
+// items.
 func (y *yamlReader) object(at place, raw []byte) error {
 	if ok, err := y.single(at, raw); ok {
 		return err
@@ -352,7 +351,7 @@ func (y *yamlReader) object(at place, raw []byte) error {
 	return y.c.jsonText(raw, at)
 }
 
-// single takes a usual object that cannot be a list.
+// single reads a usual object that cannot be a list, and reports whether it was one.
 func (y *yamlReader) single(at place, raw []byte) (bool, error) {
 	s, object := y.c.usual(raw)
 	if object == nil || hasItems(raw) {
@@ -373,7 +372,7 @@ func singleObject(raw []byte) (t typeName, ok bool) {
 		head.APIVersion != "" && head.Kind != "" && !isListKind(head.Kind) && head.Items == nil
 }
 
-// yamlLine is how the parser says where.
+// yamlLine matches the place in the parser's messages.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
 func tooLong(text []byte, limits limits) bool {
@@ -388,13 +387,13 @@ func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, er
 	if err == nil {
 		return value, nil
 	}
-	// Of several errors the first, and of that what and where.
+	// Keep only the first of several errors, and of that the message and the line.
 	message := strings.TrimPrefix(err.Error(), "yaml: ")
 	message = strings.TrimSpace(strings.TrimPrefix(message, "unmarshal errors:"))
 	message, _, _ = strings.Cut(message, "\n")
 	if m := yamlLine.FindStringSubmatch(message); m != nil {
 		if n, err := strconv.Atoi(m[1]); err == nil {
-			at.line = min(lineOf(n), y.line) // the end is said to be on the line after it
+			at.line = min(lineOf(n), y.line) // the parser reports the end as the line after it
 		}
 		message = strings.Replace(message, m[0], "", 1)
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// Items are decoded side by side in batches, while the next batch is read. A batch has
-	// so many items, or, of large ones, so many bytes.
+	// Items are decoded in batches, in parallel with reading the next batch. A batch ends after
+	// itemsTogether items, or earlier after bytesTogether bytes.
 	itemsTogether = 64
 	bytesTogether = 1 << 20
-	// largeText is the size from which the memory of an item is not used again.
+	// largeText is the size from which the memory of an item is not reused.
 	largeText = 256 << 10
 )
 
@@ -23,13 +23,13 @@ type itemBatch struct {
 	decoded sync.WaitGroup
 }
 
-// itemText is an item of a YAML list: a sequence of one.
+// itemText is an item of a YAML list, as a sequence of one item.
 type itemText struct {
 	text       []byte
-	begin, end int // its lines
+	begin, end int // the lines of the item
 	fast       yamljson.Converter
-	// raw is the item in JSON, and object what it is; nil for one that is not as nearly all
-	// are.
+	// raw is the item in JSON, and object the decoded item. Both are nil if the item is not in the
+	// usual form.
 	raw    []byte
 	of     *row
 	object apiObject
@@ -43,10 +43,10 @@ func (y *yamlReader) beginItems(indent int) {
 	y.cut = bytes.Count(y.text, []byte("\n"))
 }
 
-// item is the text of the item that is read.
+// item returns the text of the item that is being read.
 func (y *yamlReader) item() *[]byte { return &y.batch.items[y.batch.n].text }
 
-// endItem ends the item that is read.
+// endItem ends the item that is being read.
 func (y *yamlReader) endItem() error {
 	b := y.batch
 	item := &b.items[b.n]
@@ -62,7 +62,7 @@ func (y *yamlReader) endItem() error {
 	return y.decodeBatch()
 }
 
-// decodeBatch takes the items that were decoded meanwhile, and has those decoded that were
+// decodeBatch adds the items that were decoded meanwhile, and starts to decode those that were
 // read.
 func (y *yamlReader) decodeBatch() error {
 	if err := y.takeBatch(); err != nil {
@@ -76,21 +76,21 @@ func (y *yamlReader) decodeBatch() error {
 	return nil
 }
 
-// takeBatch takes the items that were decoded, in their order.
+// takeBatch adds the items that were decoded, in their order.
 func (y *yamlReader) takeBatch() error {
 	b := y.decoding
 	b.decoded.Wait()
 	defer b.reset()
 	for i := range b.n {
 		if err := y.takeItem(&b.items[i]); err != nil {
-			y.batch.reset() // comes after it
+			y.batch.reset() // the items after the one with the error
 			return err
 		}
 	}
 	return nil
 }
 
-// endItems takes all items that were read.
+// endItems adds all items that were read.
 func (y *yamlReader) endItems() error {
 	if err := y.endItem(); err != nil {
 		return err
@@ -101,9 +101,9 @@ func (y *yamlReader) endItems() error {
 	return y.takeBatch()
 }
 
-// earliest is the error, unless one of the items before it is wrong.
+// earliest returns the error, unless an earlier item has one.
 func (y *yamlReader) earliest(err error) error {
-	y.batch.items[y.batch.n].text = nil // was not read to its end
+	y.batch.items[y.batch.n].text = nil // the item was not read to its end
 	if first := y.endItems(); first != nil {
 		return first
 	}
@@ -121,7 +121,7 @@ func (b *itemBatch) reset() {
 	b.n, b.size = 0, 0
 }
 
-// decodeItem reads nothing of the collector but its limits: another goroutine reads on.
+// decodeItem uses only the limits of the collector, because another goroutine reads on meanwhile.
 func (c *collector) decodeItem(item *itemText) {
 	if raw, ok := usualText(item.text, &item.fast, item.fast.Item, c.limits); ok {
 		item.raw = raw
@@ -150,7 +150,7 @@ func (y *yamlReader) takeItem(item *itemText) error {
 	return y.list.item(item.begin, raw)
 }
 
-// usualText is the text in JSON, if it is such as programs write.
+// usualText converts the text to JSON if it has the form that programs write.
 func usualText(text []byte, c *yamljson.Converter, convert func([]byte) ([]byte, bool), limits limits) ([]byte, bool) {
 	if tooLong(text, limits) {
 		return nil, false
@@ -160,8 +160,8 @@ func usualText(text []byte, c *yamljson.Converter, convert func([]byte) ([]byte,
 	return raw, ok && int64(len(raw)) <= limits.document
 }
 
-// dropsFieldsV1 reports whether the text begins with the type of an object of whose
-// managedFields trim.Object keeps nothing: they are often half of the object.
+// dropsFieldsV1 reports whether the text begins with the type of an object whose managedFields are
+// not kept by trim.Object. They are often half of the object.
 func dropsFieldsV1(text []byte) bool {
 	apiVersion, rest, _ := bytes.Cut(text, []byte("\n"))
 	kind, _, _ := bytes.Cut(rest, []byte("\n"))

@@ -18,54 +18,53 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// Resource describes a kind of objects. Whatever has to know which kinds there are
-// asks Resources.
+// Resource describes a kind of objects. Code that needs the list of all kinds uses Resources.
 type Resource struct {
 	Kind Kind
-	// Version and Object are an object's apiVersion and kind: "storage.k8s.io/v1" and
+	// Version and Object are the apiVersion and kind of an object, such as "storage.k8s.io/v1" and
 	// "VolumeAttachment".
 	Version, Object string
 	Namespaced      bool
-	// Optional resources only add evidence: one that cannot be read leaves no Gap.
+	// Optional reports whether the resource only adds evidence: if it cannot be read, there is no
+	// Gap.
 	Optional bool
-	// Names are what people call an object that a command may be about, the usual one
-	// first. The plural is accepted besides.
+	// Names are the names that a command accepts for the kind, the usual one first. The plural is
+	// also accepted.
 	Names []string
 }
 
-// GroupVersion returns Version, taken apart.
+// GroupVersion returns Version as a GroupVersion.
 func (r Resource) GroupVersion() schema.GroupVersion {
 	return schema.FromAPIVersionAndKind(r.Version, r.Object).GroupVersion()
 }
 
-// Group is the API group; "" is the core group.
+// Group returns the API group; "" is the core group.
 func (r Resource) Group() string {
 	return r.GroupVersion().Group
 }
 
-// row is a Resource and how its objects are held.
+// row is a Resource and the functions for its objects.
 type row struct {
 	Resource
-	// decode gives the object, and the fields that were given twice.
+	// decode returns the object and, in strict, its duplicate fields.
 	decode func(raw []byte) (object apiObject, strict []error, err error)
-	// quick decodes a usual object, and returns nil for any other. It is nil for a kind that
-	// has no usual objects.
+	// quick decodes an object in the usual form, and returns nil for any other. It is nil if the
+	// kind has no usual form.
 	quick func(raw []byte) apiObject
 	add   func(*Objects, apiObject)
 	all   func(*Objects) iter.Seq[apiObject]
 	count func(*Objects) int
-	// newest keeps the last of all states of each object.
+	// newest keeps only the last state of each object.
 	newest func(*Objects)
 	sort   func(*Objects)
 }
 
-// resources are the kinds that a snapshot holds, in the order in which they are
-// read and written. Pods come after what they use: lists are not one transaction,
-// and a pod that appears between two of them can then hide a dangling attachment but
-// not invent one.
+// resources are the kinds that a snapshot holds, in the order in which they are read and written.
+// Pods come after the objects that they use. The lists are not one transaction, so a pod may be
+// created between two of them; in this order it can hide a dangling attachment but not invent one.
 //
-// The version counts: longhorn.io has VolumeAttachments too, and what changed
-// between storage.k8s.io/v1beta1 and v1 nobody wants to find out in an outage.
+// The version matters: longhorn.io also has VolumeAttachments, and nobody wants to find out during
+// an outage what changed between storage.k8s.io/v1beta1 and v1.
 var resources = []*row{
 	newResource[storagev1.VolumeAttachment](Resource{Kind: VolumeAttachments, Version: "storage.k8s.io/v1", Names: []string{"volumeattachment", "va"}}),
 	newResource[corev1.Node](Resource{Kind: Nodes, Version: "v1", Names: []string{"node", "no"}}),
@@ -80,7 +79,7 @@ var resources = []*row{
 	newResource[appsv1.Deployment](Resource{Kind: Deployments, Version: "apps/v1", Namespaced: true, Optional: true}),
 }
 
-// Resources are all kinds that a snapshot holds.
+// Resources returns all kinds that a snapshot holds.
 func Resources() []Resource {
 	list := make([]Resource, 0, len(resources))
 	for _, r := range resources {
@@ -89,7 +88,7 @@ func Resources() []Resource {
 	return list
 }
 
-// Kinds are those whose absence is a Gap, in the order of Resources.
+// Kinds returns the kinds whose absence is a Gap, in the order of Resources.
 func Kinds() []Kind {
 	var kinds []Kind
 	for _, r := range resources {
@@ -100,10 +99,10 @@ func Kinds() []Kind {
 	return kinds
 }
 
-// ResourceOf describes the kind, which must be one of Resources.
+// ResourceOf returns the description of the kind, which must be one of Resources.
 func ResourceOf(kind Kind) Resource { return resourceOf(kind).Resource }
 
-// TargetNames are the ways, in lower case, to name a kind that a command may be about.
+// TargetNames maps the names that a command accepts, in lower case, to their kinds.
 func TargetNames() map[string]Kind {
 	names := map[string]Kind{}
 	for _, r := range resources {
@@ -118,7 +117,7 @@ func resourceOf(kind Kind) *row {
 	return resources[slices.IndexFunc(resources, func(r *row) bool { return r.Kind == kind })]
 }
 
-// ListOf is the list of the type, which is a pointer as in Objects.
+// ListOf returns the list of Objects whose items have type P, a pointer type.
 func ListOf[P any](o *Objects) *[]P {
 	lists := reflect.ValueOf(o).Elem()
 	for i := range lists.NumField() {

@@ -1,5 +1,5 @@
-// Package snapshot holds one immutable picture of a cluster's objects and the
-// file format it is kept in. It is the only input of every later stage.
+// Package snapshot holds one immutable picture of a cluster's objects, and reads and writes its
+// files. It is the only input of every later stage.
 package snapshot
 
 import (
@@ -45,21 +45,21 @@ type Source struct {
 	ServerVersion string `json:"serverVersion,omitempty"`
 }
 
-// Gap is a list that is missing or partial: absence from it proves nothing.
+// Gap is a list that is missing or incomplete: an object's absence from it proves nothing.
 type Gap struct {
 	Kind Kind `json:"resource"`
-	// Namespace names those that were read whole, with commas between them; "" means that
-	// there is none.
+	// Namespace names the namespaces that were read completely, separated by commas; "" if there
+	// are none.
 	Namespace string `json:"namespace,omitempty"`
 	// Reason is one of the Gap reasons.
 	Reason string `json:"reason"`
-	// Detail is what the API server or the decoder said.
+	// Detail is the message of the API server or of the decoder.
 	Detail string `json:"detail,omitempty"`
-	// Context is the cluster, in a report on several.
+	// Context is the cluster, in a report on several clusters.
 	Context string `json:"context,omitempty"`
 }
 
-// ofNamespaces joins the names of those that were read whole.
+// ofNamespaces joins the names of namespaces that were read completely.
 func ofNamespaces(names []string) string {
 	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return strings.Contains(name, ",") })
 	for i := range names {
@@ -69,7 +69,7 @@ func ofNamespaces(names []string) string {
 	return strings.Join(slices.Compact(names), ",")
 }
 
-// Namespaces are those that were read whole.
+// Namespaces returns the namespaces that were read completely.
 func (g Gap) Namespaces() []string {
 	if g.Namespace == "" {
 		return nil
@@ -77,24 +77,24 @@ func (g Gap) Namespaces() []string {
 	return strings.Split(g.Namespace, ",")
 }
 
-// Hides reports whether objects of the namespace may be missing; "" stands for all, and for
-// objects that have none.
+// Hides reports whether objects of the namespace may be missing. The namespace "" stands for all
+// namespaces, and for objects that have none.
 func (g Gap) Hides(namespace string) bool {
 	return namespace == "" || !slices.Contains(g.Namespaces(), namespace)
 }
 
-// Why a list is missing or partial.
+// The reasons why a list is missing or incomplete.
 const (
 	ReasonForbidden   = "Forbidden"   // the user may not list the kind
 	ReasonNotInFile   = "NotInFile"   // the file has no object of the kind and does not say that there are none
-	ReasonNotInBundle = "NotInBundle" // the bundle does not hold the kind, or not of all namespaces
+	ReasonNotInBundle = "NotInBundle" // the bundle lacks the kind, or lacks some of its namespaces
 	ReasonUndecodable = "Undecodable" // an object of the kind could not be read
 	ReasonTruncated   = "Truncated"   // the list ended early
-	ReasonOtherTime   = "OtherTime"   // the list is older than another by more than an hour
-	ReasonUnavailable = "Unavailable" // the API server does not serve the kind, or failed to
+	ReasonOtherTime   = "OtherTime"   // the list is of another time than the rest of the input
+	ReasonUnavailable = "Unavailable" // the API server does not serve the kind, or failed
 )
 
-// Objects are the lists that a snapshot is made from.
+// Objects are the lists from which a snapshot is made.
 type Objects struct {
 	VolumeAttachments []*storagev1.VolumeAttachment
 	Nodes             []*corev1.Node
@@ -109,23 +109,23 @@ type Objects struct {
 	Deployments       []*appsv1.Deployment
 }
 
-// Snapshot is one picture of the objects, each list sorted by namespace and
-// name. Nothing may write to it or to what it points to.
+// Snapshot is one picture of the objects, each list sorted by namespace and name. Nothing may
+// modify it or the objects that it points to.
 type Snapshot struct {
-	// TakenAt is the "now" of every age that is computed from the snapshot.
+	// TakenAt is the "now" for every age that is computed from the snapshot.
 	TakenAt time.Time
 	Source  Source
 	Gaps    []Gap
 	Objects
-	// Controller is nil where no log of the controller was given.
+	// Controller is nil if no log of the controller was given.
 	Controller *Controller
-	// Manager is nil where kube-controller-manager was not asked.
+	// Manager is nil if kube-controller-manager was not asked.
 	Manager *ControllerManager
-	// Backends are the storage systems' own lists of volumes, as they were given.
+	// Backends are the given lists of volumes from the storage systems.
 	Backends []*backend.List
-	// Followed is nil where the objects were read and not followed.
+	// Followed is nil if the objects were read once and not watched.
 	Followed *Followed
-	// NamesHashed says that hashes stand in place of the names of nodes, pods and others.
+	// NamesHashed reports whether the names of nodes, pods and others are replaced by hashes.
 	NamesHashed bool
 
 	index indexes
@@ -143,11 +143,11 @@ type indexes struct {
 	deployments *index.Index[types.NamespacedName, *appsv1.Deployment]
 	leases      *index.Index[types.NamespacedName, *coordinationv1.Lease]
 	events      map[types.UID][]*corev1.Event
-	attaching   sets.Set[string] // where a CSIDriver may be missing
+	attaching   sets.Set[string] // needed if a CSIDriver may be missing
 }
 
-// New sorts and indexes the objects, and takes secrets out of what the gaps say. It takes the lists over: the caller must
-// not use them afterwards.
+// New sorts and indexes the objects, and removes secrets from the gaps' details. It takes ownership
+// of the lists: the caller must not use them afterwards.
 func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapshot {
 	s := &Snapshot{TakenAt: takenAt, Source: source, Objects: objects, Gaps: gaps}
 	for _, r := range resources {
@@ -187,15 +187,15 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 	return s
 }
 
-// With is the snapshot with other objects, of the same moment and from the same sources. It
-// takes the lists over that are not its own.
+// With returns the snapshot with other objects, of the same time and from the same sources. It
+// takes ownership of the lists that are not its own.
 func (s *Snapshot) With(objects Objects) *Snapshot {
 	other := New(s.TakenAt, s.Source, objects, slices.Clone(s.Gaps))
 	other.Controller, other.Manager, other.Backends, other.Followed = s.Controller, s.Manager, s.Backends, s.Followed
 	return other
 }
 
-// object is what indexing needs of an API object.
+// object is the part of an API object that indexing needs.
 type object interface {
 	GetNamespace() string
 	GetName() string
@@ -209,7 +209,7 @@ func byNamespacedName[O object](list []O) *index.Index[types.NamespacedName, O] 
 	})
 }
 
-// named returns the last object of the name, or nil.
+// named returns the last object with the name, or nil.
 func named[K comparable, O object](objects *index.Index[K, O], name K) (o O) {
 	if all := objects.All(name); len(all) > 0 {
 		o = all[len(all)-1]
@@ -217,18 +217,17 @@ func named[K comparable, O object](objects *index.Index[K, O], name K) (o O) {
 	return o
 }
 
-// Complete reports whether every object of the kind was read, so that absence
-// proves something.
+// Complete reports whether every object of the kind was read, so that absence proves something.
 func (s *Snapshot) Complete(kind Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind })
 }
 
-// CompleteIn reports whether every object of the kind was read that is in the namespace.
+// CompleteIn reports whether every object of the kind in the namespace was read.
 func (s *Snapshot) CompleteIn(kind Kind, namespace string) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && g.Hides(namespace) })
 }
 
-// Counts are how many objects there are of each of Kinds.
+// Counts returns the number of objects of each of Kinds.
 func (s *Snapshot) Counts() map[Kind]int {
 	counts := map[Kind]int{}
 	for _, r := range resources {
@@ -239,48 +238,48 @@ func (s *Snapshot) Counts() map[Kind]int {
 	return counts
 }
 
-// Node returns nil where there is no such node.
+// Node returns the node, or nil if there is none.
 func (s *Snapshot) Node(name types.NodeName) *corev1.Node { return named(s.index.nodes, string(name)) }
 
-// Pod returns nil where there is no such pod.
+// Pod returns the pod, or nil if there is none.
 func (s *Snapshot) Pod(name types.NamespacedName) *corev1.Pod {
 	return named(s.index.pods, name)
 }
 
-// PodsOnNode returns the pods bound to the node, sorted; "" gives those that
-// are bound to none.
+// PodsOnNode returns the pods bound to the node, sorted; for "", the pods that are bound to no
+// node.
 func (s *Snapshot) PodsOnNode(node types.NodeName) []*corev1.Pod { return s.index.podsOnNode[node] }
 
-// Claim returns nil where there is no such claim.
+// Claim returns the claim, or nil if there is none.
 func (s *Snapshot) Claim(name types.NamespacedName) *corev1.PersistentVolumeClaim {
 	return named(s.index.claims, name)
 }
 
-// Volume returns nil where there is no such volume.
+// Volume returns the volume, or nil if there is none.
 func (s *Snapshot) Volume(name string) *corev1.PersistentVolume { return named(s.index.volumes, name) }
 
-// VolumeAttachment returns nil where there is no such object.
+// VolumeAttachment returns the object, or nil if there is none.
 func (s *Snapshot) VolumeAttachment(name string) *storagev1.VolumeAttachment {
 	return named(s.index.attachments, name)
 }
 
-// CSINode returns nil where there is no such object.
+// CSINode returns the object, or nil if there is none.
 func (s *Snapshot) CSINode(node types.NodeName) *storagev1.CSINode {
 	return named(s.index.csiNodes, string(node))
 }
 
-// CSIDriver returns nil where there is no such object.
+// CSIDriver returns the object, or nil if there is none.
 func (s *Snapshot) CSIDriver(name string) *storagev1.CSIDriver {
 	return named(s.index.csiDrivers, name)
 }
 
-// Deployment returns nil where there is no such object or where none were read:
-// deployments only add evidence, and their absence is no Gap.
+// Deployment returns the object, or nil if there is none or none were read. Deployments only add
+// evidence; their absence is no Gap.
 func (s *Snapshot) Deployment(name types.NamespacedName) *appsv1.Deployment {
 	return named(s.index.deployments, name)
 }
 
-// Lease returns nil where there is no such lease.
+// Lease returns the lease, or nil if there is none.
 func (s *Snapshot) Lease(namespace, name string) *coordinationv1.Lease {
 	return named(s.index.leases, types.NamespacedName{Namespace: namespace, Name: name})
 }
@@ -288,8 +287,8 @@ func (s *Snapshot) Lease(namespace, name string) *coordinationv1.Lease {
 // EventsOf returns the events about the object with the UID.
 func (s *Snapshot) EventsOf(uid types.UID) []*corev1.Event { return s.index.events[uid] }
 
-// EventsOfPod returns the events about the pod. Those of a static pod that its kubelet
-// writes have the UID of the kubelet's own copy, which is the hash of its file.
+// EventsOfPod returns the events about the pod. A kubelet's events about a static pod have the UID
+// of the kubelet's own copy, which is the hash of the pod's file.
 func (s *Snapshot) EventsOfPod(pod *corev1.Pod) []*corev1.Event {
 	own, static := s.EventsOf(pod.UID), pod.Annotations[corev1.MirrorPodAnnotationKey]
 	if static == "" || types.UID(static) == pod.UID {

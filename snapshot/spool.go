@@ -15,25 +15,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// Spool holds pods as a file has them, compressed, in the place of the list: 150,000 in
-// 35 MB instead of 400. They come in pages, as from an API server. The zero Spool is
-// empty, and nil takes none.
+// Spool holds pods in compressed form, as the documents of a file, in place of the list: 150,000
+// pods take 35 MB instead of 400. The pods come in pages, as from an API server. The zero Spool is
+// empty. A nil Spool holds nothing.
 type Spool struct {
-	pages [][]byte // each a whole member of a gzip file
+	pages [][]byte // each page is a complete member of a gzip file
 	count int
 
-	page   bytes.Buffer // the text of the page that has begun
+	page   bytes.Buffer // the text of the current page
 	inPage int
 	lines  lineEncoder
 
 	// A page is packed while the next one is read.
 	packing sync.WaitGroup
-	full    bytes.Buffer // its text
+	full    bytes.Buffer // the text of the page that is being packed
 	packed  bytes.Buffer
 	zip     *gzip.Writer
 }
 
-// Add writes a trimmed pod into the page that has begun.
+// Add writes a trimmed pod into the current page.
 func (s *Spool) Add(pod *corev1.Pod) error {
 	line, err := s.lines.encode(resourceOf(Pods), pod)
 	if err != nil {
@@ -44,7 +44,7 @@ func (s *Spool) Add(pod *corev1.Pod) error {
 	return nil
 }
 
-// EndPage keeps the page.
+// EndPage keeps the current page and starts the next one.
 func (s *Spool) EndPage() error {
 	if s == nil || s.inPage == 0 {
 		return nil
@@ -56,7 +56,7 @@ func (s *Spool) EndPage() error {
 	return nil
 }
 
-// Count is how many pods it holds.
+// Count returns the number of pods in the kept pages.
 func (s *Spool) Count() int {
 	if s == nil {
 		return 0
@@ -70,12 +70,12 @@ func (s *Spool) pack() {
 		s.zip = newZip(nil)
 	}
 	s.zip.Reset(&s.packed)
-	_, _ = s.zip.Write(s.full.Bytes()) // a bytes.Buffer takes all that is written
+	_, _ = s.zip.Write(s.full.Bytes()) // a bytes.Buffer never fails
 	_ = s.zip.Close()
 	s.pages = append(s.pages, bytes.Clone(s.packed.Bytes()))
 }
 
-// DropPage forgets the page that has begun.
+// DropPage discards the current page.
 func (s *Spool) DropPage() {
 	if s == nil {
 		return
@@ -84,7 +84,7 @@ func (s *Spool) DropPage() {
 	s.inPage = 0
 }
 
-// Reset forgets all pages.
+// Reset discards all pages.
 func (s *Spool) Reset() {
 	if s == nil {
 		return
@@ -94,7 +94,7 @@ func (s *Spool) Reset() {
 	s.pages, s.count = nil, 0
 }
 
-// copyTo writes the pages, compressed as they are or plain.
+// copyTo writes the pages, either compressed as they are or as plain text.
 func (s *Spool) copyTo(w io.Writer, compressed bool) error {
 	s.packing.Wait()
 	for _, page := range s.pages {
@@ -113,13 +113,13 @@ func (s *Spool) copyTo(w io.Writer, compressed bool) error {
 	return nil
 }
 
-// lineEncoder writes an object as the document that a file has of it.
+// lineEncoder encodes an object as the document that a file contains for it.
 type lineEncoder struct {
 	line    strings.Builder
 	encoder *json.Encoder
 }
 
-// encode sets the object's kind.
+// encode returns the object as one line. It sets the object's kind.
 func (e *lineEncoder) encode(r *row, object apiObject) (string, error) {
 	if e.encoder == nil {
 		e.encoder = json.NewEncoder(&e.line)

@@ -14,25 +14,24 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// Write writes the snapshot as volume-doctor's own file: the header in YAML, then a
-// document of one line for each object, its JSON. JSON is YAML too, and takes less
-// time to write than a field on each line; see docs/adr/0011-own-code.md. The same
-// snapshot gives the same bytes. The objects are trimmed once more, so that a file is
-// safe to share whoever made the snapshot.
+// Write writes the snapshot in volume-doctor's own format: the header in YAML, then one document
+// for each object, which is its JSON on one line. JSON is also YAML, and faster to write than one
+// field per line; see docs/adr/0011-own-code.md. Equal snapshots give equal bytes. The objects are
+// trimmed again, so that the file is safe to share no matter who made the snapshot.
 func Write(w io.Writer, s *Snapshot) error { return WriteSpooled(w, s, nil, false) }
 
-// newZip packs in half the time that gzip usually takes; the file is a twelfth larger.
+// newZip compresses in half the usual time of gzip; the file becomes one twelfth larger.
 func newZip(w io.Writer) *gzip.Writer {
 	const level = 2
 	zip, err := gzip.NewWriterLevel(w, level)
 	if err != nil {
-		panic(err) // there is such a level
+		panic(err) // cannot happen: the level exists
 	}
 	return zip
 }
 
-// WriteSpooled is Write of a snapshot whose pods are in the spool; nil where they are in
-// the snapshot. Compressed is with gzip.
+// WriteSpooled is Write for a snapshot whose pods are in the spool. If pods is nil, they are in the
+// snapshot. The flag compressed selects gzip.
 func WriteSpooled(w io.Writer, s *Snapshot, pods *Spool, compressed bool) error {
 	before, after := resources, []*row(nil)
 	if pods != nil {
@@ -77,7 +76,7 @@ func WriteSpooled(w io.Writer, s *Snapshot, pods *Spool, compressed bool) error 
 	return part(end)
 }
 
-// writeBeginning writes the header, and what is no object.
+// writeBeginning writes the header, and the documents that are not objects.
 func writeBeginning(out *bufio.Writer, s *Snapshot, pods *Spool) error {
 	if err := writeHeader(out, s, pods); err != nil {
 		return err
@@ -105,8 +104,7 @@ func writeObjects(out *bufio.Writer, s *Snapshot, of []*row) error {
 	return nil
 }
 
-// writeHeader writes the fields in the order in which people read them, which is
-// not the order of their names.
+// writeHeader writes the fields in the order in which people read them, which is not alphabetical.
 func writeHeader(out *bufio.Writer, s *Snapshot, pods *Spool) error {
 	var complete []string
 	for _, kind := range Kinds() {
@@ -138,7 +136,7 @@ func writeHeader(out *bufio.Writer, s *Snapshot, pods *Spool) error {
 	fmt.Fprintf(out, "complete: [%s]\n", strings.Join(complete, ", "))
 	if len(s.Gaps) > 0 {
 		gaps := slices.Clone(s.Gaps)
-		for i := range gaps { // the file goes to others
+		for i := range gaps { // other people will see the file
 			gaps[i].Detail = safetext.RedactUser(gaps[i].Detail)
 		}
 		if err := writeField(out, "gaps", gaps); err != nil {
@@ -158,7 +156,7 @@ func writeField(out *bufio.Writer, name string, value any) error {
 	return nil
 }
 
-// forFile gives a trimmed copy: nothing may write to a snapshot.
+// forFile returns a trimmed copy, because nothing may modify a snapshot.
 func (s *row) forFile(object apiObject) apiObject {
 	trimmed := object.DeepCopyObject().(apiObject)
 	trim.Object(trimmed)

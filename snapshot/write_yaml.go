@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// YAML formats the value, which must be an object in JSON, as kubectl formats YAML.
-// Each text is quoted unless it is a word that no parser can take for anything else,
-// and each hidden character is escaped, so that the text cannot steer a terminal.
+// YAML formats the value, which must be a JSON object, in kubectl's style of YAML. Every string is
+// quoted unless it is a word that no parser can interpret as something else. Hidden characters are
+// escaped, so that the text cannot control a terminal.
 func YAML(value any) ([]byte, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -34,7 +34,7 @@ func YAML(value any) ([]byte, error) {
 	if err := encoder.Encode(yamlNode(fields)); err != nil {
 		return nil, err
 	}
-	// Only quoted texts have hidden characters, so that each may be escaped.
+	// Hidden characters occur only in quoted strings, so that each may be escaped.
 	var text []byte
 	for _, r := range out.String() {
 		switch {
@@ -49,7 +49,7 @@ func YAML(value any) ([]byte, error) {
 	return text, nil
 }
 
-// yamlNode takes what encoding/json decodes.
+// yamlNode accepts the values that encoding/json decodes.
 func yamlNode(value any) *yaml.Node {
 	switch v := value.(type) {
 	case map[string]any:

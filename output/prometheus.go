@@ -105,7 +105,7 @@ func gauge(value float64, labels ...string) *dto.Metric {
 	return m
 }
 
-// longestName is the longest name of an API object, in characters. No label is longer.
+// longestName is the longest name of an API object, in characters.
 const longestName = 253
 
 // Label returns the text as a metric label: without control characters, and cut to longestName

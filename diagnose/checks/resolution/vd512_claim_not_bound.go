@@ -199,7 +199,7 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 		Detail:    "its storage class makes none",
 		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
 		SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute once a PersistentVolume suits it"},
-		Never:     "take the claimRef off a Released volume whose data may be wanted: they go to this claim",
+		Never:     "take the claimRef off a Released volume whose data may be wanted: this claim is then bound to that volume, and its pods write to it",
 		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
 	}
 	if about.Class == "" {

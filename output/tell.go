@@ -197,13 +197,15 @@ func likeOthers(tree []finding.Finding, at time.Time) []step {
 		if len(names) == 0 {
 			continue
 		}
-		says := "the same for " + kind.noun
-		if len(names) > 1 {
-			says += "s"
+		says := fmt.Sprintf("the same for %s %s", kind.noun, names[0])
+		switch {
+		case len(names) > 1 && kind.long:
+			says = fmt.Sprintf("the same for %d other %ss", len(names), kind.noun)
+		case len(names) > 1:
+			says = fmt.Sprintf("the same for %ss %s", kind.noun, some(names))
 		}
-		says += " " + some(names)
 		if len(commands) > 0 {
-			says += " (-o wide has the commands)"
+			says += " (-o wide has each command)"
 		}
 		return []step{{text: says}}
 	}
@@ -213,16 +215,17 @@ func likeOthers(tree []finding.Finding, at time.Time) []step {
 // ownObjects are the objects of a finding to which something can be done.
 var ownObjects = []struct {
 	noun string
+	long bool // some of their names would fill a line each
 	of   func(finding.Finding) string
 }{
-	{"pod", func(f finding.Finding) string {
+	{"pod", false, func(f finding.Finding) string {
 		if f.Subject.Kind != "Pod" {
 			return ""
 		}
 		return f.Subject.Namespace + "/" + f.Subject.Name
 	}},
-	{"volume", func(f finding.Finding) string { return f.PersistentVolume }},
-	{"VolumeAttachment", func(f finding.Finding) string { return f.VolumeAttachment }},
+	{"volume", false, func(f finding.Finding) string { return f.PersistentVolume }},
+	{"VolumeAttachment", true, func(f finding.Finding) string { return f.VolumeAttachment }},
 }
 
 // longestWait names the pod that has waited longest, its node, and for how long; "" if no pod

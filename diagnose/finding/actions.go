@@ -118,7 +118,14 @@ func ActionsOf(f Finding, at time.Time) []Action {
 		}
 	}
 	list := slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })
-	if refused && f.Confidence != Suspected && f.Repair.SafeOnce != "" {
+	switch {
+	case !refused || f.Confidence == Suspected || f.Repair.SafeOnce == "":
+	case f.SelfHeals.Will: // nobody has to make anything safe
+		if !slices.ContainsFunc(list, func(a Action) bool { return a.Kind == Wait }) {
+			list = append(list, f.waiting("wait", at))
+		}
+	case slices.ContainsFunc(list, Action.saves): // it tells how the pod ends after that
+	default:
 		looks := 0 // come first: what makes the repair safe may end a pod
 		for looks < len(list) && list[looks].When == Check {
 			looks++
@@ -144,6 +151,10 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	}
 	return append(list, f.repairing()...)
 }
+
+// saves reports whether the action saves data that the end of a pod would lose, and then ends
+// the pod.
+func (a Action) saves() bool { return strings.HasPrefix(a.Sentence, "save the data") }
 
 // advised are the actions of the advice. Of a saved finding its text is all there is.
 func (f Finding) advised() []Action {

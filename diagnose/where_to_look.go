@@ -2,6 +2,7 @@ package diagnose
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
@@ -31,12 +32,26 @@ func whereToLook(t *trace.Trace) string {
 		return whatTheKubeletSays(verdict.Stage, driver)
 	case strings.HasPrefix(actor, "pod "):
 		return "look at " + actor + ": this pod waits until that one has let go of the volume"
+	case strings.HasPrefix(actor, "node ") && stage.Ends != "":
+		return "look at " + actor + ": the wait ends once " + stage.Ends
+	case actor == "" && t.Unread() != "":
+		return whatIsUnread(t)
 	case (strings.HasPrefix(actor, "whoever ") || strings.HasPrefix(actor, "the controller that ")) && stage.Ends != "":
 		return actor + " has to act: the wait ends once " + stage.Ends
 	case stage.Stage == trace.StageMounted && driver == "":
 		return whatTheKubeletSays(verdict.Stage, driver)
 	}
 	return cmp.Or(stageAdvice[verdict.Stage], "look at the pod's events")
+}
+
+// whatIsUnread is the first step where an object that was not read may show who has to act. The
+// driver's controller has a log about an attach only once it has a VolumeAttachment.
+func whatIsUnread(t *trace.Trace) string {
+	again := fmt.Sprintf("{check} diagnose again with all %s: they may show who has to act", t.Unread())
+	if t.Verdict.Stage == trace.StageAttached && t.Waits().VolumeAttachment == "" {
+		return again
+	}
+	return again + "; " + cmp.Or(stageAdvice[t.Verdict.Stage], "look at the pod's events")
 }
 
 // whatTheKubeletSays is where a kubelet tells about the stage.

@@ -135,7 +135,11 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	if f.Repair == nil {
 		for _, command := range f.AdviceCommands {
 			if !slices.ContainsFunc(list, func(a Action) bool { return a.Command == command }) {
-				list = append(list, f.Commanded(command))
+				a := f.Commanded(command)
+				if n := len(list); n > 0 && list[n-1].Command != "" && a.Kind == Look {
+					a.Told = false // the sentence above is about the command there
+				}
+				list = append(list, a)
 			}
 		}
 		if len(list) == 0 && f.SelfHeals.Will {

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -290,6 +291,9 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		lookUps := p.LookUps(said)
 		if len(lookUps) > 0 {
 			f.Cause += "; the objects say: " + strings.Join(lookUps, "; ")
+		}
+		if node := cmp.Or(selectedNode(claim), p.NodeNamed(about.Provisioner, last.Message)); node != "" {
+			entry.Helps = strings.ReplaceAll(entry.Helps, step.RestartNodePlugin.Of(), step.RestartNodePlugin.Of(about.Provisioner+"@"+string(node)))
 		}
 		f.Advice, f.Actor, f.KnownFrom = entry.Helps, facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
 	}

@@ -5,6 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -133,5 +137,46 @@ func TestPluginOfTheNamedNode(t *testing.T) {
 				t.Errorf("%s: node %q", message, got)
 			}
 		}
+	}
+}
+
+// TestNothingInFlightStays: of no pod whose wait is no longer than is usual a finding says that
+// the wait does not end by itself; and a pod that a lost node keeps waiting counts as stuck from
+// the moment from which the finding warns.
+func TestNothingInFlightStays(t *testing.T) {
+	flights := 0
+	for _, c := range corpus(t) {
+		r := diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings})
+		for _, w := range r.Waiting {
+			if w.Verdict != finding.InFlight {
+				continue
+			}
+			flights++
+			for _, f := range r.Findings {
+				if f.Stays() && f.Names(w.Pod) {
+					t.Errorf("%s: pod %s is in flight, and %s says that it does not heal: %s", c.name, w.Pod, f.Code, f.Message)
+				}
+			}
+		}
+	}
+	if flights < 50 {
+		t.Errorf("%d pods are in flight: this shows little", flights)
+	}
+	c := caseNamed(t, "vd102-terminating-a-minute")
+	s := c.snapshot(t)
+	lost := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == "n1" })
+	for i, condition := range s.Nodes[lost].Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			s.Nodes[lost].Status.Conditions[i].LastTransitionTime = metav1.NewTime(s.TakenAt.Add(-20 * time.Second))
+		}
+	}
+	young := snapshot.New(s.TakenAt, s.Source, s.Objects, s.Gaps)
+	r := diagnose.Diagnose(young, diagnose.Options{Reconcile: c.settings})
+	if len(r.Waiting) != 1 || r.Waiting[0].Verdict != finding.InFlight || r.Waiting[0].DueAt == nil || r.Waiting[0].DueAt.Sub(s.TakenAt) != facts.LostPodWarns-20*time.Second {
+		t.Fatalf("%+v", r.Waiting)
+	}
+	later := snapshot.New(r.Waiting[0].DueAt.Add(time.Second), s.Source, s.Objects, s.Gaps)
+	if r := diagnose.Diagnose(later, diagnose.Options{Reconcile: c.settings}); len(r.Waiting) != 1 || r.Waiting[0].Verdict != finding.Stuck {
+		t.Errorf("%+v", r.Waiting)
 	}
 }

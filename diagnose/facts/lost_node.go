@@ -98,6 +98,14 @@ func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
 	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
 }
 
+// LostPodHeals is whether the wait for such a pod ends by itself: at first the node may come back.
+func (p *View) LostPodHeals(since metav1.Time, because string) finding.SelfHeals {
+	if p.Lasted(since, LostPodWarns) {
+		return finding.SelfHeals{Because: because}
+	}
+	return finding.SelfHeals{Unknown: true, Because: "the node may come back, and its kubelet then ends the pod; " + because}
+}
+
 // LostPodSeverity is how bad it is that a pod has been Terminating on a lost node since then
 // and keeps a volume from others: no timer ends it.
 func (p *View) LostPodSeverity(since metav1.Time) finding.Severity {

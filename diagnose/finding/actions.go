@@ -150,8 +150,11 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	if refused {
 		return list
 	}
-	if f.SelfHeals.Will {
+	switch {
+	case f.SelfHeals.Will:
 		list = append(list, f.waiting("wait; or, to have it sooner:", at))
+	case f.SelfHeals.Unknown && f.Severity == Info:
+		list = append(list, f.waiting("wait a minute and diagnose again; only if it has not ended by then:", at))
 	}
 	return append(list, f.repairing()...)
 }

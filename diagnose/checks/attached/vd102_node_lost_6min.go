@@ -119,7 +119,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), lastKept(p, va.VolumeNode)))
 	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
-	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
+	f.SelfHeals = p.LostPodHeals(*f.Since, "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
 	f.Severity = p.LostPodSeverity(*f.Since)
 	node := p.Snapshot.Node(va.Node)
 	if node == nil {

@@ -82,9 +82,12 @@ func (p *View) TaintInVain(pod *corev1.Pod) (cause, advice string, commands []st
 			"bring kube-controller-manager back on the control plane", ControllerPods()
 	default:
 		return "the pod garbage collector of kube-controller-manager ends the pods of a node that is out of service, and has not: it does not run, or may not delete the pod",
-			"{check} read the log of kube-controller-manager for what its pod garbage collector reports about the pod", ControllerPods()
+			CollectorLog, ControllerPods()
 	}
 }
+
+// CollectorLog is the look at what the pod garbage collector says of a pod that it does not end.
+const CollectorLog = "{check} read the log of kube-controller-manager for what its pod garbage collector reports about the pod"
 
 // ControllerPods is the command that shows the pods of kube-controller-manager.
 func ControllerPods() []string {

@@ -191,9 +191,9 @@ func (p *View) readLog(driver string, node types.NodeName, controller bool) (say
 	case pod != nil:
 		return "read the log of pod " + PodName(pod), []string{Logs(pod)}
 	case controller || node == "":
-		return "read the log of the driver's controller", nil
+		return "read the log of the controller of " + cmp.Or(driver, "the driver"), nil
 	default:
-		return fmt.Sprintf("read the log of the driver's node plugin on %s", node), nil
+		return fmt.Sprintf("read the log of the node plugin of %s on %s", cmp.Or(driver, "the driver"), node), nil
 	}
 }
 

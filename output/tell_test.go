@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // TestNumbered checks that only the nouns of a headline are numbered, and no name that has one as
@@ -68,6 +69,40 @@ func TestWhatIsDoneToOneIsDoneToAll(t *testing.T) {
 		}
 		if only := tell(r, tree[:1]).do; strings.HasPrefix(only[len(only)-1].text, "the same for ") {
 			t.Errorf("%s: one finding is for no others: %+v", name, only)
+		}
+	}
+}
+
+// TestPlanWithoutListsProvesNothing checks that nothing is said to be absent if the lists that would
+// show it were not read, and that whoever lacks the right is named once.
+func TestPlanWithoutListsProvesNothing(t *testing.T) {
+	denied := func(kind snapshot.Kind) snapshot.Gap {
+		return snapshot.Gap{Kind: kind, Reason: snapshot.ReasonForbidden, Detail: string(kind) + ` is forbidden: User "jane" cannot list resource "` + string(kind) + `" in API group "" at the cluster scope`}
+	}
+	for name, c := range map[string]struct {
+		gaps  []snapshot.Gap
+		first string
+		rest  []string
+	}{
+		"all was read":   {nil, "Nothing is attached and nothing is wanted.", nil},
+		"only no events": {[]snapshot.Gap{denied(snapshot.Events)}, "Nothing is attached and nothing is wanted.", []string{"jane may not list events; ask for ClusterRole"}},
+		"no pods": {[]snapshot.Gap{denied(snapshot.Pods)}, "Whether anything is attached or wanted is not known: not all could be read.",
+			[]string{"gap: pods could not be read (Forbidden); what rests on them is not known", "jane may not list pods; ask for ClusterRole"}},
+	} {
+		for _, format := range []string{"table", "wide", "tree"} {
+			var b strings.Builder
+			if err := PlanFormats.Print(&b, format, &Plan{Gaps: c.gaps}, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			text := words(b.String())
+			if !strings.HasPrefix(text, c.first) {
+				t.Errorf("%s, %s: %s", name, format, text)
+			}
+			for _, want := range c.rest {
+				if strings.Count(text, want) != 1 {
+					t.Errorf("%s, %s: lacks %q: %s", name, format, want, text)
+				}
+			}
 		}
 	}
 }

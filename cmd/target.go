@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/spf13/cobra"
+	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -154,7 +156,11 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 	case exists:
 		return nil
 	case !s.Complete(kind):
-		return fmt.Errorf("%s was not found, and not all %s could be read", t, kind)
+		text := fmt.Sprintf("%s was not found, and not all %s could be read", t, kind)
+		if rights := output.RightsToAsk(s.Gaps, s.Source.Path != ""); rights != "" {
+			text += ": " + rights
+		}
+		return errors.New(text)
 	case t.group != nil:
 		return fmt.Errorf("there is no pod of %s", t)
 	default:

@@ -2,8 +2,10 @@ package diagnose
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
@@ -22,34 +24,51 @@ func whereToLook(t *trace.Trace) string {
 	case verdict.Stage == trace.StageScheduled && isPlugin:
 		return "look why the node plugin of " + plugin + " does not start on the tainted nodes: it takes the taint off there once it has"
 	case isPlugin:
-		return "look at the driver's node plugin on that node, and at its registrar"
+		return "look at " + actor + ", and at its registrar"
+	case actor == trace.PodCollector:
+		return facts.CollectorLog
 	case actor == trace.Controller:
 		return "read what kube-controller-manager's leader writes to its log about the volume and the node"
 	case strings.HasPrefix(actor, "the external-attacher of "):
 		return "see whether the attacher runs beside the driver's controller, and read its log"
 	case strings.HasPrefix(actor, "the kubelet of "):
-		return whatTheKubeletSays(verdict.Stage, driver)
+		return whatTheKubeletSays(t)
 	case strings.HasPrefix(actor, "pod "):
 		return "look at " + actor + ": this pod waits until that one has let go of the volume"
+	case strings.HasPrefix(actor, "node ") && stage.Ends != "":
+		return "look at " + actor + ": the wait ends once " + stage.Ends
+	case actor == "" && t.Unread() != "":
+		return whatIsUnread(t)
 	case (strings.HasPrefix(actor, "whoever ") || strings.HasPrefix(actor, "the controller that ")) && stage.Ends != "":
 		return actor + " has to act: the wait ends once " + stage.Ends
 	case stage.Stage == trace.StageMounted && driver == "":
-		return whatTheKubeletSays(verdict.Stage, driver)
+		return whatTheKubeletSays(t)
 	}
 	return cmp.Or(stageAdvice[verdict.Stage], "look at the pod's events")
 }
 
-// whatTheKubeletSays is where a kubelet tells about the stage.
-func whatTheKubeletSays(stage trace.StageName, driver string) string {
-	switch {
+// whatIsUnread is the first step where an object that was not read may show who has to act. The
+// driver's controller has a log about an attach only once it has a VolumeAttachment.
+func whatIsUnread(t *trace.Trace) string {
+	again := fmt.Sprintf("{check} diagnose again with all %s: they may show who has to act", t.Unread())
+	if t.Verdict.Stage == trace.StageAttached && t.Waits().VolumeAttachment == "" {
+		return again
+	}
+	return again + "; " + cmp.Or(stageAdvice[t.Verdict.Stage], "look at the pod's events")
+}
+
+// whatTheKubeletSays is where a kubelet tells about the stage. Its events are part of the trace.
+func whatTheKubeletSays(t *trace.Trace) string {
+	log := "look at the log of the kubelet of " + string(t.Node)
+	switch stage, driver := t.Verdict.Stage, t.Waits().Driver; {
 	case stage == trace.StageInVolumesInUse:
-		return stageAdvice[stage]
+		return log + ": it must ask for the volume first"
 	case stage == trace.StageUnmounted && driver == "":
-		return "look at the log of the node's kubelet, and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
+		return log + ", and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
 	case stage == trace.StageUnmounted:
-		return stageAdvice[stage]
+		return log + "; " + stageAdvice[stage]
 	default:
-		return "look at the pod's events, and at the log of the node's kubelet"
+		return log
 	}
 }
 
@@ -58,10 +77,10 @@ var stageAdvice = map[trace.StageName]string{
 	trace.StageScheduled:         "read what the scheduler says about the volumes: free a node that suits them, or add one",
 	trace.StageClaimBound:        "look at the claim, its class and the events of its provisioner",
 	trace.StageInVolumesInUse:    "read the log of the node's kubelet: it must ask for the volume first",
-	trace.StageAttached:          "look at the log of the driver's controller",
+	trace.StageAttached:          "{read-log controller}",
 	trace.StageInVolumesAttached: "look at the log of kube-controller-manager for this node's status",
 	trace.StageRegistered:        "look at the driver's node plugin on that node, and at its registrar",
-	trace.StageStaged:            "look at the log of the driver's node plugin on that node",
-	trace.StageMounted:           "look at the pod's events, and at the log of the driver's node plugin on that node",
-	trace.StageUnmounted:         "look at the logs of the node's kubelet and of the driver's node plugin there",
+	trace.StageStaged:            "{read-log}",
+	trace.StageMounted:           "{read-log}",
+	trace.StageUnmounted:         "{read-log}",
 }

@@ -42,6 +42,10 @@ const notInWords = "; the cause is not in these words"
 var sentences = []sentence{
 	{[]string{"multi-attach error for volume"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
 		[]string{"VD203", "VD202", "VD102", "VD104"}},
+	{[]string{"is already used by pod(s)"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
+		[]string{"VD203", "VD202", "VD102", "VD104"}},
+	{[]string{"is already exclusively attached to one node"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
+		[]string{"VD203", "VD202", "VD102", "VD104"}},
 	{[]string{"timed out waiting for external-attacher"}, controller, "the driver's attacher did not answer within 2 minutes: it does not run, hangs, or its storage system is slow" + notInWords, "",
 		[]string{"VD604", "VD406", "VD405", "VD610"}},
 	{[]string{"error processing pvc", "pvc is being deleted"}, kubelet, "the pod's claim is being deleted", "workload owner", []string{"VD513", "VD514"}},
@@ -97,6 +101,20 @@ var sentences = []sentence{
 	{[]string{"context deadline exceeded"}, anybody, "something did not come about in time" + notInWords, "", []string{"VD409", "VD610"}},
 }
 
+// reasons are the reasons of events, in lower case, for who pastes nothing else: the cause is in
+// the event's message.
+var reasons = map[string]sentence{
+	"failedattachvolume": {[]string{"FailedAttachVolume"}, controller, "an attach has failed or has to wait" + inMessage, "", []string{"VD409", "VD410", "VD203"}},
+	"failedmount":        {[]string{"FailedMount"}, kubelet, "a volume could not be mounted" + inMessage, "", []string{"VD409", "VD411"}},
+	"failedmapvolume":    {[]string{"FailedMapVolume"}, kubelet, "a block device could not be given to the pod" + inMessage, "", []string{"VD409", "VD411"}},
+	"failedscheduling":   {[]string{"FailedScheduling"}, scheduler, "no node suits the pod, for its volumes or for something else" + inMessage, "", []string{"VD409", "VD506", "VD512"}},
+	"provisioningfailed": {[]string{"ProvisioningFailed"}, provisioner, "no volume could be made for the claim" + inMessage, "", []string{"VD512"}},
+	"volumefaileddelete": {[]string{"VolumeFailedDelete"}, provisioner, "the disk of a volume could not be deleted" + inMessage, "", []string{"VD515"}},
+	"volumeresizefailed": {[]string{"VolumeResizeFailed"}, resizer, "the volume does not grow" + inMessage, "", []string{"VD511"}},
+}
+
+const inMessage = "; the cause is in the event's message, not in its reason"
+
 // spoken is the sentence in the text; nil where it is no component's known message.
 func spoken(text string) *sentence {
 	text = strings.ToLower(text)
@@ -104,6 +122,9 @@ func spoken(text string) *sentence {
 		return !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
 	})
 	if i < 0 {
+		if s, alone := reasons[strings.TrimSpace(text)]; alone {
+			return &s
+		}
 		return ownOfKubelet(text)
 	}
 	s := sentences[i]

@@ -309,18 +309,33 @@ func nothingRead(r *finding.Report) bool {
 	return true
 }
 
-// mayNotList names who may not list which kinds; "" if no right is missing. Pods come first,
-// because they are the kind that every user knows.
+// mayNotList names who may not list which kinds; "" if no right is missing.
 func mayNotList(r *finding.Report) string {
+	return denied(r.Gaps, r.Source.Path != "", len(r.Sources) == 0)
+}
+
+// RightsToAsk returns which kinds of the gaps the user may not list, and the role that would permit
+// it; "" if no right is missing.
+func RightsToAsk(gaps []snapshot.Gap, fromFile bool) string {
+	text := denied(gaps, fromFile, true)
+	if text == "" {
+		return ""
+	}
+	return text + "; " + roleToAsk
+}
+
+// denied names who may not list which kinds. Pods come first, because they are the kind that every
+// user knows. The user's name is that in the API server's answer, which is that of one cluster.
+func denied(gaps []snapshot.Gap, fromFile, oneCluster bool) string {
 	who, kinds := "you", []string{}
-	if r.Source.Path != "" {
+	if fromFile {
 		who = "whoever read the cluster"
 	}
-	for _, g := range r.Gaps {
+	for _, g := range gaps {
 		if g.Reason != snapshot.ReasonForbidden {
 			continue
 		}
-		if len(r.Sources) == 0 {
+		if oneCluster {
 			who = cmp.Or(safetext.Asker(g.Detail), who)
 		}
 		if kind := gapKind(g); g.Kind == snapshot.Pods {

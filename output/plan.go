@@ -288,7 +288,15 @@ var PlanFormats = formats[*Plan]{
 	{"name", printPlanNames},
 }
 
-const nothingPlanned = "Nothing is attached and nothing is wanted.\n"
+// nothingPlanned returns what to say of a plan without decisions. Absence proves something only
+// if all lists were read that the two worlds are built from.
+func nothingPlanned(p *Plan) string {
+	worlds := []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers}
+	if slices.ContainsFunc(p.Gaps, func(g snapshot.Gap) bool { return slices.Contains(worlds, g.Kind) }) {
+		return "Whether anything is attached or wanted is not known: not all could be read.\n"
+	}
+	return "Nothing is attached and nothing is wanted.\n"
+}
 
 func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error {
 	header := []string{"VERB", "REASON", "AFTER", "NODE", "VOLUME", "PODS"}
@@ -320,7 +328,7 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 		rows = append(rows, row)
 	}
 	if len(rows) == 0 {
-		b.WriteString(nothingPlanned)
+		b.WriteString(nothingPlanned(p))
 	}
 	if err := table(b, header, rows, until, opts); err != nil {
 		return err
@@ -339,15 +347,21 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 			return err
 		}
 	}
+	planGaps(b, p, opts)
+	return nil
+}
+
+// planGaps writes what was not read, and how to have it read.
+func planGaps(b *strings.Builder, p *Plan, opts Options) {
 	for _, g := range p.Gaps {
 		rests := "what rests on them is not known"
 		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
 			rests = "its half rests on the objects alone"
 		}
-		wrapped(b, "", "gap: "+gapText(g)+"; "+rests, opts)
+		wrapped(b, "", "gap: "+gapText(askedOnce(g))+"; "+rests, opts)
 	}
 	wrapped(b, "", toSend(p.Gaps), opts)
-	return nil
+	wrapped(b, "", RightsToAsk(p.Gaps, p.Source.Path != ""), opts)
 }
 
 // byPair indexes the actual rows, and the pods that want each volume, by volume and node.

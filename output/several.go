@@ -60,15 +60,21 @@ func inClusters(r *finding.Report) string {
 	return fmt.Sprintf(" in %d of %s", r.Affected(), count(len(r.Sources), "cluster"))
 }
 
+// askedOnce returns the gap without the API server's refusal: the last line says who may not list
+// it.
+func askedOnce(g snapshot.Gap) snapshot.Gap {
+	if g.Reason == snapshot.ReasonForbidden && g.Context == "" && safetext.Asker(g.Detail) != "" {
+		g.Detail = ""
+	}
+	return g
+}
+
 // gapTexts returns one sentence for each gap. A gap that several clusters share names them all if
 // the clusters could not be read at all, and only a few if a single kind could not be read.
 func gapTexts(r *finding.Report) []string {
 	var all []string
 	for _, gaps := range r.SharedGaps() {
-		g := gaps[0]
-		if g.Reason == snapshot.ReasonForbidden && g.Context == "" && safetext.Asker(g.Detail) != "" {
-			g.Detail = "" // the last line says who may not list it
-		}
+		g := askedOnce(gaps[0])
 		if len(gaps) > 1 && g.Context != "" {
 			contexts := texts(gaps, func(g snapshot.Gap) string { return g.Context })
 			g.Context = some(distinct(contexts))

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -54,7 +53,7 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 	t.why = why(r, f, detail)
 	t.who = who(r, tree, pods, t.first != "")
 	t.refused = refused(f.Repair)
-	t.do = besideWhy(f, r.TakenAt.Time, t.refused)
+	t.do = append(besideWhy(f, r.TakenAt.Time, t.refused), likeOthers(tree, r.TakenAt.Time)...)
 	t.hits = hits(f.Steps)
 	if r.SavedIn != "" {
 		t.asSaved(r)
@@ -136,7 +135,7 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 		text = f.Headline
 		volumes := distinct(texts(shared, func(other finding.Finding) string { return string(other.Volume) }))
 		if len(volumes) > 1 {
-			text = counted.ReplaceAllStringFunc(text, func(word string) string { return fmt.Sprintf("%d %s", len(volumes), strings.ToLower(word)) })
+			text = numbered(text, len(volumes))
 		}
 	}
 	if waiting > 1 || waiting == 1 && len(shared) > 1 {
@@ -150,8 +149,17 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 	return text, ""
 }
 
-// counted matches the noun in a headline that receives the number of volumes.
-var counted = regexp.MustCompile(`\b(?:[Vv]olumes|disks)\b`)
+// numbered puts the number of volumes before the nouns of a headline that stand for them. A node
+// or a driver may have such a noun as a part of its name.
+func numbered(headline string, volumes int) string {
+	words := strings.Split(headline, " ")
+	for i, word := range words {
+		if noun := strings.ToLower(word); noun == "volumes" || noun == "disks" {
+			words[i] = fmt.Sprintf("%d %s", volumes, noun)
+		}
+	}
+	return strings.Join(words, " ")
+}
 
 // alike returns the cause and the findings that it represents, which differ from it only in names.
 func alike(tree []finding.Finding) []finding.Finding {
@@ -159,6 +167,65 @@ func alike(tree []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(tree), func(other finding.Finding) bool {
 		return other.Code != f.Code || other.Headline != "" || other.Fingerprint != f.Fingerprint && other.CausedBy != f.Fingerprint
 	})
+}
+
+// likeOthers returns the step that extends what is done to an object of the cause to those of the
+// findings of its check that it stands for. There is none if nothing is done to an object of the
+// cause alone, or if one command line makes the repairs of all.
+func likeOthers(tree []finding.Finding, at time.Time) []step {
+	f := tree[0]
+	var done, commands []string
+	for _, a := range finding.ActionsOf(f, at) {
+		if a.Kind == finding.Look || a.Kind == finding.ApplyRepair && f.Repair.ApplyAll != "" {
+			continue
+		}
+		done, commands = append(done, a.Sentence), append(commands, said(a.Command)...)
+	}
+	text := strings.Join(append(done, commands...), "\n")
+	var others []finding.Finding
+	for _, other := range tree[1:] {
+		if other.Code == f.Code && (other.CausedBy == f.Fingerprint || other.Headline != "" && other.Headline == f.Headline) {
+			others = append(others, other)
+		}
+	}
+	for _, kind := range ownObjects {
+		own := kind.of(f)
+		if name := own[strings.LastIndex(own, "/")+1:]; name == "" || !finding.Names(text, name) {
+			continue
+		}
+		names := distinct(slices.DeleteFunc(texts(others, kind.of), func(name string) bool { return name == "" || name == own }))
+		if len(names) == 0 {
+			continue
+		}
+		says := fmt.Sprintf("the same for %s %s", kind.noun, names[0])
+		switch {
+		case len(names) > 1 && kind.long:
+			says = fmt.Sprintf("the same for %d other %ss", len(names), kind.noun)
+		case len(names) > 1:
+			says = fmt.Sprintf("the same for %ss %s", kind.noun, some(names))
+		}
+		if len(commands) > 0 {
+			says += " (-o wide has each command)"
+		}
+		return []step{{text: says}}
+	}
+	return nil
+}
+
+// ownObjects are the objects of a finding to which something can be done.
+var ownObjects = []struct {
+	noun string
+	long bool // some of their names would fill a line each
+	of   func(finding.Finding) string
+}{
+	{"pod", false, func(f finding.Finding) string {
+		if f.Subject.Kind != "Pod" {
+			return ""
+		}
+		return f.Subject.Namespace + "/" + f.Subject.Name
+	}},
+	{"volume", false, func(f finding.Finding) string { return f.PersistentVolume }},
+	{"VolumeAttachment", true, func(f finding.Finding) string { return f.VolumeAttachment }},
 }
 
 // longestWait names the pod that has waited longest, its node, and for how long; "" if no pod

@@ -123,9 +123,10 @@ func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped [
 		b.WriteString("\n")
 	}
 	for _, g := range gaps {
-		wrapped(b, "", "gap: "+gapText(g), opts)
+		wrapped(b, "", "gap: "+gapText(askedOnce(g)), opts)
 	}
 	wrapped(b, "", toSend(gaps), opts)
+	wrapped(b, "", RightsToAsk(gaps, false), opts)
 	if n := len(skipped); n > 0 {
 		fmt.Fprintf(b, "%s skipped, because something could not be read\n", count(n, "check"))
 	}

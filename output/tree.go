@@ -105,7 +105,8 @@ func branches(t treeprint.Tree) string {
 // pods want the volume there.
 func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 	if len(p.Decisions) == 0 && len(p.Kubelets) == 0 {
-		b.WriteString(nothingPlanned)
+		b.WriteString(nothingPlanned(p))
+		planGaps(b, p, opts)
 		return nil
 	}
 	actual, wanted := p.byPair()
@@ -145,8 +146,6 @@ func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 			return err
 		}
 	}
-	for _, g := range p.Gaps {
-		wrapped(b, "", fmt.Sprintf("gap: %s: what the plan says about them is a guess", visible(gapText(g))), opts)
-	}
+	planGaps(b, p, opts)
 	return nil
 }

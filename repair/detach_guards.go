@@ -63,8 +63,7 @@ func checkNotWanted(v *View, r *Repair) error {
 	va := target(v, r)
 	for _, pair := range pairs(v, va) {
 		if v.World.Desired.Find(pair) != nil {
-			return fmt.Errorf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment: "+
-				"get the pods out first", va.Spec.NodeName, forPods(v.World.LivePods(pair)))
+			return fmt.Errorf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment", va.Spec.NodeName, forPods(v.World.LivePods(pair)))
 		}
 	}
 	return nil
@@ -76,7 +75,7 @@ func checkNotWanted(v *View, r *Repair) error {
 func checkNoLivePod(v *View, r *Repair) error {
 	va := target(v, r)
 	if pods := livePods(v, va); len(pods) > 0 {
-		return fmt.Errorf("the volume counts as used on node %s%s: get the pods out first", va.Spec.NodeName, forPods(pods))
+		return fmt.Errorf("the volume counts as used on node %s%s", va.Spec.NodeName, forPods(pods))
 	}
 	return nil
 }

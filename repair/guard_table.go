@@ -63,7 +63,7 @@ var (
 	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "wait until the node is Ready"}
 	notAliveGuard      = Guard{"not-alive", union(onNodes, onLeases), checkNotAlive, "leave the repair to the node, which is alive"}
 	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
-	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node and {reboot-node}"}
+	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node, {reboot-node}, and take the taint off then"}
 	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "check at the provider which machine has the volume"}
 	nodeIDGuard        = Guard{"node-id", union(onWorlds, onCSINodes), checkNodeID, ""}
 	sameMachineGuard   = Guard{"same-machine", onWorlds, checkSameMachine, "check at the provider which machine has the volume"}

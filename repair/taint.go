@@ -148,7 +148,7 @@ func checkNoStaleMount(v *View, r *Repair) error {
 	node := nodeOf(v, r)
 	for _, volume := range v.Facts.UnlistedInUse(node) {
 		if !slices.ContainsFunc(v.World.Attachments(reconcile.VolumeNode{Volume: volume, Node: r.Finding.Node}), facts.Holds) {
-			return fmt.Errorf("node %s still has %s in use, which has been detached: cordon it, reboot it, and take the taint off then", node.Name, volume)
+			return fmt.Errorf("node %s still has %s in use, which has been detached", node.Name, volume)
 		}
 	}
 	return nil

@@ -53,7 +53,7 @@ var (
 	Unused         = &Group{finding.GroupUnused, ofVolumeName, unusedHeadline}
 	Rollout        = &Group{finding.GroupRollout, rivals, ofNodeName("Old pods on node %s keep volumes of a rolling update")}
 	DisksGone      = &Group{finding.GroupDiskGone, (*facts.View).DriverOf, ofDriver("Volumes of %s lead to disks that the storage system's list does not have")}
-	Unclaimed      = &Group{finding.GroupUnclaimed, (*facts.View).DriverOf, ofDriver("No PersistentVolume names disks that were made for %s")}
+	Unclaimed      = &Group{finding.GroupUnclaimed, (*facts.View).DriverOf, ofDriver("Disks of %s are attached to nothing, and no PersistentVolume names them")}
 	Consumers      = &Group{finding.GroupConsumers, rivals, ofNodeName("Pods on node %s keep volumes that pods elsewhere want")}
 )
 

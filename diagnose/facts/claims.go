@@ -64,11 +64,22 @@ func (p *View) KeepDisks(pods ...*corev1.Pod) (first string, commands []string) 
 	if len(disks) == 0 {
 		return "", nil
 	}
+	for _, pv := range disks {
+		commands = append(commands, Retain(pv))
+	}
+	return diskGoes(disks) + "; ", commands
+}
+
+// diskGoes says that the disks are deleted with their pods, and how they are kept.
+func diskGoes(disks []*corev1.PersistentVolume) string {
 	names := make([]string, 0, len(disks))
 	for _, pv := range disks {
-		names, commands = append(names, pv.Name), append(commands, Retain(pv))
+		names = append(names, pv.Name)
 	}
-	return fmt.Sprintf("the disk of %s is deleted with the pod, as its claim is being deleted: if its data is still needed, set its reclaim policy to Retain first; ", some(names)), commands
+	if len(disks) == 1 {
+		return fmt.Sprintf("the disk of %s is deleted with the pod, as its claim goes with it: if its data is still needed, set its reclaim policy to Retain first", names[0])
+	}
+	return fmt.Sprintf("the disks of %s are deleted with the pods, as their claims go with them: if their data is still needed, set their reclaim policy to Retain first", some(names))
 }
 
 // Retain is the command that keeps the volume's disk when the volume goes, or its claim.

@@ -268,5 +268,8 @@ func (p *View) DriverOf(f finding.Finding) string {
 	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && pv.Spec.CSI != nil {
 		return pv.Spec.CSI.Driver // of a volume that is not attached
 	}
+	if claim := p.Snapshot.Claim(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name}); claim != nil && f.Subject.Kind == "PersistentVolumeClaim" && f.PersistentVolume == "" {
+		return p.Unbound(claim).Provisioner // whose volume is yet to be made
+	}
 	return ""
 }

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -255,6 +256,25 @@ func (v *View) Settled(entry driverwords.Entry, said Said) driverwords.Entry {
 func (v *View) namesNoNode(message string) bool {
 	named := slices.DeleteFunc(driverwords.Apart(message).Nouns, func(noun driverwords.Noun) bool { return noun.Kind != driverwords.NodeNoun })
 	return len(named) > 0 && !slices.ContainsFunc(named, func(noun driverwords.Noun) bool { return !v.noSuchNode(noun) })
+}
+
+// NodeNamed is the only node that the driver's message names; "" where it names none or several.
+func (v *View) NodeNamed(driver, message string) types.NodeName {
+	ids, named := v.memory.machineIDs.get(v, (*View).findMachineIDs), sets.New[types.NodeName]()
+	for _, noun := range driverwords.Apart(message).Nouns {
+		if noun.Kind != driverwords.NodeNoun && noun.Kind != driverwords.MachineNoun {
+			continue
+		}
+		for _, id := range ids.nodes[noun.Name] {
+			if id.driver == "" || id.driver == driver {
+				named.Insert(NodeName(id.node))
+			}
+		}
+	}
+	if len(named) != 1 {
+		return ""
+	}
+	return sets.List(named)[0]
 }
 
 // noSuchNode reports whether the name is a node's that does not exist.

@@ -82,9 +82,12 @@ func (p *View) TaintInVain(pod *corev1.Pod) (cause, advice string, commands []st
 			"bring kube-controller-manager back on the control plane", ControllerPods()
 	default:
 		return "the pod garbage collector of kube-controller-manager ends the pods of a node that is out of service, and has not: it does not run, or may not delete the pod",
-			"{check} read the log of kube-controller-manager for what its pod garbage collector reports about the pod", ControllerPods()
+			CollectorLog, ControllerPods()
 	}
 }
+
+// CollectorLog is the look at what the pod garbage collector says of a pod that it does not end.
+const CollectorLog = "{check} read the log of kube-controller-manager for what its pod garbage collector reports about the pod"
 
 // ControllerPods is the command that shows the pods of kube-controller-manager.
 func ControllerPods() []string {
@@ -96,6 +99,14 @@ func ControllerPods() []string {
 // period there.
 func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
 	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
+}
+
+// LostPodHeals is whether the wait for such a pod ends by itself: at first the node may come back.
+func (p *View) LostPodHeals(since metav1.Time, because string) finding.SelfHeals {
+	if p.Lasted(since, LostPodWarns) {
+		return finding.SelfHeals{Because: because}
+	}
+	return finding.SelfHeals{Unknown: true, Because: "the node may come back, and its kubelet then ends the pod; " + because}
 }
 
 // LostPodSeverity is how bad it is that a pod has been Terminating on a lost node since then

@@ -145,13 +145,13 @@ func (p *View) stepOf(f finding.Finding, m step.Mark) (s finding.Step, says stri
 				"remembers is lost", who)
 		}), "restart the kube-controller-manager leader", nil
 	case step.RestartService:
-		return p.ofNode(m.Kind, node), fmt.Sprintf("restart %s on %s", m.Object, cmp.Or(node, "the node")), nil
+		return p.ofNode(f, m.Kind, node), fmt.Sprintf("restart %s on %s", m.Object, cmp.Or(node, "the node")), nil
 	default: // it is done to a whole node
 	}
 	if m.Object != "" {
 		node = types.NodeName(m.Object)
 	}
-	return p.ofNode(m.Kind, node), ofNodeSays[m.Kind] + string(cmp.Or(node, "the node")), nil
+	return p.ofNode(f, m.Kind, node), ofNodeSays[m.Kind] + string(cmp.Or(node, "the node")), nil
 }
 
 var ofNodeSays = map[step.Kind]string{
@@ -191,9 +191,9 @@ func (p *View) readLog(driver string, node types.NodeName, controller bool) (say
 	case pod != nil:
 		return "read the log of pod " + PodName(pod), []string{Logs(pod)}
 	case controller || node == "":
-		return "read the log of the driver's controller", nil
+		return "read the log of the controller of " + cmp.Or(driver, "the driver"), nil
 	default:
-		return fmt.Sprintf("read the log of the driver's node plugin on %s", node), nil
+		return fmt.Sprintf("read the log of the node plugin of %s on %s", cmp.Or(driver, "the driver"), node), nil
 	}
 }
 
@@ -323,7 +323,7 @@ var onNode = map[step.Kind]string{
 	step.DeleteNode:     "the deletion of Node %s deletes all pods there, among them %s with volumes",
 }
 
-func (p *View) ofNode(kind step.Kind, node types.NodeName) finding.Step {
+func (p *View) ofNode(f finding.Finding, kind step.Kind, node types.NodeName) finding.Step {
 	if node == "" {
 		return finding.Step{Says: fmt.Sprintf(onNode[kind], "(which the objects do not name)", "an unknown number of pods")}
 	}
@@ -333,22 +333,19 @@ func (p *View) ofNode(kind step.Kind, node types.NodeName) finding.Step {
 	}
 	s := p.hits("node/"+string(node), pods, func(who string) string { return fmt.Sprintf(onNode[kind], node, who) })
 	if kind == step.DrainNode || kind == step.RebootNode || kind == step.DeleteNode {
-		s.Says += p.disksGo(pods)
+		s.Says += p.disksGo(f, pods)
 	}
 	return s
 }
 
-// disksGo adds to what ends the pods that disks are deleted with them; "" where none is.
-func (p *View) disksGo(pods []*corev1.Pod) string {
-	disks := p.DisksThatGo(pods)
+// disksGo adds to what ends the pods that disks are deleted with them; "" where none is but
+// those that the finding itself says how to keep.
+func (p *View) disksGo(f finding.Finding, pods []*corev1.Pod) string {
+	disks := slices.DeleteFunc(p.DisksThatGo(pods), func(pv *corev1.PersistentVolume) bool { return slices.Contains(f.AdviceCommands, Retain(pv)) })
 	if len(disks) == 0 {
 		return ""
 	}
-	names := make([]string, 0, len(disks))
-	for _, pv := range disks {
-		names = append(names, pv.Name)
-	}
-	return fmt.Sprintf("; with them goes the disk of %s, whose claim is being deleted: set its reclaim policy to Retain first, if its data is still needed", some(names))
+	return "; " + diskGoes(disks)
 }
 
 // deletion is the deletion of the named pods, or of those that the finding is about: "any "
@@ -371,7 +368,7 @@ func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says s
 	}
 	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod == nil })
 	s, running := deletionOf(pods)
-	if disks := p.disksGo(pods); disks != "" {
+	if disks := p.disksGo(f, pods); disks != "" {
 		s.Says, s.Told = s.Says+disks, false
 	}
 	names := PodNames(pods)

@@ -118,7 +118,14 @@ func ActionsOf(f Finding, at time.Time) []Action {
 		}
 	}
 	list := slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })
-	if refused && f.Confidence != Suspected && f.Repair.SafeOnce != "" {
+	switch {
+	case !refused || f.Confidence == Suspected || f.Repair.SafeOnce == "":
+	case f.SelfHeals.Will: // nobody has to make anything safe
+		if !slices.ContainsFunc(list, func(a Action) bool { return a.Kind == Wait }) {
+			list = append(list, f.waiting("wait", at))
+		}
+	case slices.ContainsFunc(list, Action.saves): // it tells how the pod ends after that
+	default:
 		looks := 0 // come first: what makes the repair safe may end a pod
 		for looks < len(list) && list[looks].When == Check {
 			looks++
@@ -128,7 +135,11 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	if f.Repair == nil {
 		for _, command := range f.AdviceCommands {
 			if !slices.ContainsFunc(list, func(a Action) bool { return a.Command == command }) {
-				list = append(list, f.Commanded(command))
+				a := f.Commanded(command)
+				if n := len(list); n > 0 && list[n-1].Command != "" && a.Kind == Look {
+					a.Told = false // the sentence above is about the command there
+				}
+				list = append(list, a)
 			}
 		}
 		if len(list) == 0 && f.SelfHeals.Will {
@@ -139,11 +150,18 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	if refused {
 		return list
 	}
-	if f.SelfHeals.Will {
+	switch {
+	case f.SelfHeals.Will:
 		list = append(list, f.waiting("wait; or, to have it sooner:", at))
+	case f.SelfHeals.Unknown && f.Severity == Info:
+		list = append(list, f.waiting("wait a minute and diagnose again; only if it has not ended by then:", at))
 	}
 	return append(list, f.repairing()...)
 }
+
+// saves reports whether the action saves data that the end of a pod would lose, and then ends
+// the pod.
+func (a Action) saves() bool { return strings.HasPrefix(a.Sentence, "save the data") }
 
 // advised are the actions of the advice. Of a saved finding its text is all there is.
 func (f Finding) advised() []Action {

@@ -123,6 +123,9 @@ func withoutName(text, name string) string {
 	}
 }
 
+// Names reports whether the text has the name as a whole word.
+func Names(text, name string) bool { return withoutName(text, name) != text }
+
 // SharedGaps are the gaps of the report, those together that several clusters share:
 // of the same kind, for the same reason, in the same words but for names, numbers and
 // addresses.

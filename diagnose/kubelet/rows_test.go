@@ -80,9 +80,9 @@ func TestKubeletRows(t *testing.T) {
 		{"unmounting", testworld.New().Stopped(1),
 			[]string{"[default/app:data] waiting [unmounted]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume] 2m2s"}},
 		{"nobody wants it", testworld.With(testworld.New(), gone),
-			[]string{"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
+			[]string{"[] waiting [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
 		{"nobody wants the block device", testworld.With(testworld.New(), func(w *testworld.World) { asBlock(w); gone(w) }),
-			[]string{"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmapVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
+			[]string{"[] waiting [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmapVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s"}},
 		{"nobody wants it and its driver is gone", testworld.With(testworld.New(), func(w *testworld.World) { gone(w); w.CSINodes[0].Spec.Drivers = nil }),
 			[]string{"[] blocked [unmounted unstaged]; the node plugin of " + testworld.Driver + " on n1; UnmountVolume [] 2m2s"}},
 		{"the pods could not be read", testworld.With(testworld.New(), gone).Without(snapshot.Pods),
@@ -95,25 +95,25 @@ func TestKubeletRows(t *testing.T) {
 		{"another claim leads nowhere", testworld.With(testworld.New(), func(w *testworld.World) {
 			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 		}), []string{
-			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[] unknown [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
 		{"nobody wants it, beside a pod whose claim never led anywhere", testworld.With(testworld.New().Pending(0.1), func(w *testworld.World) {
 			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 		}), []string{
 			"[default/app:data] waiting [claimBound]; the persistent volume controller; AddPodToVolume [] 15s",
-			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[] waiting [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 		}},
 		{"nobody wants it, beside an NFS volume", testworld.With(testworld.New(), func(w *testworld.World) { asNFS(w) }), []string{
-			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[] waiting [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
 		{"nobody wants it, beside a volume that is not attached", testworld.With(testworld.New(), func(w *testworld.World) { asFiles(w) }), []string{
-			"[] waiting [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[] waiting [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
 		{"its driver's volumes are no longer attached", testworld.With(testworld.New(), func(w *testworld.World) { w.CSIDrivers[0].Spec.AttachRequired = new(false) }), []string{
-			"[] unknown [unmounted unstaged]; " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
+			"[] unknown [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
 	} {

@@ -106,7 +106,8 @@ func (t *tracer) readNode(name StageName) (Stage, bool) {
 	case !t.knows(snapshot.Nodes, ""):
 		return unread(name, snapshot.Nodes), false
 	default:
-		s := Stage{Stage: name, State: StageBlocked, On: Nobody, Detail: "node " + t.pod.Spec.NodeName + " does not exist"}
+		s := Stage{Stage: name, State: StageBlocked, On: PodCollector, Detail: "node " + t.pod.Spec.NodeName + " does not exist",
+			Ends: "the pod object is removed, because its node does not exist"}
 		return t.due(s, facts.BoundAt(t.pod), facts.ListsGrace), false
 	}
 }

@@ -266,7 +266,7 @@ func attachMeans(message string) string {
 	case facts.ContainsAny(message, kubeletwords.AttacherTimeout, kubeletwords.AttachTimeout, "Attach timeout for volume"):
 		return "the controller waited 2 min for the attacher; it tries again after a pause of at most 2m2s"
 	case facts.ContainsAny(message, multiAttachError, "Waiting for detach"):
-		return "written once when the wait began, not each time the controller looks"
+		return "this event is written once when the wait began, not each time the controller looks"
 	case strings.Contains(message, kubeletwords.BeingDetached):
 		return "an earlier detach of the volume from this node has not ended"
 	case facts.ContainsAny(message, "attaching volumes from the kubelet is not supported"):

@@ -6,6 +6,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -87,6 +88,8 @@ func (f traceFile) text() string {
 	}
 	return b.String()
 }
+
+func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
 
 // TestGeneratedTraceStages holds the trace of each file to what it wants.
 func TestGeneratedTraceStages(t *testing.T) {

@@ -39,6 +39,10 @@ func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 	return ""
 }
 
+// Unread is the kind of an object that could not be read and may show who has to act; "" where
+// none can.
+func (t *Trace) Unread() snapshot.Kind { return t.Waits().unread(t.Verdict.Stage) }
+
 // withoutActors takes back who has to act where an object that could not be read may show
 // another: of each volume, and in the verdict, which may have chosen the wrong volume.
 func (t *Trace) withoutActors() {

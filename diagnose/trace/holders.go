@@ -126,6 +126,9 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 			if node != nil {
 				s.Detail += "; the node's Ready condition is " + facts.ReadyText(node)
 			}
+			if on == lostNode(node) { // no timer ends it: it is a matter of whether the node comes back
+				since, bound, stays = facts.Latest(since, t.LostPodSince(live[0])), facts.LostPodWarns, true
+			}
 		}
 	case len(live) > 0:
 		s.On, s.Ends = "pod "+facts.PodName(live[0]), "once that pod ends, which may be never"
@@ -190,6 +193,14 @@ func (t *tracer) willNotUnmount(node *corev1.Node) string {
 	return "is not Ready: its kubelet will not unmount it"
 }
 
+// lostNode is the actor where a node has to come back.
+func lostNode(node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
+	return "node " + node.Name
+}
+
 // endsOnLost is who ends a Terminating pod of a node that is gone, or whose kubelet is not
 // heard of, and how; "" where its kubelet can.
 func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string) {
@@ -205,7 +216,7 @@ func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string
 	case reconcile.OutOfService(node):
 		return PodCollector, "the pod object is removed, because the node has the out-of-service taint"
 	default:
-		return "node " + node.Name, "the node returns, or it gets the out-of-service taint once its machine is known to be off"
+		return lostNode(node), "the node returns, or it gets the out-of-service taint once its machine is known to be off"
 	}
 }
 

@@ -32,7 +32,7 @@ type Standing struct {
 // Called reports whether the CSI driver is called in the stage, whoever has to act so that
 // a call succeeds.
 func (s Standing) Called() bool {
-	return s.Stage.called || strings.HasPrefix(s.Stage.On, "CSI driver ")
+	return s.Stage.called || strings.Contains(s.Stage.On, "CSI driver ")
 }
 
 // Standing is where one of the trace's volumes stands; ok is false where the kubelet has
@@ -95,6 +95,8 @@ func Leftover(view *facts.View, node *corev1.Node, volume corev1.UniqueVolumeNam
 		s = t.due(s, metav1.Time{}, UnstageTakes)
 		t.saidInLog(&s, f, v.Driver)
 		return Standing{Stage: s}
+	} else if s.State == StageWaiting && v.Driver != "" { // something else on the node may hold it
+		s.On = kubeletOf(node.Name) + " or " + s.On
 	}
 	return Standing{Stage: t.due(s, metav1.Time{}, UnstageTakes), Possible: []StageName{StageUnmounted, StageUnstaged}}
 }

@@ -138,7 +138,7 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	verdict.Headline = fmt.Sprintf("Pod %s waits%s for volume %s%s", facts.PodName(t.pod), where, v.Name, what)
 	verdict.Message = verdict.Headline
 	if len(verdict.Stages) > 0 {
-		verdict.Message += "; no object tells which"
+		verdict.Message += "; no object tells which of these stages it is in"
 	}
 	if v.PersistentVolume != "" && v.PersistentVolume != v.Name {
 		verdict.Message += fmt.Sprintf("; %s is %s", v.Name, v.PersistentVolume)
@@ -180,7 +180,7 @@ func (t *tracer) waitForOne(list []VolumeTrace) Verdict {
 		verdict.Stages = nil
 	}
 	verdict.nextIs(strings.Join(actors, " or "))
-	verdict.Message += fmt.Sprintf("; or for %s: no object tells for which of them", strings.Join(verdict.Volumes[1:], ", "))
+	verdict.Message += fmt.Sprintf("; or it waits for %s: no object tells for which of them", strings.Join(verdict.Volumes[1:], ", "))
 	return verdict
 }
 

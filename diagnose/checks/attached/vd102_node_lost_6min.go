@@ -119,7 +119,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), lastKept(p, va.VolumeNode)))
 	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
-	f.SelfHeals.Because = "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed"
+	f.SelfHeals = p.LostPodHeals(*f.Since, "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
 	f.Severity = p.LostPodSeverity(*f.Since)
 	node := p.Snapshot.Node(va.Node)
 	if node == nil {
@@ -136,7 +136,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 		f.Cause = finding.Clauses("the node was lost before its kubelet could unmount the volume; if the taint was not set just now", f.Cause)
 	case p.Lasted(set, facts.TaintTakes):
-		f.SelfHeals.Because = fmt.Sprintf("the node has had the out-of-service taint for %s, and that should have ended the pod within a minute", facts.Rounded(p.Age(set)))
+		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("the node has had the out-of-service taint for %s, and that should have ended the pod within a minute", facts.Rounded(p.Age(set)))}
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 	default:
 		f.Severity = finding.Info // it ends by itself
@@ -151,12 +151,12 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 // pods removes them, and the count-down begins.
 func collected(p *facts.View, f *finding.Finding, holders []*corev1.Pod) {
 	if i := slices.IndexFunc(holders, func(pod *corev1.Pod) bool { return len(pod.Finalizers) > 0 }); i >= 0 {
-		f.SelfHeals.Because = fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s", facts.PodName(holders[i]), strings.Join(holders[i].Finalizers, ", "))
+		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s", facts.PodName(holders[i]), strings.Join(holders[i].Finalizers, ", "))}
 		return
 	}
 	wait, ends := p.World.WaitsForUnmount(nil)
 	if !ends {
-		f.SelfHeals.Because = "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"
+		f.SelfHeals = finding.SelfHeals{Because: "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"}
 		return
 	}
 	left := facts.CollectorTakes - p.Age(facts.Latest(*f.Since, p.ControllerStart()))

@@ -77,14 +77,19 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 			}
 		}
 	}
+	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; find there what holds the mount "+
+		"(findmnt, multipath); {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node)
 	if p.Snapshot.Complete(snapshot.CSINodes) && !facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
 		f.Cause = fmt.Sprintf("driver %s is not registered on the node: the kubelet has nobody to ask for the unmount", driver)
 		f.Evidence = append(f.Evidence, p.RegisteredDrivers(p.Snapshot.Node(va.Node)))
+		f.Advice = fmt.Sprintf("bring the node plugin of %s back on node %s, and see it register: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}",
+			driver, va.Node)
+		if len(p.Plugins()[driver][va.Node]) > 0 {
+			f.Advice = "{restart-node-plugin}, so that it registers: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}"
+		}
 	}
 	f.SelfHeals = finding.SelfHeals{Because: "the kubelet tries again, at most 2 min 2 s apart; while it fails and the node is Ready, the controller waits without " +
 		"limit (up to 1.24.8 it detached after 6 min, mounted or not)"}
-	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; find there what holds the mount "+
-		"(findmnt, multipath); {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node)
 	if !proven {
 		f = f.UntilAgain(p.Snapshot.TakenAt, facts.UnusedGrace, "another pod used the volume there until a moment ago, and the kubelet has not unmounted it yet")
 	}

@@ -98,7 +98,9 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 		f.Pods = names
 	}
 	f.SelfHeals = finding.SelfHeals{Because: "the controller waits for the kubelet, and the kubelet until the pod object is gone, which its owner or a person deletes"}
-	f.Advice = "save the pod's log if you need it"
+	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) }) {
+		f.Advice = step.Check.Of() + " save the pod's log if you need it: it goes with the pod"
+	}
 	f.ByHand = step.DeletePod.Of(names...) + ": it does not run, and the controller detaches the volume within about a minute"
 	p.Report(f)
 }

@@ -116,7 +116,7 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lists " + string(volume) + ", as it does only volumes that are to be attached"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller attaches nothing for this driver, and the kubelet decides only once for each pod"},
-		Advice:    step.DeletePod.Of(facts.PodName(first.Pod)) + ": it does not run, and for its successor the kubelet asks the CSIDriver again",
+		Advice:    step.DeletePod.Of(facts.PodNames(pods)...) + ": for a new pod the kubelet asks the CSIDriver again",
 	}))
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
 // refusal is one error that a driver, or the kubelet, gives for one volume.
@@ -109,7 +110,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: retries + ", and usually succeeds in the end; it has taken longer than usual"}
 	}
 	lead.entry.Helps = cmp.Or(lead.helps, lead.entry.Helps)
-	f.Advice = facts.Helps(lead.entry, p.Age(lead.since))
+	f.Advice = strings.ReplaceAll(facts.Helps(lead.entry, p.Age(lead.since)), step.DeletePod.Of(), step.DeletePod.Of(f.Pods...))
 	if verb == "attach" {
 		f.Advice = facts.OfController(f.Advice)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -106,7 +107,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		Cause:     "the pod uses the volume in a way that the volume does not have",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet repeats the same attempt; neither the mode of a volume nor the volumes of a pod can change"},
 		Advice: "correct the pod's template: volumeDevices for a volume of mode Block, volumeMounts for one of mode Filesystem; or make a new claim with the other " +
-			"volumeMode; {delete-pod}",
+			"volumeMode; " + step.DeletePod.Of(facts.PodNames(pods)...),
 	}
 	if first.pv != nil {
 		f.Subject, f.PersistentVolume, f.Node = facts.PvObject(first.pv), first.pv.Name, facts.NodeOf(first.pod)
@@ -124,7 +125,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
 		f.Never = "mount the volume on the node by hand: the kubelet goes on with its own attempt, and fails"
 		f.Advice = "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come; a " +
-			"volume that stands in the pod itself, in the pod's template; {delete-pod}"
+			"volume that stands in the pod itself, in the pod's template; " + step.DeletePod.Of(f.Pods...)
 	}
 	if slices.ContainsFunc(list, func(u unmountable) bool { return u.pod.Spec.NodeName != first.pod.Spec.NodeName }) {
 		f.Node = ""

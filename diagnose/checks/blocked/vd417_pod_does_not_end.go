@@ -78,10 +78,10 @@ func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []fac
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: held[0].Object(), Field: "status.attached", Value: "true, not being deleted"})
 	case pv != nil:
 		f.PersistentVolume = pv.Name
-	default:
+	case lastingInline(pod) == "":
 		return // it has no volume whose data outlives it
 	}
-	switch volume := cmp.Or(f.PersistentVolume, string(f.Volume)); {
+	switch volume := cmp.Or(f.PersistentVolume, string(f.Volume), lastingInline(pod)); {
 	case reconcile.OutOfService(node):
 		outOfServiceInVain(p, f, pod, node, volume)
 	case len(held) == 0 || !waitedFor(p.View, pod, held):
@@ -97,6 +97,18 @@ func lastingVolume(p *facts.View, pod *corev1.Pod) *corev1.PersistentVolume {
 		}
 	}
 	return nil
+}
+
+// lastingInline is the first volume that stands in the pod itself and whose data outlives the pod;
+// "" where it has none.
+func lastingInline(pod *corev1.Pod) string {
+	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return reconcile.CanBeAttached(&v) && v.PersistentVolumeClaim == nil && v.Ephemeral == nil && v.CSI == nil
+	})
+	if i < 0 {
+		return ""
+	}
+	return pod.Spec.Volumes[i].Name
 }
 
 // outOfServiceInVain is about a pod that the out-of-service taint should have ended.

@@ -25,7 +25,7 @@ func stuckAtStorage(p *check.Run, truth *storage.Truth, t facts.Task) bool {
 	f := waitsForStorage(p, t, pair, pods)
 	f.Message += ": its storage is stuck"
 	f.Detail = fmt.Sprintf("the storage system itself is stuck with it: %s, by %s", says, entry.Words())
-	f.Cause = says + "; the objects in the cluster are as they should be"
+	f.Cause = "the objects in the cluster are as they should be"
 	f.Evidence = append(f.Evidence, entry.Evidence())
 	p.Report(f)
 	return true

@@ -53,7 +53,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)}},
 		SelfHeals: finding.SelfHeals{Because: "a kubelet lists its pods' volumes within 10 s, or at its next report of the status; this one has not for longer " +
 			"than any of them"},
-		Advice: fmt.Sprintf("{restart-kubelet %s} and see the volume return to volumesInUse; otherwise stop the program's writes before its pod ends", node.Name),
+		Advice: fmt.Sprintf("{restart-kubelet %s} and see the volume return to volumesInUse; if it does not, find what else writes that list, and stop it before the pod ends", node.Name),
 		Never:  "drain the node or delete the pod before that: the disk would be detached under the mount",
 	})
 	if p.HeartbeatStale(node) {
@@ -72,7 +72,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 		f.Never = "drain the node, delete the pod or restart the kubelet before that: volumesAttached lacks the volume as well"
 	}
 	if len(pods) > 1 {
-		facts.Also(&f, "%d pods there have the same", len(pods))
+		facts.Also(&f, "it lacks volumes of %d pods there", len(pods))
 	}
 	p.Report(f)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -199,7 +200,7 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 		Detail:    "its storage class makes none",
 		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
 		SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute once a PersistentVolume suits it"},
-		Never:     "take the claimRef off a Released volume whose data may be wanted: they go to this claim",
+		Never:     "take the claimRef off a Released volume whose data may be wanted: this claim is then bound to that volume, and its pods write to it",
 		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
 	}
 	if about.Class == "" {
@@ -290,6 +291,9 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		lookUps := p.LookUps(said)
 		if len(lookUps) > 0 {
 			f.Cause += "; the objects say: " + strings.Join(lookUps, "; ")
+		}
+		if node := cmp.Or(selectedNode(claim), p.NodeNamed(about.Provisioner, last.Message)); node != "" {
+			entry.Helps = strings.ReplaceAll(entry.Helps, step.RestartNodePlugin.Of(), step.RestartNodePlugin.Of(about.Provisioner+"@"+string(node)))
 		}
 		f.Advice, f.Actor, f.KnownFrom = entry.Helps, facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
 	}

@@ -1,0 +1,182 @@
+package diagnose_test
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// retained matches where a text says how a volume's disk is kept, up to the volumes' names.
+var retained = regexp.MustCompile(`the disks? of ([^:]+?) (?:is|are) deleted with the pods?`)
+
+// TestWhatEndsAPodComesLast: of each pod what has to be saved is saved before it is deleted, and
+// the disk that goes with it is told of once.
+func TestWhatEndsAPodComesLast(t *testing.T) {
+	saved, kept := 0, 0
+	for _, c := range corpus(t) {
+		for _, f := range diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings}).Findings {
+			ends, disks := false, map[string]bool{}
+			tell := func(text string) {
+				for _, m := range retained.FindAllStringSubmatch(text, -1) {
+					kept++
+					for _, name := range strings.Split(m[1], ", ") {
+						if disks[name] {
+							t.Errorf("%s: %s tells twice that the disk of %s goes: %s %+v", c.name, f.Code, name, f.Advice, f.Steps)
+						}
+						disks[name] = true
+					}
+				}
+			}
+			for _, a := range f.Do {
+				if tell(a.Sentence); strings.HasPrefix(a.Sentence, "save ") {
+					if saved++; ends {
+						t.Errorf("%s: %s saves something of a pod that is deleted before that: %s", c.name, f.Code, f.Advice)
+					}
+				}
+				ends = ends || a.Kind == finding.ActionKind(step.DeletePod)
+			}
+			for _, s := range f.Steps {
+				tell(s.Says)
+			}
+		}
+	}
+	if saved < 3 || kept < 4 {
+		t.Errorf("%d times something is saved, %d times a disk kept: this shows little", saved, kept)
+	}
+}
+
+// TestAllThatWaitAlikeAreDeleted: where the deletion of a pod is the cure, it is that of each pod
+// that waits like it.
+func TestAllThatWaitAlikeAreDeleted(t *testing.T) {
+	several := 0
+	for _, name := range []string{"vd302-near-no-attach", "vd108-waits-for-no-attach", "vd412-mount-option", "vd412-two-pods-one-volume"} {
+		c := caseNamed(t, name)
+		many, err := testcases.Alike(c.snapshot(t), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range diagnose.Diagnose(many, diagnose.Options{Reconcile: c.settings}).Findings {
+			if !strings.Contains(f.Detail, "wait like it") && !strings.Contains(f.Detail, "waits like it") {
+				continue
+			}
+			for _, s := range f.Steps {
+				if s.Kind != step.DeletePod {
+					continue
+				}
+				if several++; len(s.Pods) != len(f.Pods) {
+					t.Errorf("%s: %s deletes %v of %v", name, f.Code, s.Pods, f.Pods)
+				}
+			}
+		}
+	}
+	if several == 0 {
+		t.Error("no advice deletes several pods: this shows nothing")
+	}
+}
+
+// TestNextToActIsWhereToLook: of a pod of which no check knows why it waits, what to do first is
+// about who has to act, and where an object that was not read may show who that is, about that.
+func TestNextToActIsWhereToLook(t *testing.T) {
+	unread, nodes := 0, 0
+	for _, c := range corpus(t) {
+		s := c.snapshot(t)
+		without := diagnose.Diagnose(fewer(s, snapshot.Leases, none), diagnose.Options{Reconcile: c.settings})
+		for _, f := range append(diagnose.Diagnose(s, diagnose.Options{Reconcile: c.settings}).Findings, without.Findings...) {
+			if f.Code != diagnose.PodStuck.Code {
+				continue
+			}
+			if _, kind, hidden := strings.Cut(f.Detail, "who has to act next is not known: not all "); hidden {
+				unread++
+				kind, _, _ = strings.Cut(kind, " ")
+				if !strings.HasPrefix(f.Do[0].Sentence, "diagnose again with all "+kind) || f.Do[0].Kind != finding.Look {
+					t.Errorf("%s: %s: %s", c.name, f.Detail, f.Advice)
+				}
+			}
+			if _, node, of := strings.Cut(f.Detail, "next to act: node "); of {
+				nodes++
+				node, _, _ = strings.Cut(node, ";")
+				if !strings.HasPrefix(f.Advice, "look at node "+node) {
+					t.Errorf("%s: %s: %s", c.name, f.Detail, f.Advice)
+				}
+			}
+		}
+	}
+	if unread < 50 || nodes == 0 {
+		t.Errorf("of %d pods nobody knows who has to act, and %d wait for a node: this shows little", unread, nodes)
+	}
+}
+
+// TestPluginOfTheNamedNode: of a claim whose volume is not made because the driver does not know a
+// node, the node plugin there is restarted, and no other.
+func TestPluginOfTheNamedNode(t *testing.T) {
+	for _, name := range []string{"vd512-node-that-is-there", "vd512-selected-node-there"} {
+		c := caseNamed(t, name)
+		s := c.snapshot(t)
+		r := diagnose.Diagnose(s, diagnose.Options{Reconcile: c.settings})
+		i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Code == "VD512" })
+		if i < 0 || !strings.Contains(r.Findings[i].Advice, "on n1 ") || len(r.Findings[i].Steps) != 1 || !strings.HasSuffix(r.Findings[i].Steps[0].Object, " on node/n1") {
+			t.Errorf("%s: %+v", name, r.Findings)
+		}
+		world := reconcile.NewWorld(s, reconcile.Options{})
+		v := facts.NewView(s, world, world.Reconcile())
+		for message, want := range map[string]string{`node "n1" not found`: "n1", `node "n9" not found`: "", "no node is found": "", `node "n1" is not like node "n2"`: ""} {
+			if got := v.NodeNamed("ebs.csi.aws.com", message); string(got) != want {
+				t.Errorf("%s: node %q", message, got)
+			}
+		}
+	}
+}
+
+// TestNothingInFlightStays: of no pod whose wait is no longer than is usual a finding says that
+// the wait does not end by itself; and a pod that a lost node keeps waiting counts as stuck from
+// the moment from which the finding warns.
+func TestNothingInFlightStays(t *testing.T) {
+	flights := 0
+	for _, c := range corpus(t) {
+		r := diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings})
+		for _, w := range r.Waiting {
+			if w.Verdict != finding.InFlight {
+				continue
+			}
+			flights++
+			for _, f := range r.Findings {
+				if f.Stays() && f.Names(w.Pod) {
+					t.Errorf("%s: pod %s is in flight, and %s says that it does not heal: %s", c.name, w.Pod, f.Code, f.Message)
+				}
+			}
+		}
+	}
+	if flights < 50 {
+		t.Errorf("%d pods are in flight: this shows little", flights)
+	}
+	c := caseNamed(t, "vd102-terminating-a-minute")
+	s := c.snapshot(t)
+	lost := slices.IndexFunc(s.Nodes, func(n *corev1.Node) bool { return n.Name == "n1" })
+	for i, condition := range s.Nodes[lost].Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			s.Nodes[lost].Status.Conditions[i].LastTransitionTime = metav1.NewTime(s.TakenAt.Add(-20 * time.Second))
+		}
+	}
+	young := snapshot.New(s.TakenAt, s.Source, s.Objects, s.Gaps)
+	r := diagnose.Diagnose(young, diagnose.Options{Reconcile: c.settings})
+	if len(r.Waiting) != 1 || r.Waiting[0].Verdict != finding.InFlight || r.Waiting[0].DueAt == nil || r.Waiting[0].DueAt.Sub(s.TakenAt) != facts.LostPodWarns-20*time.Second {
+		t.Fatalf("%+v", r.Waiting)
+	}
+	later := snapshot.New(r.Waiting[0].DueAt.Add(time.Second), s.Source, s.Objects, s.Gaps)
+	if r := diagnose.Diagnose(later, diagnose.Options{Reconcile: c.settings}); len(r.Waiting) != 1 || r.Waiting[0].Verdict != finding.Stuck {
+		t.Errorf("%+v", r.Waiting)
+	}
+}

@@ -17,8 +17,11 @@ var (
 	number   = regexp.MustCompile(`^ *\d+(\t|:| ?[|│] ?| )?`)
 	painted  = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
 	// curled matches values in typographic quotes, which messengers and word processors insert.
-	curled   = regexp.MustCompile(`(?:creationTimestamp|resourceVersion)[“”]?: [“‘”’]`)
-	straight = strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'")
+	curled = regexp.MustCompile(`(?:creationTimestamp|resourceVersion)[“”]?: [“‘”’]`)
+	// quotesBegin are the bytes with which such quotes begin. Few of the files of a must-gather of
+	// 150,000 pods have them, and the search with an expression is a seventh of the time.
+	quotesBegin = []byte("\xe2\x80")
+	straight    = strings.NewReplacer("“", `"`, "”", `"`, "‘", "'", "’", "'")
 )
 
 // undress returns the function that restores each line of a text that went through a mail program,
@@ -42,7 +45,7 @@ func undress(head []byte) func(line []byte) []byte {
 		return func(line []byte) []byte { return painted.ReplaceAll(line, nil) }
 	case bytes.Contains(head, []byte("\u00a0")): // no-break spaces
 		return func(line []byte) []byte { return bytes.ReplaceAll(line, []byte("\u00a0"), []byte(" ")) }
-	case curled.Match(head):
+	case bytes.Contains(head, quotesBegin) && curled.Match(head):
 		return func(line []byte) []byte { return []byte(straight.Replace(string(line))) }
 	}
 	return nil

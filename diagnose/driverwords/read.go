@@ -1,6 +1,9 @@
 package driverwords
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // Layer is how the meaning of a message is known. A lower one says less.
 type Layer string
@@ -31,7 +34,41 @@ func (l Layer) Sure() bool {
 // own words, by those of a tool and its exit code, by another driver's words, by plain
 // English words, and by a code alone, in this order. It returns false only where all fail.
 func Read(driver, message string) (Entry, bool) {
-	return read(driver, message, nil)
+	return theAnswers.read(question{driver, message})
+}
+
+// answers keeps what was read of the messages. One look asks about the same message many
+// times, and with --watch so does each look: those at one volume whose detach is refused
+// take a fifth of the time with them.
+type answers struct {
+	mutex sync.Mutex
+	known map[question]answer
+}
+
+type question struct{ driver, message string }
+
+type answer struct {
+	entry Entry
+	ok    bool
+}
+
+// mostAnswers bounds what is kept: a cluster has few messages that differ.
+const mostAnswers = 1024
+
+var theAnswers = answers{known: map[question]answer{}}
+
+func (a *answers) read(q question) (Entry, bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	found, ok := a.known[q]
+	if !ok {
+		if len(a.known) == mostAnswers {
+			clear(a.known)
+		}
+		found.entry, found.ok = read(q.driver, q.message, nil)
+		a.known[q] = found
+	}
+	return found.entry, found.ok
 }
 
 // without leaves entries and numbers out, so that a test can show what is known without

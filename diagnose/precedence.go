@@ -16,34 +16,22 @@ import (
 // not asked for them, or they would have to know more of the cluster than the part that was
 // read. Of that part they still keep others from being reported.
 func superiors(s *snapshot.Snapshot, checks, asked []check.Check) []check.Check {
-	list := yieldedTo(checks)
+	reported, wanted := map[finding.Code]bool{}, map[finding.Code]bool{}
+	for _, c := range asked {
+		reported[c.Code] = true
+	}
+	remainder := false
 	for _, c := range checks {
-		if c.Run != nil && !slices.ContainsFunc(asked, func(a check.Check) bool { return a.Code == c.Code }) {
-			list = append(list, c)
+		wanted[c.Code] = true
+		for _, y := range c.Yields {
+			wanted[y.To] = true
 		}
-	}
-	return slices.DeleteFunc(list, func(c check.Check) bool { return lacksAll(s, c) })
-}
-
-// yieldedTo are the checks to which the others yield, without these themselves.
-func yieldedTo(checks []check.Check) []check.Check {
-	asked, all := map[finding.Code]bool{}, map[finding.Code]check.Check{}
-	for _, c := range checks {
-		asked[c.Code] = true
-	}
-	for _, c := range Checks() {
-		all[c.Code] = c
+		remainder = remainder || c.Remainder // which yields to all
 	}
 	var list []check.Check
-	if slices.ContainsFunc(checks, func(c check.Check) bool { return c.Remainder }) {
-		return slices.DeleteFunc(Checks(), func(c check.Check) bool { return asked[c.Code] || c.Run == nil })
-	}
-	for _, c := range checks {
-		for _, y := range c.Yields {
-			if !asked[y.To] {
-				asked[y.To] = true
-				list = append(list, all[y.To])
-			}
+	for _, c := range Checks() {
+		if c.Run != nil && !reported[c.Code] && (wanted[c.Code] || remainder) && !lacksAll(s, c) {
+			list = append(list, c)
 		}
 	}
 	return list

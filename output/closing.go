@@ -89,10 +89,18 @@ func examinedState(r *finding.Report) string {
 	return "not complete, see below"
 }
 
+// counts returns how many objects of each kind were examined. If a list was not read in full, its
+// number is only that of the objects read, and says nothing if there are none.
 func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 	var parts []string
 	for _, kind := range kinds {
-		if n, known := r.Scope.Objects[kind]; known {
+		n, known := r.Scope.Objects[kind]
+		partly := slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind || g.Kind == finding.Everything })
+		switch {
+		case !known || partly && n == 0:
+		case partly:
+			parts = append(parts, countOf(n, kind)+" read")
+		default:
 			parts = append(parts, countOf(n, kind))
 		}
 	}

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // besideName is the name of a file with kubectl output that a user adds to a bundle, for kinds that
@@ -64,10 +66,12 @@ type root struct {
 	parts map[partKey]*part
 	// namespaces are all namespaces of the cluster; nil if the bundle does not list them.
 	namespaces []string
+	kubeSystem types.UID // of the namespace
 	// said is the tool's message about each list that it could not read, by namespace.
 	said    map[Kind]map[string]string
 	version string
 	began   time.Time
+	times   fileTime
 	// ended reports whether the tool finished gathering.
 	ended bool
 }
@@ -85,6 +89,25 @@ type format struct {
 	untyped bool
 	// padded reports whether a zero byte may follow a text.
 	padded bool
+}
+
+// read notes the age of a list that is taken from the folder.
+func (r *root) read(l heldList) {
+	if len(l.clock.latest) == 0 {
+		return
+	}
+	of := fileTime{file: r.path, at: l.clock.latest[0].at, kinds: []Kind{l.kind}}
+	if l.kind == Nodes || l.kind == Leases {
+		of.beats = l.counts[l.kind]
+	}
+	r.times.join(&of)
+}
+
+func (r *root) noteNamespace(n namespaceMeta) {
+	r.namespaces = append(r.namespaces, n.Name)
+	if n.Name == metav1.NamespaceSystem {
+		r.kubeSystem = n.UID
+	}
 }
 
 // partKey names a list: a kind, and a namespace or "" for the whole cluster.
@@ -345,6 +368,9 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 			t.failed = t.passed.end(t.plain)
 		}
 		t.plain.ofOtherTimes()
+		if err := t.clusters.err(); err != nil {
+			t.failed = err
+		}
 		if t.failed != nil {
 			return nil, t.plain.warnings(), t.failed
 		}
@@ -371,6 +397,9 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 // different times, and one of them would still contain objects that had been deleted by then.
 func (t *tree) assemble(c *collector) {
 	roots := t.bundles()
+	for _, r := range roots {
+		t.clusters.namespace(r.path, r.kubeSystem)
+	}
 	for _, r := range resources {
 		kind := r.Kind
 		held := chooseLists(roots, kind)
@@ -378,6 +407,7 @@ func (t *tree) assemble(c *collector) {
 		for _, l := range held {
 			if l.err == nil {
 				c.clock.merge(&l.clock)
+				l.root.read(l)
 			}
 		}
 		if gap != nil && t.beside.counts[kind] > 0 {
@@ -410,7 +440,11 @@ func (t *tree) assemble(c *collector) {
 			c.began = began
 		}
 	}
+	for _, r := range roots {
+		c.clock.of.add(r.times)
+	}
 	if len(roots) > 1 {
+		c.ofOtherTimes()
 		c.notes = append(c.notes, Warning(fmt.Sprintf("the bundle has %d folders: where two hold the same list, that of the one before is read: %s", len(roots), rootNames(roots))))
 	}
 }

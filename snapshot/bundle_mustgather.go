@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // mustGather is the output of `oc adm inspect`, which `oc adm must-gather` also writes, in one
@@ -36,7 +37,14 @@ func mustGatherFile(segments []string) (bundleFile, bool) {
 		last := strings.TrimSuffix(rest[len(rest)-1], path.Ext(rest[len(rest)-1]))
 		switch {
 		case s == "cluster-scoped-resources" && len(rest) == 3 && rest[0] == "core" && rest[1] == "namespaces":
-			f.tell = func(r *root, _ []byte) { r.namespaces = append(r.namespaces, last) }
+			f.tell = func(r *root, text []byte) {
+				var namespace struct{ Metadata namespaceMeta }
+				if last == metav1.NamespaceSystem {
+					_ = json.Unmarshal(yamlAsJSON(text), &namespace) // a UID that cannot be read tells nothing
+				}
+				namespace.Metadata.Name = last
+				r.noteNamespace(namespace.Metadata)
+			}
 			return f, true
 		case s == "cluster-scoped-resources" && len(rest) == 3 && rest[0] == "config.openshift.io" && rest[1] == "clusteroperators" && last == controllerManager:
 			f.tell = tellVersion

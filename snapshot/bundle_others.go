@@ -136,15 +136,13 @@ func sonobuoyFile(segments []string) (bundleFile, bool) {
 }
 
 func tellNamespacesArray(r *root, text []byte) {
-	var items []struct {
-		Metadata struct{ Name string }
-	}
+	var items []struct{ Metadata namespaceMeta }
 	if json.Unmarshal(text, &items) != nil {
 		return
 	}
 	r.namespaces = []string{}
 	for _, n := range items {
-		r.namespaces = append(r.namespaces, n.Metadata.Name)
+		r.noteNamespace(n.Metadata)
 	}
 }
 

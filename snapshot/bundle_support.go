@@ -87,9 +87,7 @@ func tellNamespaces(r *root, text []byte) {
 			Continue string `json:"continue"`
 		} `json:"metadata"`
 		Items []struct {
-			Metadata struct {
-				Name string `json:"name"`
-			} `json:"metadata"`
+			Metadata namespaceMeta `json:"metadata"`
 		} `json:"items"`
 	}
 	if json.Unmarshal(text, &list) != nil || list.Kind != "NamespaceList" || list.Metadata.Continue != "" {
@@ -97,7 +95,7 @@ func tellNamespaces(r *root, text []byte) {
 	}
 	r.namespaces = []string{}
 	for _, n := range list.Items {
-		r.namespaces = append(r.namespaces, n.Metadata.Name)
+		r.noteNamespace(n.Metadata)
 	}
 }
 

@@ -20,7 +20,9 @@ type reading struct {
 	limits limits
 	opts   ReadOptions
 	tally  tally
-	sharer *intern.Interner
+	// clusters are noted for the whole input, also for files of which nothing is kept.
+	clusters clusters
+	sharer   *intern.Interner
 	// in and yaml are reused for each text: an archive may have one file for each object.
 	in   *bufio.Reader // reads from rest
 	rest rest
@@ -65,6 +67,9 @@ type collector struct {
 	items typeName
 	// oneOfMany reports whether the text is one of the files of a directory or an archive.
 	oneOfMany bool
+	// twin is the error about the first object of the current file that another file has in an
+	// incomparable state; the rest of such a file is not kept. A single text is refused at once.
+	twin error
 	// lists counts the documents that are lists, by kind; "" stands for lists of any kind.
 	lists map[Kind]int
 	// typed counts the lists with the apiVersion and kind of their items.
@@ -150,6 +155,9 @@ func ignoredOf(n int, what string) Warning {
 func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
 	fail := func(format string, args ...any) (*Snapshot, []Warning, error) {
 		return nil, c.warnings(), fmt.Errorf("%s: "+format, append([]any{plain(name)}, args...)...)
+	}
+	if err := c.clusters.err(); err != nil {
+		return nil, c.warnings(), err
 	}
 	if c.header == nil && c.total == 0 {
 		for _, kind := range Kinds() {

@@ -69,6 +69,12 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	if wrong := apiname.Check(object); wrong.Reason != "" {
 		return at.errorf("%s: %s %q is a name that no API server accepts: %s", title(s, raw), wrong.Field, plain(wrong.Name), wrong.Reason)
 	}
+	if s.Kind == Nodes {
+		c.clusters.node(at.file, object)
+	}
+	if c.twin != nil {
+		return nil
+	}
 	c.total++
 	key := identity{s.Kind, object.GetNamespace(), object.GetName()}
 	if c.order.holds && !c.order.next(key) {
@@ -77,7 +83,12 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	known := unseen
 	if !c.order.holds {
 		var err error
-		if known, err = c.seen.add(key, object, at); known == seenAlready || err != nil {
+		known, err = c.seen.add(key, object, at)
+		if err != nil && c.oneOfMany {
+			c.twin = err
+			return nil
+		}
+		if known == seenAlready || err != nil {
 			return err
 		}
 	}
@@ -123,12 +134,18 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	if s := lookalike(t); s != nil {
 		c.otherVersion(s, t)
 	}
+	if t == aNamespace {
+		c.clusters.object(at.file, raw)
+	}
 	if backend.IsDrivers(t.apiVersion, t.kind) && c.drivers.Take(raw, !c.oneOfMany && c.total == 0) {
 		return nil
 	}
 	c.ignore(t, 1)
 	return nil
 }
+
+// aNamespace is the type of the namespaces, which are not kept.
+var aNamespace = typeName{"v1", "Namespace"}
 
 // maxNested is the largest depth of lists within lists.
 const maxNested = 5

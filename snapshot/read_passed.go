@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -60,13 +61,14 @@ func (p *passed) none(name string) error {
 func (p *passed) text(c *collector, name string, in io.Reader) error {
 	kinds := &namesInText{r: in}
 	err := c.text(name, kinds)
+	atEnd := kinds.ended && c.twin == nil
+	err, c.twin = cmp.Or(err, c.twin), nil
 	if err == nil || !passable(err) || c.header != nil && c.headerAt.file == name {
 		return err
 	}
 	if p.first == nil {
 		p.first = err
 	}
-	atEnd := kinds.ended
 	if _, err := io.Copy(io.Discard, kinds); err != nil && !passable(err) {
 		return err
 	}

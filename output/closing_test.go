@@ -1,0 +1,53 @@
+package output
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestCountsAreOfWhatWasRead checks that no format counts objects of a list that was not read, and
+// that the number of those of a partial list does not look like that of all.
+func TestCountsAreOfWhatWasRead(t *testing.T) {
+	report := func(pods int, gaps ...snapshot.Gap) *finding.Report {
+		return finding.New(finding.Report{
+			Gaps: gaps, Complete: len(gaps) == 0, Checks: []finding.Code{"VD101", "VD102"},
+			Scope: finding.Scope{Checks: 2, Objects: map[snapshot.Kind]int{snapshot.Pods: pods, snapshot.Volumes: 3, snapshot.Nodes: 1}},
+		})
+	}
+	pods := snapshot.Gap{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden}
+	for _, c := range []struct {
+		name   string
+		report *finding.Report
+		has    string
+		lacks  string
+	}{
+		{"all read, and there is none", report(0), "2 checks over 0 pods, 3 volumes, 1 node", " read"},
+		{"all read", report(4), "2 checks over 4 pods, 3 volumes, 1 node", " read"},
+		{"none read", report(0, pods), "2 checks over 3 volumes, 1 node", "0 pods"},
+		{"some read", report(4, pods), "2 checks over 4 pods read, 3 volumes, 1 node", "4 pods,"},
+		{"another list was not read", report(0, snapshot.Gap{Kind: snapshot.Events, Reason: snapshot.ReasonForbidden}), "2 checks over 0 pods, 3 volumes, 1 node", " read,"},
+		{"one of two clusters was not read", finding.Merge([]*finding.Report{report(4), report(0, pods)}, nil, finding.LeaveOut{}), "2 checks over 4 pods read, 6 volumes, 2 nodes", "4 pods,"},
+		{"one of two clusters was not reached", finding.Merge([]*finding.Report{report(4), {Source: snapshot.Source{Context: "b"}, Gaps: []snapshot.Gap{{Kind: finding.Everything, Context: "b"}}}}, nil, finding.LeaveOut{}),
+			"2 checks over 4 pods read, 3 volumes read, 1 node read", "4 pods,"},
+	} {
+		if text := foundThere(c.report); !strings.Contains(text, c.has) || strings.Contains(text, c.lacks) {
+			t.Errorf("%s: %q lacks %q or has %q", c.name, text, c.has, c.lacks)
+		}
+		for _, format := range ReportFormats {
+			if format.name == "json" || format.name == "yaml" { // they have the gaps beside the numbers
+				continue
+			}
+			var b bytes.Buffer
+			if err := ReportFormats.Print(&b, format.name, c.report, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if text := b.String(); strings.Contains(c.lacks, "pods") && strings.Contains(text, c.lacks) {
+				t.Errorf("%s, %s: %q has %q", c.name, format.name, text, c.lacks)
+			}
+		}
+	}
+}

@@ -101,12 +101,12 @@ func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
 	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
 }
 
-// LostPodHeals is whether the wait for such a pod ends by itself: at first the node may come back.
-func (p *View) LostPodHeals(since metav1.Time, because string) finding.SelfHeals {
+// LostPodHeals is whether the wait for such a pod ends by itself: at first somebody may still end it.
+func (p *View) LostPodHeals(since metav1.Time, may, because string) finding.SelfHeals {
 	if p.Lasted(since, LostPodWarns) {
 		return finding.SelfHeals{Because: because}
 	}
-	return finding.SelfHeals{Unknown: true, Because: "the node may come back, and its kubelet then ends the pod; " + because}
+	return finding.SelfHeals{Unknown: true, Because: finding.Clauses(may, because)}
 }
 
 // LostPodSeverity is how bad it is that a pod has been Terminating on a lost node since then

@@ -75,7 +75,7 @@ func (p *View) TaintInVain(pod *corev1.Pod) (cause, advice string, commands []st
 	switch {
 	case len(pod.Finalizers) > 0:
 		return fmt.Sprintf("finalizers keep the pod object: %s", strings.Join(pod.Finalizers, ", ")),
-			"find who has set the finalizers of the pod, and have that program take them off",
+			fmt.Sprintf("{check} find who has set the finalizers of pod %s, and have that program take them off", PodName(pod)),
 			[]string{safetext.Kubectl("get", "pod/"+pod.Name, "-n", pod.Namespace, "-o", "yaml")}
 	case p.ControllerDown() != nil:
 		return "no kube-controller-manager leads, whose pod garbage collector ends the pods of a node that is out of service",

@@ -180,3 +180,37 @@ func TestNothingInFlightStays(t *testing.T) {
 		t.Errorf("%+v", r.Waiting)
 	}
 }
+
+// TestCommandsStandUnderTheirSentences: of every case the sentence above a command names the object
+// of the command, and what keeps a disk comes before what lets it go.
+func TestCommandsStandUnderTheirSentences(t *testing.T) {
+	commands := 0
+	for _, c := range corpus(t) {
+		r := diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings})
+		for _, f := range r.Findings {
+			var above finding.Action
+			for _, a := range finding.ActionsOf(f, r.TakenAt.Time) {
+				if !a.Told {
+					above = a
+				}
+				object := f.Commanded(a.Command).Object
+				if a.Command == "" || a.Kind == finding.ApplyRepair || !strings.Contains(object, "/") {
+					continue
+				}
+				commands++
+				if !above.Names(object) {
+					t.Errorf("%s: %s: %q does not name the object of %s", c.name, f.Code, above.Sentence, a.Command)
+				}
+			}
+		}
+	}
+	if commands < 200 {
+		t.Errorf("%d commands show little", commands)
+	}
+	c := caseNamed(t, "vd514-claim-gone")
+	r := diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings})
+	actions := finding.ActionsOf(r.Findings[0], r.TakenAt.Time)
+	if len(actions) != 3 || !strings.HasPrefix(actions[0].Sentence, "keep the disk") || !strings.HasPrefix(actions[0].Command, "kubectl patch pv/") || !strings.HasPrefix(actions[1].Sentence, "save the data") {
+		t.Errorf("%+v", actions)
+	}
+}

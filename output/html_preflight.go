@@ -20,7 +20,7 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 		about = append(about, "the node is not Ready")
 	}
 	page := html.Preflight{
-		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs(), about...),
+		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs() && p.Drain.Staying()+p.Loss.Staying() == 0, about...),
 		Findings: newHTMLBriefs(p.Findings), Unread: append(unreadOf(p.Gaps, 0), texts(p.NotExamined, visible)...),
 	}
 	for _, s := range scenarios(p) {
@@ -43,6 +43,14 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 	return page.Write(b)
 }
 
+// waitsTitle is what pods of this number wait for, and for how long.
+func waitsTitle(pods string, w preflight.Wait) string {
+	if w.Never {
+		return pods + " would not come back by itself"
+	}
+	return fmt.Sprintf("%s: wait for %s, at most %s", pods, w.For, longest(w))
+}
+
 func newHTMLScenario(id, title string, s preflight.Scenario) html.Scenario {
 	h := html.Scenario{ID: id, Title: title}
 	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
@@ -59,7 +67,7 @@ func newHTMLScenario(id, title string, s preflight.Scenario) html.Scenario {
 			rows = append(rows, visible(row))
 		}
 		h.Waits = append(h.Waits, html.Waits{
-			Title:   visible(fmt.Sprintf("%s: wait for %s, at most %s", count(len(distinct(pods)), "pod"), waits[0].For, longest(waits[0]))),
+			Title:   visible(waitsTitle(count(len(distinct(pods)), "pod"), waits[0])),
 			Because: visible(waits[0].Because), Pods: rows,
 		})
 	}

@@ -64,7 +64,7 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 					about = append(about, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
 				}
 			}
-			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s. %s", d.Pod.Namespace, d.Pod.Name, traceWaits[d.Verdict.State], d.Verdict.Message))
+			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s%s. %s", d.Pod.Namespace, d.Pod.Name, traceWaits[d.Verdict.State], stuckFor(d), d.Verdict.Message))
 			good = good && d.Verdict.State == finding.NoWait
 			for n, v := range d.Volumes {
 				p.Volumes = append(p.Volumes, newHTMLVolume(d, v, fmt.Sprintf("%sv%d", id, n+1)))
@@ -148,9 +148,6 @@ func traceTitle(v trace.VolumeTrace) string {
 // since when, and what ends it. Facts without text are left out.
 func stageFacts(t *trace.Trace, s trace.Stage) []html.Fact {
 	since := sinceText(t.TakenAt, s.Since)
-	if since != "" && s.Overdue && s.UsualBound != "" {
-		since += ", usually over within " + s.UsualBound
-	}
 	all := []html.Fact{
 		{Label: "shows", Text: s.Detail}, {Label: "waits on", Text: s.On}, {Label: "since", Text: since}, {Label: "ends", Text: s.Ends},
 	}

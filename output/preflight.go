@@ -129,6 +129,8 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	switch {
 	case len(p.Missing) > 0:
 		colors = []color.Attribute{color.FgYellow, color.Bold}
+	case !p.Hangs() && p.Drain.Staying()+p.Loss.Staying() > 0:
+		colors = []color.Attribute{color.FgYellow}
 	case !p.Hangs():
 		colors = []color.Attribute{color.FgGreen}
 	}

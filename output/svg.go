@@ -92,7 +92,7 @@ func (s *svg) pods(p picture, y int) int {
 		height := 28
 		if pod.node != "" {
 			height = 42
-			s.Texts = append(s.Texts, html.Text{X: svgColumn + 8, Y: y + 34, Text: middle("on node "+visible(pod.node), svgColumns+2), Label: true})
+			s.Texts = append(s.Texts, html.Text{X: svgColumn + 8, Y: y + 34, Text: middle("on node "+visible(pod.node), svgColumns), Label: true})
 		}
 		s.Boxes = append(s.Boxes, html.Box{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: height})
 		s.text(svgColumn+8, y+18, middle("pod "+visible(pod.object), svgColumns), pod.broken)

@@ -74,10 +74,10 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 		}
 	}
 	wrapped(b, "", fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), opts)
-	fmt.Fprintf(b, "verdict: %s\n", paintWait(t.Verdict.State, opts))
+	fmt.Fprintf(b, "verdict: %s%s\n", paintWait(t.Verdict.State, opts), stuckFor(t))
 	wrapped(b, "  ", t.Verdict.Message, opts)
 	field(b, "since", sinceText(t.TakenAt, t.Verdict.Since), opts)
-	if t.Verdict.State == finding.InFlight || t.Verdict.State == finding.Stuck && !soonerStuck(t) {
+	if t.Verdict.State == finding.InFlight {
 		field(b, "usually", usual(t.Verdict.UsualBound), opts)
 	}
 	for _, v := range t.Volumes {
@@ -155,6 +155,19 @@ func writeStatements(b *strings.Builder, statements []trace.KubeletStatement, op
 func soonerStuck(t *trace.Trace) bool {
 	bound, err := time.ParseDuration(t.Verdict.UsualBound)
 	return err == nil && t.Verdict.Since != nil && t.TakenAt.Sub(t.Verdict.Since.Time) < bound
+}
+
+// stuckFor is how long a pod that is stuck has been so, and how long that takes where all goes
+// well; "" for all other pods.
+func stuckFor(t *trace.Trace) string {
+	if t.Verdict.State != finding.Stuck || t.Verdict.Since == nil {
+		return ""
+	}
+	text := " for " + ago(t.TakenAt.Sub(t.Verdict.Since.Time))
+	if t.Verdict.UsualBound != "" && !soonerStuck(t) {
+		text += " (normally under " + t.Verdict.UsualBound + ")"
+	}
+	return text
 }
 
 func usual(bound string) string {

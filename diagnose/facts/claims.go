@@ -67,7 +67,7 @@ func (p *View) KeepDisks(pods ...*corev1.Pod) (first string, commands []string) 
 	for _, pv := range disks {
 		commands = append(commands, Retain(pv))
 	}
-	return diskGoes(disks) + "; ", commands
+	return "{do} " + diskGoes(disks) + "; {do} ", commands
 }
 
 // diskGoes says that the disks are deleted with their pods, and how they are kept.

@@ -70,7 +70,7 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 		if va.Status.Attached {
 			l.Held = append(l.Held, pair.Volume)
 		}
-		if va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < SlowDetachGrace {
+		if va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < NoAnswerGrace {
 			l.Freeing = true
 		}
 	}

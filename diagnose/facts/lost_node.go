@@ -75,7 +75,7 @@ func (p *View) TaintInVain(pod *corev1.Pod) (cause, advice string, commands []st
 	switch {
 	case len(pod.Finalizers) > 0:
 		return fmt.Sprintf("finalizers keep the pod object: %s", strings.Join(pod.Finalizers, ", ")),
-			"find who has set the finalizers of the pod, and have that program take them off",
+			fmt.Sprintf("{check} find who has set the finalizers of pod %s, and have that program take them off", PodName(pod)),
 			[]string{safetext.Kubectl("get", "pod/"+pod.Name, "-n", pod.Namespace, "-o", "yaml")}
 	case p.ControllerDown() != nil:
 		return "no kube-controller-manager leads, whose pod garbage collector ends the pods of a node that is out of service",
@@ -101,12 +101,12 @@ func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
 	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
 }
 
-// LostPodHeals is whether the wait for such a pod ends by itself: at first the node may come back.
-func (p *View) LostPodHeals(since metav1.Time, because string) finding.SelfHeals {
+// LostPodHeals is whether the wait for such a pod ends by itself: at first somebody may still end it.
+func (p *View) LostPodHeals(since metav1.Time, may, because string) finding.SelfHeals {
 	if p.Lasted(since, LostPodWarns) {
 		return finding.SelfHeals{Because: because}
 	}
-	return finding.SelfHeals{Unknown: true, Because: "the node may come back, and its kubelet then ends the pod; " + because}
+	return finding.SelfHeals{Unknown: true, Because: finding.Clauses(may, because)}
 }
 
 // LostPodSeverity is how bad it is that a pod has been Terminating on a lost node since then

@@ -14,9 +14,9 @@ func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 	if p.World.Desired.Find(va.VolumeNode) == nil || va.DeletionTimestamp == nil || !va.Ours() {
 		return nil, false
 	}
-	failure, grace := p.DetachError(va.VolumeAttachment), RefusalGrace
-	if failure == nil || Unanswered(va.Spec.Attacher, failure.Message) {
-		grace = SlowDetachGrace
+	failure, grace := p.DetachError(va.VolumeAttachment), NoAnswerGrace
+	if failure != nil {
+		grace = CallGrace(va.Spec.Attacher, failure.Message)
 	}
 	if failure == nil && p.StaleAttacherLease(va.Spec.Attacher) == nil || !p.Lasted(*va.DeletionTimestamp, grace) {
 		return nil, false

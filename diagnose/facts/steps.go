@@ -25,8 +25,8 @@ func (p *View) Advise(f *finding.Finding) {
 		first++
 	}
 	f.Do, f.AdviceCommands = slices.Concat(advised[:first], byHand, advised[first:]), nil
-	if len(asked) > 0 {
-		placeLook(f, asked[0])
+	for _, command := range asked {
+		place(f, command)
 	}
 	f.Advised()
 	f.ByHand, f.Advice = finding.Sentences(byHand), finding.Sentences(advised)
@@ -42,17 +42,25 @@ func (p *View) Advise(f *finding.Finding) {
 	}
 }
 
-// placeLook puts the command below the sentence that names its object, where it is a look
-// that comes before all else.
-func placeLook(f *finding.Finding, command string) {
-	look := f.Commanded(command)
-	name := look.Object[strings.LastIndex(look.Object, "/")+1:]
-	for i, a := range f.Do {
-		if look.Kind == finding.Look && a.When == finding.Check && a.Command == "" && strings.Contains(a.Sentence, name) {
-			f.Do[i].Command = command
-			return
-		}
+// place puts the command below the sentence that names its object, and behind the commands that
+// are there: a look below a look, and all else below what is done. Without such a sentence it
+// comes last.
+func place(f *finding.Finding, command string) {
+	does := f.Commanded(command)
+	i := slices.IndexFunc(f.Do, func(a finding.Action) bool {
+		return !a.Told && a.Names(does.Object) && (does.Kind == finding.Look) == (a.When == finding.Check) && (does.Kind == finding.Look || a.Kind == finding.DoAsTheySay)
+	})
+	if i < 0 {
+		return
 	}
+	if f.Do[i].Command == "" {
+		f.Do[i].Command = command
+		return
+	}
+	for i++; i < len(f.Do) && f.Do[i].Told; i++ {
+	}
+	does.Advised, does.ByHand = true, f.Do[i-1].ByHand
+	f.Do = slices.Insert(f.Do, i, does)
 }
 
 // SafeOnce is what would make a refused repair of the finding safe.
@@ -96,6 +104,8 @@ func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Ac
 // that do it.
 func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says string, commands []string) {
 	switch m.Kind {
+	case step.Do:
+		return "", nil
 	case step.Check:
 		a.Kind, a.When = finding.Look, finding.Check
 		return "", nil

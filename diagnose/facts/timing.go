@@ -201,9 +201,9 @@ const (
 	// object: it proves that the last attempt failed. By the sixth attempt a slow
 	// start is no longer an explanation.
 	RefusalGrace = (1<<5-1)*AttacherFirstBackoff + 29*time.Second
-	// SlowDetachGrace is the same where nothing was refused: calls end without an
-	// answer, though the storage system may well be at work, or nobody calls.
-	SlowDetachGrace = reconcile.CSITimeout + time.Minute
+	// NoAnswerGrace is the same where nothing was refused: calls end without an answer,
+	// though the storage system may well be at work, or nobody calls.
+	NoAnswerGrace = reconcile.CSITimeout + time.Minute
 	// AttacherLeaseGrace is how old the renewal of an attacher's lease may be before
 	// its holder counts as gone.
 	AttacherLeaseGrace = AttacherLease + 45*time.Second

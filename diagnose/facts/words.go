@@ -127,6 +127,14 @@ func Unanswered(driver, message string) bool {
 	return Means(driver, message, driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable, driverwords.OperationPending)
 }
 
+// CallGrace is how long a driver is granted whose calls have so far ended with the message.
+func CallGrace(driver, message string) time.Duration {
+	if Unanswered(driver, message) {
+		return NoAnswerGrace
+	}
+	return RefusalGrace
+}
+
 // MachineNotFound reports whether a driver, or its attacher, says that it does not
 // find the node or its machine. A volume or a secret that is missing is another
 // matter. Guards rely on it: another driver's words do not count.
@@ -241,7 +249,7 @@ func (p *View) RefusedAttaches(driver string) []RefusedAttach {
 			continue
 		}
 		pods := slices.DeleteFunc(p.WaitingHere(pair), func(pod *corev1.Pod) bool {
-			return p.Age(Latest(BoundAt(pod), t.CreationTimestamp)) <= RefusalGrace
+			return p.Age(Latest(BoundAt(pod), t.CreationTimestamp)) <= CallGrace(driver, t.Failure.Message)
 		})
 		if len(pods) > 0 {
 			list = append(list, RefusedAttach{t, pair, pods, Latest(BoundAt(pods[0]), t.CreationTimestamp)})

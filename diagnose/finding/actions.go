@@ -136,8 +136,8 @@ func ActionsOf(f Finding, at time.Time) []Action {
 		for _, command := range f.AdviceCommands {
 			if !slices.ContainsFunc(list, func(a Action) bool { return a.Command == command }) {
 				a := f.Commanded(command)
-				if n := len(list); n > 0 && list[n-1].Command != "" && a.Kind == Look {
-					a.Told = false // the sentence above is about the command there
+				if n := len(list); n > 0 && a.Kind == Look && strings.Contains(a.Object, "/") && (list[n-1].Command != "" || !list[n-1].Names(a.Object)) {
+					a.Told = false // the sentence above is about something else
 				}
 				list = append(list, a)
 			}
@@ -188,7 +188,9 @@ var verbsOf = map[string]struct {
 	"get":           {Look, "look at", Check},
 	"describe":      {Look, "look at", Check},
 	"logs":          {Look, "read the log of", Check},
-	"volume-doctor": {Look, "see stage by stage", Check},
+	"volume-doctor": {Look, "look with this program at", Check},
+	"trace":         {Look, "see stage by stage what keeps", Check},
+	"plan":          {Look, "see what a controller that starts would do about", Check},
 	"delete":        {deletePodKind, "delete", Now},
 }
 
@@ -203,11 +205,29 @@ func (f Finding) Commanded(command string) Action {
 		known.kind, known.text, known.when = FixObject, verb, Now
 	}
 	a := Action{Kind: known.kind, Object: object, Command: command, When: known.when, Told: true}
-	a.Sentence = strings.TrimSpace(known.text + " " + object)
+	a.Sentence = strings.TrimSpace(known.text + " " + spoken(object))
 	if a.Kind == deletePodKind {
 		a.Hits = slices.Clone(f.Steps)
 	}
 	return a
+}
+
+// Names reports whether the sentence names the object.
+func (a Action) Names(object string) bool {
+	name := object[strings.LastIndex(object, "/")+1:]
+	return name != "" && regexp.MustCompile(`(?:^|[^A-Za-z0-9.-])`+regexp.QuoteMeta(name)+`(?:$|[^A-Za-z0-9-])`).MatchString(a.Sentence)
+}
+
+// nouns are what sentences call the objects of commands.
+var nouns = map[string]string{"pv": "volume", "persistentvolume": "volume", "persistentvolumeclaim": "claim", "volumeattachment": "VolumeAttachment"}
+
+// spoken is an object of a command as a sentence names it.
+func spoken(object string) string {
+	kind, name, found := strings.Cut(object, "/")
+	if !found {
+		return object
+	}
+	return cmp.Or(nouns[kind], kind) + " " + name
 }
 
 // objectOf are the verb of a command line of kubectl and its object, with the namespace
@@ -223,7 +243,7 @@ func objectOf(command string) (verb, object string) {
 		case word == "-n" && i+1 < len(words):
 			namespace = words[i+1]
 		case strings.HasPrefix(word, "-"):
-		case verb == "":
+		case verb == "" || verb == "volume-doctor" && verbsOf[word].kind != "":
 			verb, kind = word, i+1
 		case object == "" && strings.Count(word, "/") == 1 && !strings.ContainsAny(word, "'{"):
 			object = word

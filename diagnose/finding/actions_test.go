@@ -16,8 +16,8 @@ func TestActionsOf(t *testing.T) {
 	wait := Action{Kind: Wait, Sentence: "wait for the retry", When: Now, Advised: true}
 	save := Action{Kind: DoAsTheySay, Sentence: "save the data of pod a/b and end it", When: Now, Advised: true}
 	remove := Action{Kind: ActionKind(step.DeletePod), Sentence: "delete pod a/b", Command: "kubectl delete pod/b --namespace=a", When: Now, Advised: true}
-	look := Action{Kind: DoAsTheySay, Sentence: "correct the claim", When: Now, Advised: true}
-	const describe = "kubectl describe persistentvolumeclaim/c -n a"
+	correct := Action{Kind: DoAsTheySay, Sentence: "correct claim a/c", When: Now, Advised: true}
+	const describe = "kubectl describe -n a persistentvolumeclaim/c"
 	for name, c := range map[string]struct {
 		f    Finding
 		want []string
@@ -26,8 +26,10 @@ func TestActionsOf(t *testing.T) {
 		"refused, and heals":         {Finding{Repair: refused(), SelfHeals: SelfHeals{Will: true}}, []string{"wait"}},
 		"... with an advice to wait": {Finding{Repair: refused(), Do: []Action{wait}, SelfHeals: SelfHeals{Will: true}}, []string{"wait for the retry"}},
 		"refused, data to be saved":  {Finding{Repair: refused(), Do: []Action{save}}, []string{save.Sentence}},
-		"a look at the same":         {Finding{Do: []Action{look}, AdviceCommands: []string{describe}}, []string{"correct the claim", "told: look at persistentvolumeclaim/a/c"}},
-		"a look at something else":   {Finding{Do: []Action{remove}, AdviceCommands: []string{remove.Command, describe}}, []string{"delete pod a/b", "look at persistentvolumeclaim/a/c"}},
+		"a look at the same":         {Finding{Do: []Action{correct}, AdviceCommands: []string{describe}}, []string{"correct claim a/c", "told: look at claim a/c"}},
+		"a look at another":          {Finding{Do: []Action{correct}, AdviceCommands: []string{describe + "1"}}, []string{"correct claim a/c", "look at claim a/c1"}},
+		"all of a kind":              {Finding{Do: []Action{correct}, AdviceCommands: []string{"kubectl get pods -n a -l b=c"}}, []string{"correct claim a/c", "told: look at pods"}},
+		"a look at something else":   {Finding{Do: []Action{remove}, AdviceCommands: []string{remove.Command, describe}}, []string{"delete pod a/b", "look at claim a/c"}},
 	} {
 		var got []string
 		for _, a := range ActionsOf(c.f, time.Time{}) {
@@ -38,6 +40,26 @@ func TestActionsOf(t *testing.T) {
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s: %q, not %q", name, got, c.want)
+		}
+	}
+}
+
+// TestSentencesOfCommands: a command without a sentence of the advice gets one that names its object.
+func TestSentencesOfCommands(t *testing.T) {
+	for command, want := range map[string]string{
+		"kubectl volume-doctor trace pod/web-0 -n shop": "see stage by stage what keeps pod shop/web-0",
+		"kubectl volume-doctor plan node/n1":            "see what a controller that starts would do about node n1",
+		"kubectl describe node/n1":                      "look at node n1",
+		"kubectl get pv/pv-1 -o yaml":                   "look at volume pv-1",
+		"kubectl logs pod/a --namespace=b":              "read the log of pod b/a",
+	} {
+		if got := (Finding{}).Commanded(command).Sentence; got != want {
+			t.Errorf("%s: %q", command, got)
+		}
+	}
+	for name, want := range map[string]bool{"pod/a/web-0": true, "pod/a/web": false, "node/n1": true, "node/n": false, "pv/n1.x": false, "": false} {
+		if (Action{Sentence: "look at pod a/web-0 on node n1."}).Names(name) != want {
+			t.Errorf("%q: %t", name, !want)
 		}
 	}
 }

@@ -29,9 +29,9 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 		return why
 	}
 	if e := f.DetachError(va); e != nil && facts.Deleting(va) && (!facts.Unanswered(va.Spec.Attacher, e.Message) && f.Age(*va.DeletionTimestamp) > facts.RefusalGrace ||
-		f.Age(*va.DeletionTimestamp) > facts.SlowDetachGrace) {
+		f.Age(*va.DeletionTimestamp) > facts.NoAnswerGrace) {
 		why = append(why, fmt.Sprintf("its detach fails already: %q", e.Message))
-	} else if facts.Deleting(va) && f.Age(*va.DeletionTimestamp) > facts.SlowDetachGrace {
+	} else if facts.Deleting(va) && f.Age(*va.DeletionTimestamp) > facts.NoAnswerGrace {
 		why = append(why, fmt.Sprintf("its detach has been under way since %s without an answer", facts.Stamp(*va.DeletionTimestamp)))
 	}
 	if lease := f.StaleAttacherLease(va.Spec.Attacher); lease != nil {

@@ -14,10 +14,12 @@ import (
 // list of those whom it hits. "; " separates clauses, and each clause with a mark begins a new
 // action.
 
-// The marks of clauses that delete and restart nothing. Check is a look that changes nothing;
+// The marks of clauses that delete and restart nothing. Do begins an action of its own, under
+// which its command stands; Check is a look that changes nothing;
 // ReadLog is a look at the log of the driver's pod; Later is what to do before the next time.
 // Wait is a wait: PastWait removes it, and with it the condition If of what follows.
 const (
+	Do      Kind = "do"
 	Check   Kind = "check"
 	ReadLog Kind = "read-log"
 	Later   Kind = "later"
@@ -130,7 +132,7 @@ func Plain(text string) string {
 
 func plain(m Mark) string {
 	switch m.Kind {
-	case Check, Later:
+	case Do, Check, Later:
 		return ""
 	case Wait:
 		return "wait"

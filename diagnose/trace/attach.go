@@ -203,6 +203,9 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		s.Detail, s.Ends = "the attacher works on its VolumeAttachment", "the driver answers that the volume is attached"
 	}
 	refused := facts.RefusalGrace
+	if failure != nil {
+		refused = facts.CallGrace(va.Spec.Attacher, failure.Message)
+	}
 	if lease != nil {
 		// Nobody asks the driver, which no other VolumeAttachment changes.
 		s.State, s.On, refused = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)

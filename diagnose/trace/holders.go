@@ -126,7 +126,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 			if node != nil {
 				s.Detail += "; the node's Ready condition is " + facts.ReadyText(node)
 			}
-			if on == lostNode(node) { // no timer ends it: it is a matter of whether the node comes back
+			if on != PodCollector { // no timer ends it: the node comes back, or somebody takes the finalizers off
 				since, bound, stays = facts.Latest(since, t.LostPodSince(live[0])), facts.LostPodWarns, true
 			}
 		}
@@ -193,14 +193,6 @@ func (t *tracer) willNotUnmount(node *corev1.Node) string {
 	return "is not Ready: its kubelet will not unmount it"
 }
 
-// lostNode is the actor where a node has to come back.
-func lostNode(node *corev1.Node) string {
-	if node == nil {
-		return ""
-	}
-	return "node " + node.Name
-}
-
 // endsOnLost is who ends a Terminating pod of a node that is gone, or whose kubelet is not
 // heard of, and how; "" where its kubelet can.
 func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string) {
@@ -216,7 +208,7 @@ func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string
 	case reconcile.OutOfService(node):
 		return PodCollector, "the pod object is removed, because the node has the out-of-service taint"
 	default:
-		return lostNode(node), "the node returns, or it gets the out-of-service taint once its machine is known to be off"
+		return "node " + node.Name, "the node returns, or it gets the out-of-service taint once its machine is known to be off"
 	}
 }
 
@@ -277,15 +269,13 @@ func (t *tracer) attacherReturns(s *Stage, lease *coordinationv1.Lease, driver s
 func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageDetached, State: StageWaiting, On: attacherOf(va.Spec.Attacher),
 		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
-	bound := facts.SlowDetachGrace
+	bound := facts.NoAnswerGrace
 	if e := t.DetachError(va); e != nil {
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to detach it"
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		s.Ends = "the attacher asks again, at most 5 min apart, until the driver succeeds"
-		if !facts.Unanswered(va.Spec.Attacher, e.Message) {
-			bound = facts.RefusalGrace
-		}
+		bound = facts.CallGrace(va.Spec.Attacher, e.Message)
 		t.doubtAttacher(&s, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {

@@ -119,7 +119,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), lastKept(p, va.VolumeNode)))
 	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
-	f.SelfHeals = p.LostPodHeals(*f.Since, "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
+	f.SelfHeals = p.LostPodHeals(*f.Since, "the node may come back, and its kubelet then ends the pod", "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
 	f.Severity = p.LostPodSeverity(*f.Since)
 	node := p.Snapshot.Node(va.Node)
 	if node == nil {
@@ -151,7 +151,8 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 // pods removes them, and the count-down begins.
 func collected(p *facts.View, f *finding.Finding, holders []*corev1.Pod) {
 	if i := slices.IndexFunc(holders, func(pod *corev1.Pod) bool { return len(pod.Finalizers) > 0 }); i >= 0 {
-		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s", facts.PodName(holders[i]), strings.Join(holders[i].Finalizers, ", "))}
+		f.SelfHeals = p.LostPodHeals(*f.Since, "whoever set the finalizers may take them off", fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s",
+			facts.PodName(holders[i]), strings.Join(holders[i].Finalizers, ", ")))
 		return
 	}
 	wait, ends := p.World.WaitsForUnmount(nil)

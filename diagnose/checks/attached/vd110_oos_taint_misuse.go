@@ -68,7 +68,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: facts.List(node.Status.VolumesInUse)},
 		}, p.RenewedLease(facts.NodeName(node))...),
 		SelfHeals:      finding.SelfHeals{Because: "whoever set the taint must take it off; no part of Kubernetes does"},
-		ByHand:         "take the taint off, so that the drivers' node plugins return and can unmount",
+		ByHand:         "take the taint off node " + node.Name + ", so that the drivers' node plugins return and can unmount",
 		AdviceCommands: []string{safetext.Kubectl("taint", "nodes", "node/"+node.Name, corev1.TaintNodeOutOfService+"-")},
 	})
 	if volumes := node.Status.VolumesInUse; len(volumes) > 0 {

@@ -146,9 +146,9 @@ func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *co
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
 	f.Cause = "the node was lost, and its kubelet is the only one that may say that the containers have ended"
 	f.SelfHeals.Because = "the pod ends once the kubelet returns, and else stays until the Node is deleted or the pod object is removed"
-	f.Advice = fmt.Sprintf("bring node %s back, whose kubelet then ends the pod; or see its machine off for good, and taint the node out-of-service", node.Name)
+	f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod; or, where its machine is off for good, taint it out-of-service, which ends all pods there", node.Name)
 	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && onlyOn(p.View, pv, node) {
-		f.Advice = fmt.Sprintf("bring node %s back, whose kubelet then ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
+		f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
 	}
 	f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	keepDisksFirst(p.View, &f, pod)
@@ -200,8 +200,8 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
-		Advice: fmt.Sprintf("on node %s find what keeps container %s: a process in state D (ps), and the logs of the kubelet and the container runtime for the pod; "+
-			"if nothing ends it, {drain-node} and {reboot-node}", va.Node, container),
+		Advice: fmt.Sprintf("{check} read what the events of pod %s say of its end; {do} on node %s find what keeps container %s: a process in state D (ps), "+
+			"and the logs of the kubelet and the container runtime for the pod; if nothing ends it, {drain-node} and {reboot-node}", facts.PodName(pod), va.Node, container),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	})
 	if !reconcile.NodeReady(node) {

@@ -23,7 +23,7 @@ var InuseNotAttached = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "delete the VolumeAttachment: the driver would detach a volume that the pod is about to mount",
+	Never:       "delete the VolumeAttachment: the driver would detach the pod's volume",
 	Run:         runInuseNotAttached,
 }
 

@@ -144,11 +144,11 @@ func claimRefText(pv *corev1.PersistentVolume) string {
 
 // severalKept is for several volumes: only their data tell which is the right one.
 func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVolume) {
-	var names, taken []string
+	var names, goWith, taken []string
 	for _, pv := range kept {
 		names = append(names, pv.Name)
 		if deletes(pv) {
-			f.AdviceCommands = append(f.AdviceCommands, facts.Retain(pv))
+			goWith, f.AdviceCommands = append(goWith, pv.Name), append(f.AdviceCommands, facts.Retain(pv))
 		}
 		if other := diskTaken(p, pv); other != "" {
 			taken = append(taken, fmt.Sprintf("; leave volume %s as it is: its disk is now that of %s", pv.Name, other))
@@ -157,7 +157,7 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 	f.Message = fmt.Sprintf("%d volumes are of earlier claims", len(kept))
 	f.Detail = fmt.Sprintf("volumes of earlier claims of this name are still there, %s, and the binder gives them to nobody by itself", strings.Join(names, ", "))
 	if len(f.AdviceCommands) > 0 {
-		f.Advice = "if their data may still be wanted, set the reclaim policy of each to Retain before anything else; "
+		f.Advice = fmt.Sprintf("{do} if their data may still be wanted, set the reclaim policy of volume %s to Retain before anything else; {do} ", strings.Join(goWith, " and that of "))
 	}
 	f.Advice += "find out which of the volumes has the pod's data; only that one may be given to the claim, by taking the UID out of its claimRef" + strings.Join(taken, "")
 }
@@ -165,14 +165,14 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 // keepDisk is what comes before all else where the data on the volume may still be wanted,
 // and its commands; "" where neither the disk nor the object will go.
 func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
-	const wanted = "if the data on it may still be wanted, "
+	wanted := "if the data on volume " + pv.Name + " may still be wanted, "
 	switch {
 	case goes(pv) && deletes(pv): // Retain may take off the last finalizer, and then the object is gone
-		first = wanted + "save its object first, and then set its reclaim policy to Retain; "
+		first = "{check} " + wanted + "save its object; {do} only after that set the reclaim policy of volume " + pv.Name + " to Retain: the object may then go; {do} "
 	case goes(pv):
-		first = wanted + "save its object before anything else; "
+		first = "{check} " + wanted + "save its object before anything else; {do} "
 	case deletes(pv):
-		first = wanted + "set its reclaim policy to Retain before anything else; "
+		first = "{do} " + wanted + "set its reclaim policy to Retain before anything else; {do} "
 	}
 	if goes(pv) {
 		commands = append(commands, safetext.Kubectl("get", "pv/"+pv.Name, "-o", "yaml"))
@@ -223,9 +223,9 @@ func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 	if err != nil {
 		return whose, commands
 	}
-	free := "take the UID out of its claimRef"
+	free := "take the UID out of the claimRef of volume " + pv.Name
 	if wasBound(claim) {
-		free = "put the claim's UID into its claimRef"
+		free = "put the claim's UID into the claimRef of volume " + pv.Name
 	}
 	return fmt.Sprintf("%s; if so, %s, and claim %s/%s is bound to it", whose, free, claim.Namespace, claim.Name),
 		append(commands, safetext.Kubectl("patch", "pv/"+pv.Name, "--type=json", "-p", patch))

@@ -97,7 +97,19 @@ func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
 func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) (advice string, commands []string) {
 	const whose = "find out whose data the volume holds, and whether the new claim is meant to have it"
 	if !sameName {
-		return "find out whose data the volume holds, and point the other claim elsewhere: delete that claim and recreate it with the right volumeName", nil
+		return toWhomItBelongs(claim, pv)
 	}
 	return giveBack(p, claim, pv, whose)
+}
+
+// toWhomItBelongs is for a volume that two claims name: the claim whose data is not on it gets
+// another volume. The deletion of the claim to which it is bound may delete the disk.
+func toWhomItBelongs(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (advice string, commands []string) {
+	owner, name := pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name, claim.Namespace+"/"+claim.Name
+	advice = fmt.Sprintf("{check} find out whose data volume %s holds; {do} if it is that of claim %s, recreate claim %s with the right volumeName; {do} if it is that of claim %s, ",
+		pv.Name, owner, name, name)
+	if !deletes(pv) {
+		return advice + fmt.Sprintf("recreate claim %s with another volume, and save the volume's object first", owner), nil
+	}
+	return advice + fmt.Sprintf("set the reclaim policy of volume %s to Retain before claim %s is deleted: the disk goes with that claim", pv.Name, owner), []string{facts.Retain(pv)}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -95,16 +94,16 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 		ends = "once the pod ends and the volume is detached, no attacher attaches it again"
 	}
 	f.SelfHeals.Because = ends + "; the volume goes when its claim does"
-	f.Advice = "plan the move before the pod ends: save its data and the object of the volume; then end the pod, let claim and volume go, and recreate both with the same " +
-		"volume handle"
-	f.AdviceCommands = []string{safetext.Kubectl("get", "pv/"+pv.Name, "-o", "yaml")}
 	if deletes(pv) {
 		f.SelfHeals.Because += ", and with the reclaim policy Delete its disk goes with it"
-		f.Advice = "keep the disk first: set the volume's reclaim policy to Retain; " + f.Advice
-		f.AdviceCommands = append([]string{facts.Retain(pv)}, f.AdviceCommands...)
 	}
+	first, commands := keepDisk(pv)
+	f.Advice, f.AdviceCommands = first+"before the pod ends, save its data; "+makeBothAgain, commands
 	p.Report(f)
 }
+
+// makeBothAgain is how a volume that is Terminating gets a successor with its disk.
+const makeBothAgain = "end the pod, let claim and volume go, and recreate both with the same volume handle"
 
 // volumeProtection is the finalizer that the PV protection controller takes off once the
 // volume is not Bound (Controller.isBeingUsed, pkg/controller/volume/pvprotection).
@@ -143,8 +142,8 @@ func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.Detail = finding.Clauses("the attacher does not attach such a volume", facts.Alike(pods))
 	f.Cause = "the volume was deleted while its claim was in use; a deletion cannot be taken back"
 	f.SelfHeals.Because = "the volume stays marked for deletion until its claim is gone, and then it goes"
-	f.Advice = "save the data first: the reclaim policy Retain keeps the disk; then end the pod, let claim and volume go, and recreate both with the same volume handle"
-	f.AdviceCommands = []string{facts.Retain(pv)}
+	first, commands := keepDisk(pv)
+	f.Advice, f.AdviceCommands = first+makeBothAgain, commands
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError", Value: va.Status.AttachError.Message})
 	p.Report(f)
 }

@@ -90,7 +90,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		holds("finalizers of other programs keep it", "the finalizers are "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
 		f.Never = "take the finalizers off: what their program has yet to do for the claim, such as a snapshot, is then left out"
-		f.Advice = "{check} find the program that puts these finalizers on, and see whether it runs and what it waits for"
+		f.Advice = whoPutsOn(claim.Finalizers)
 	case len(live) > 0:
 		f.Pods = facts.PodNames(live)
 		holds(fmt.Sprintf("pod %s on node %s uses it", facts.PodName(live[0]), live[0].Spec.NodeName), othersToo(live), "the claim was deleted while pods name it; "+deleted)

@@ -255,25 +255,26 @@ func afterPod(pod *corev1.Pod, lost *lostClaim) string {
 
 // saveUnderPod says how the data is kept, and then how the objects may lead to it again.
 func saveUnderPod(pod *corev1.Pod, lost *lostClaim, kept []*corev1.PersistentVolume) (advice string, commands []string) {
+	var goWith []string
 	for _, pv := range kept {
 		if deletes(pv) {
-			commands = append(commands, facts.Retain(pv))
+			goWith, commands = append(goWith, pv.Name), append(commands, facts.Retain(pv))
 		}
 	}
 	if len(commands) > 0 {
-		advice = "first keep the disk: set the reclaim policy of the earlier claim's volume to Retain; "
+		advice = fmt.Sprintf("{do} keep the disk: set the reclaim policy of volume %s to Retain; ", strings.Join(goWith, " and that of "))
 	}
-	advice += fmt.Sprintf("leave pod %s, its volume and its VolumeAttachment as they are, and save the data from within the pod while it runs", facts.PodName(pod))
+	advice += fmt.Sprintf("{do} save the data from within pod %s while it runs: leave the pod, its volume and its VolumeAttachment as they are until then", facts.PodName(pod))
 	switch {
 	case lost.claim != nil && lost.claim.Spec.VolumeName != "" && lost.volume == nil:
-		advice += fmt.Sprintf("; then make PersistentVolume %s again with the driver and handle of the disk, reclaim policy Retain and a claimRef with the claim's UID",
+		advice += fmt.Sprintf("; {do} make PersistentVolume %s again with the driver and handle of the disk, reclaim policy Retain and a claimRef with the claim's UID",
 			lost.claim.Spec.VolumeName)
 	case len(kept) != 1 || goes(kept[0]):
-		advice += "; then find out which disk the pod has, by its node and at the storage system, before anything else is changed"
+		advice += "; {do} find out which disk the pod has, by its node and at the storage system, before anything else is changed"
 	case lost.claim == nil:
-		advice += fmt.Sprintf("; then make claim %s again with volumeName %s, and take the UID out of that volume's claimRef: the pod counts as its user again", lost.name, kept[0].Name)
+		advice += fmt.Sprintf("; {do} make claim %s again with volumeName %s, and take the UID out of that volume's claimRef: the pod counts as its user again", lost.name, kept[0].Name)
 	case lost.volume == nil:
-		advice += fmt.Sprintf("; then take the UID out of the claimRef of volume %s, if that is the pod's: the claim is bound to it, and the pod counts as its user again", kept[0].Name)
+		advice += fmt.Sprintf("; {do} take the UID out of the claimRef of volume %s, if that is the pod's: the claim is bound to it, and the pod counts as its user again", kept[0].Name)
 	default:
 		advice += fmt.Sprintf("; the pod's disk is most likely that of volume %s, which no pod gets as long as the claim leads to volume %s", kept[0].Name, lost.volume.Name)
 	}

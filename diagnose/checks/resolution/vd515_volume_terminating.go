@@ -86,6 +86,14 @@ func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
 	return claim != nil && (claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0)
 }
 
+// whoPutsOn is a look at the programs of the finalizers.
+func whoPutsOn(finalizers []string) string {
+	if len(finalizers) == 1 {
+		return fmt.Sprintf("{check} find the program that puts finalizer %s on, and see whether it runs and what it waits for", finalizers[0])
+	}
+	return fmt.Sprintf("{check} find the programs that put the finalizers %s on, and see whether they run and what they wait for", strings.Join(finalizers, ", "))
+}
+
 func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []facts.Attachment) {
 	f := finding.Finding{
 		Subject: facts.PvObject(pv), PersistentVolume: pv.Name, Since: pv.DeletionTimestamp,
@@ -136,7 +144,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 	case len(others) > 0:
 		holds("finalizers of other programs keep it", "the finalizers are "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
-		f.Advice = "{check} find the program that puts these finalizers on, and see whether it runs and what it waits for"
+		f.Advice = whoPutsOn(others)
 	case slices.Contains(pv.Finalizers, provisionersFinalizer), slices.Contains(pv.Finalizers, controllersFinalizer):
 		diskStays(p.View, pv, &f, holds)
 	default:

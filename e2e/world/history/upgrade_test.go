@@ -57,12 +57,17 @@ func TestUpgrade(t *testing.T) {
 					time.Sleep(settles)
 					claims := w.claimsByHandle()
 					time.Sleep(asked - w.Since())
-					c, s, err := w.read(ctx)
+					c, err := w.connect()
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					c.Close()
+					defer c.Close()
+					s, err := w.read(ctx, c)
+					if err != nil {
+						t.Error(err)
+						return
+					}
 					for _, f := range preflight.OfUpgrade(s, api.Version, reconcile.Options{}).Forgets {
 						if f.Detaches() {
 							_, handle, _ := strings.Cut(string(f.Volume), "^")

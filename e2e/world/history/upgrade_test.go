@@ -32,6 +32,7 @@ func TestUpgrade(t *testing.T) {
 		"a volume is gone under its pod": {At: 2 * time.Minute, Do: "delete the volume", Claim: "web0"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			play := func(steps ...Step) (forgotten []string, kept map[string]bool) {
 				bubble.Run(t, limit, func(t *testing.T) {
 					ctx, cancel := context.WithCancel(context.Background())

@@ -18,6 +18,11 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 	if err := s.served.count(r); err != nil {
 		return nil, err
 	}
+	if r.Method == http.MethodGet && !s.faults.any() {
+		if last := s.lists.last(r); last != nil {
+			return last.response(r), nil
+		}
+	}
 	ctx, cancel := context.WithCancel(r.Context())
 	request := r.Clone(ctx)
 	request.RequestURI = r.URL.RequestURI()
@@ -54,9 +59,14 @@ func (s *Server) RoundTrip(r *http.Request) (*http.Response, error) {
 		cancel()
 		return nil, lost
 	}
-	a.header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
-	return &http.Response{StatusCode: a.code, Status: http.StatusText(a.code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Request: r, ContentLength: -1, Header: a.header, Body: a}, nil
+	return response(r, a.code, a.header, a), nil
+}
+
+// response is what a client gets, at this moment.
+func response(r *http.Request, code int, header http.Header, body io.ReadCloser) *http.Response {
+	header.Set("Date", time.Now().UTC().Format(http.TimeFormat))
+	return &http.Response{StatusCode: code, Status: http.StatusText(code), Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Request: r, ContentLength: -1, Header: header, Body: body}
 }
 
 func isWatch(r *http.Request) bool { return r.URL.Query().Get("watch") != "" }

@@ -39,6 +39,13 @@ func (s *Server) SetFault(f Fault) {
 	s.faults.fault = f
 }
 
+// any reports whether something may happen to requests.
+func (f *faults) any() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fault != nil
+}
+
 // CutWatches ends the watches that are open, as a load balancer does. Their clients begin
 // others.
 func (s *Server) CutWatches(which func(*http.Request) bool) {

@@ -64,7 +64,8 @@ type Server struct {
 
 // New makes a server with an empty store. What it starts ends with the bubble's clients.
 func New() (*Server, error) {
-	s := &Server{store: memory.New(), lists: lists{answers: map[string]listed{}}}
+	store := memory.New()
+	s := &Server{store: store, lists: lists{store: store, answers: map[string]*listed{}}}
 	container := restful.NewContainer()
 	container.Router(restful.CurlyRouter{})
 	i := &installer{container: container, equivalents: runtime.NewEquivalentResourceRegistry()}
@@ -95,13 +96,13 @@ func New() (*Server, error) {
 		}
 	}
 	info := &request.RequestInfoFactory{APIPrefixes: sets.NewString("api", "apis"), GrouplessAPIPrefixes: sets.NewString("api")}
-	s.handler = filters.WithRequestReceivedTimestamp(filters.WithAuditInit(filters.WithRequestInfo(s.short(container), info)))
+	s.handler = filters.WithRequestReceivedTimestamp(filters.WithAuditInit(filters.WithRequestInfo(s.lists.remember(container), info)))
 	return s, nil
 }
 
 // coreStorage makes the registries of the group without a name. Its own provider would
 // also make services, which need an allocator of addresses.
-func coreStorage(s *memory.Store, own *kubernetes.Clientset) (map[string]rest.Storage, error) {
+func coreStorage(s *memory.Store, own kubernetes.Interface) (map[string]rest.Storage, error) {
 	pods, err := podstore.NewStorage(s, nil, nil, own.PolicyV1(), nil)
 	if err != nil {
 		return nil, err

@@ -6,92 +6,109 @@ import (
 	"maps"
 	"net/http"
 	"sync"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/endpoints/handlers/negotiation"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/kubernetes/pkg/apis/coordination"
+	coordinationinternal "k8s.io/kubernetes/pkg/apis/coordination/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/memory"
 )
 
-// short answers what most requests ask in a short way, and hands all others to the handlers.
-func (s *Server) short(handlers http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		info, _ := request.RequestInfoFrom(r.Context())
-		kind := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
-		switch {
-		case info.Verb == "update" && r.URL.RawQuery == "" && kind == coordination.Resource("leases") && s.renew(w, r, info):
-		case info.Verb == "list":
-			s.lists.serve(w, r, s.store.Changed(kind), handlers)
-		default:
-			handlers.ServeHTTP(w, r)
-		}
-	})
-}
-
-// renew renews a lease in the store. Nothing but the time changes, and that may be any: the
-// handlers would validate what is valid already, and work out which client owns which field.
-// It reports false, and leaves the request as it was, where it is another update or a conflict.
-func (s *Server) renew(w http.ResponseWriter, r *http.Request, info *request.RequestInfo) bool {
-	text, err := io.ReadAll(r.Body)
-	r.Body = io.NopCloser(bytes.NewReader(text))
-	lease := &coordination.Lease{}
-	if err != nil || runtime.DecodeInto(leases, text, lease) != nil {
-		return false
+// renew renews a lease in the store, and returns it as it is then. Nothing but the time changes,
+// and that may be any: the handlers would validate what is valid already, and work out which
+// client owns which field. It returns nil, and changes nothing, where it is another update or a
+// conflict, or where something is to happen to requests.
+func (s *Server) renew(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	if lease.Spec.RenewTime == nil || s.faults.any() {
+		return nil
 	}
-	renewed := s.store.Exchange("/"+coordination.Resource("leases").String()+"/"+info.Namespace+"/"+info.Name, func(current runtime.Object) runtime.Object {
+	wanted := &coordination.Lease{}
+	if err := coordinationinternal.Convert_v1_Lease_To_coordination_Lease(lease, wanted, nil); err != nil {
+		return nil
+	}
+	// As it is after a way over the wire.
+	at := metav1.NewMicroTime(lease.Spec.RenewTime.Truncate(time.Microsecond))
+	renewed := s.store.Exchange("/"+coordination.Resource("leases").String()+"/"+lease.Namespace+"/"+lease.Name, func(current runtime.Object) runtime.Object {
 		next := current.DeepCopyObject().(*coordination.Lease)
-		same := lease.Spec.RenewTime.Equal(next.Spec.RenewTime)
-		next.Spec.RenewTime = lease.Spec.RenewTime
-		if same || !equality.Semantic.DeepEqual(next, lease) {
+		same := next.Spec.RenewTime.Equal(&at)
+		next.Spec.RenewTime = wanted.Spec.RenewTime
+		if same || next.ResourceVersion != lease.ResourceVersion || !equality.Semantic.DeepEqual(next, wanted) {
 			return nil
 		}
+		next.Spec.RenewTime = &at
 		return next
 	})
 	if renewed == nil {
-		return false
+		return nil
 	}
-	responsewriters.WriteObjectNegotiated(legacyscheme.Codecs, negotiation.DefaultEndpointRestrictions, coordinationv1.SchemeGroupVersion, w, r, http.StatusOK, renewed, false)
-	return true
+	answer := &coordinationv1.Lease{}
+	if err := coordinationinternal.Convert_coordination_Lease_To_v1_Lease(renewed.(*coordination.Lease), answer, nil); err != nil {
+		return nil
+	}
+	return answer
 }
-
-// leases decodes them as the handlers do.
-var leases = legacyscheme.Codecs.UniversalDecoder()
 
 // lists are the last answers to requests for lists. The tool looks again and again, and in
 // between most kinds do not change.
 type lists struct {
+	store *memory.Store
+
 	mu      sync.Mutex
-	answers map[string]listed
+	answers map[string]*listed
 }
 
-// listed is an answer, with the revision of the last change of its kind.
+// listed is an answer, with its kind and the revision of the last change of that.
 type listed struct {
-	code    int
+	kind    schema.GroupResource
 	changed uint64
+	code    int
 	header  http.Header
 	body    []byte
 }
 
-// serve answers as the last time, unless an object of the kind has changed since.
-func (l *lists) serve(w http.ResponseWriter, r *http.Request, changed uint64, handlers http.Handler) {
-	key := r.URL.String() + " " + r.Header.Get("Accept")
+func keyOf(r *http.Request) string { return r.URL.String() + " " + r.Header.Get("Accept") }
+
+// last is the last answer to the request; nil where there is none, or where an object of its kind
+// has changed since.
+func (l *lists) last(r *http.Request) *listed {
 	l.mu.Lock()
-	last, known := l.answers[key]
-	l.mu.Unlock()
-	if !known || last.changed != changed {
+	defer l.mu.Unlock()
+	last := l.answers[keyOf(r)]
+	if last == nil || last.changed != l.store.Changed(last.kind) {
+		return nil
+	}
+	return last
+}
+
+// remember hands all requests to the handlers, and keeps their answers to those for lists.
+func (l *lists) remember(handlers http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		info, _ := request.RequestInfoFrom(r.Context())
+		if info.Verb != "list" {
+			handlers.ServeHTTP(w, r)
+			return
+		}
+		kind := schema.GroupResource{Group: info.APIGroup, Resource: info.Resource}
+		now := &listed{kind: kind, changed: l.store.Changed(kind)}
 		a := newAnswer(func() {})
 		handlers.ServeHTTP(a, r)
-		last = listed{a.code, changed, a.header, a.buffer.Bytes()}
+		now.code, now.header, now.body = a.code, a.header, a.buffer.Bytes()
 		l.mu.Lock()
-		l.answers[key] = last
+		l.answers[keyOf(r)] = now
 		l.mu.Unlock()
-	}
-	maps.Copy(w.Header(), last.header)
-	w.WriteHeader(last.code)
-	_, _ = w.Write(last.body) // into memory
+		maps.Copy(w.Header(), now.header)
+		w.WriteHeader(now.code)
+		_, _ = w.Write(now.body) // into memory
+	})
+}
+
+// response is the answer as a client gets it.
+func (l *listed) response(r *http.Request) *http.Response {
+	return response(r, l.code, maps.Clone(l.header), io.NopCloser(bytes.NewReader(l.body)))
 }

@@ -38,6 +38,8 @@ func Quiet() {
 // process with the stacks of all goroutines when the bubble's clock stands still, which is
 // so when something waits for a socket, for a lock whose holder sleeps or for a channel of
 // another bubble; the second ends it when f has taken more time of the processor than limit.
+// As many bubbles may run side by side as there are processors: each is taken to have its
+// share of their time.
 func Run(t *testing.T, limit time.Duration, f func(t *testing.T)) {
 	t.Helper()
 	var clock atomic.Int64
@@ -84,13 +86,13 @@ func watch(name string, clock *atomic.Int64, limit time.Duration, done <-chan st
 	}
 }
 
-// used is the time of the processor that this process has taken.
+// used is the share of a bubble in the time of the processors that this process has taken.
 func used() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	return time.Duration(u.Utime.Nano()+u.Stime.Nano()) / time.Duration(runtime.GOMAXPROCS(0))
 }
 
 // die prints all stacks and ends the process: nothing in the bubble can be ended from

@@ -48,11 +48,15 @@ func advised(w *World, s Step) (func(*World) error, error) {
 
 // heed does it: the repair where there is one, or the first action that changes something.
 func (w *World) heed(ctx context.Context, s Step) (Advice, error) {
-	c, snap, err := w.read(ctx)
+	c, err := w.connect()
 	if err != nil {
 		return Advice{}, err
 	}
 	defer c.Close()
+	snap, err := w.read(ctx, c)
+	if err != nil {
+		return Advice{}, err
+	}
 	consent := repair.Consent{Allow: repair.Kinds()}
 	for _, name := range w.off() {
 		consent.Fenced = append(consent.Fenced, types.NodeName(name))

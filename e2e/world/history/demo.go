@@ -71,12 +71,17 @@ func demo(out io.Writer, options output.Options) error {
 			}
 		})
 	}
+	c, err := w.connect()
+	if err != nil {
+		return err
+	}
+	defer c.Close()
 	var timeline finding.Timeline
 	var since map[string]metav1.Time
 	last, waited := "all pods run", false
 	for w.Since() < length {
 		time.Sleep(LookEvery)
-		view, err := w.examine(ctx, since)
+		view, err := w.examine(ctx, c, since)
 		if err != nil {
 			return err
 		}

@@ -45,11 +45,10 @@ type Played struct {
 	Advice *Advice
 }
 
-// Play plays the history in a bubble of its own. The error is one of the world, not of the
-// tool.
+// Play plays the history in a bubble of its own; the caller has called bubble.Quiet. The error
+// is one of the world, not of the tool.
 func (h History) Play(t *testing.T) (played Played, err error) {
 	t.Helper()
-	bubble.Quiet()
 	bubble.Run(t, limit, func(*testing.T) { played, err = h.play() })
 	return played, err
 }

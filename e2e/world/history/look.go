@@ -21,36 +21,35 @@ import (
 // LookEvery is the time between two looks.
 const LookEvery = 15 * time.Second
 
-// read reads the objects as the command does. The caller closes the cluster.
-func (w *World) read(ctx context.Context) (*cluster.Cluster, *snapshot.Snapshot, error) {
-	c, err := cluster.New(w.Server.Config("kubectl-volume-doctor"), cluster.Options{})
-	if err != nil {
-		return nil, nil, err
-	}
+// connect connects the tool to the cluster. The caller closes it.
+func (w *World) connect() (*cluster.Cluster, error) {
+	return cluster.New(w.Server.Config("kubectl-volume-doctor"), cluster.Options{})
+}
+
+// read reads the objects, as the command does.
+func (w *World) read(ctx context.Context, c *cluster.Cluster) (*snapshot.Snapshot, error) {
 	s, err := c.Snapshot(ctx)
 	if err != nil {
-		c.Close()
-		return nil, nil, fmt.Errorf("look at %s: %w", clock(w.Since()), err)
+		return nil, fmt.Errorf("look at %s: %w", clock(w.Since()), err)
 	}
-	return c, s, nil
+	return s, nil
 }
 
 // examine looks, as the command does that looks again and again: since is what the looks
 // before found, as Report.FoundSince tells it.
-func (w *World) examine(ctx context.Context, since map[string]metav1.Time) (*repair.View, error) {
-	c, s, err := w.read(ctx)
+func (w *World) examine(ctx context.Context, c *cluster.Cluster, since map[string]metav1.Time) (*repair.View, error) {
+	s, err := w.read(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	c.Close()
 	view, _ := repair.Examine(s, reconcile.Options{}, repair.Consent{}, diagnose.Request{Since: since})
 	return view, nil
 }
 
 // look keeps the report as its JSON has it.
-func (w *World) look(ctx context.Context, since map[string]metav1.Time) (claims.Look, error) {
+func (w *World) look(ctx context.Context, c *cluster.Cluster, since map[string]metav1.Time) (claims.Look, error) {
 	at := time.Now()
-	view, err := w.examine(ctx, since)
+	view, err := w.examine(ctx, c, since)
 	if err != nil {
 		return claims.Look{}, err
 	}
@@ -85,8 +84,13 @@ func attachments(s *snapshot.Snapshot) string {
 	return text
 }
 
-// watch looks again and again until the context ends.
+// watch looks again and again until the context ends, as the command does with --watch.
 func (w *World) watch(ctx context.Context) (looks []claims.Look, err error) {
+	c, err := w.connect()
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
 	said := ""
 	var since map[string]metav1.Time
 	for {
@@ -95,7 +99,7 @@ func (w *World) watch(ctx context.Context) (looks []claims.Look, err error) {
 			return looks, nil
 		case <-time.After(LookEvery):
 		}
-		l, err := w.look(ctx, since)
+		l, err := w.look(ctx, c, since)
 		if ctx.Err() != nil {
 			return looks, nil
 		}

@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"text/template"
 	"time"
@@ -31,6 +32,7 @@ var (
 var outcome = results{Tally: claims.NewTally(), Deeds: Deeds{Not: map[string]int{}}}
 
 type results struct {
+	mu sync.Mutex
 	*claims.Tally
 	Stories   []told
 	Histories int
@@ -97,8 +99,24 @@ func (r *results) Proven() (n int) {
 }
 
 func (r *results) add(s told, tally *claims.Tally) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	r.Stories = append(r.Stories, s)
 	r.Tally.Add(tally)
+}
+
+// asked adds what copies of worlds were asked.
+func (r *results) asked(tally *claims.Tally) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.Tally.Add(tally)
+}
+
+// judge judges what was done.
+func (r *results) judge(q claims.Question, left *claims.Record, acted Played) Outcome {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.Deeds.judge(q, left, acted)
 }
 
 func TestMain(m *testing.M) {

@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,49 +26,78 @@ var (
 	shrink    = flag.Int("shrink", 0, "how many histories to play to make one smaller that shows a false claim")
 )
 
-// TestHistories plays random histories. None of what the tool says of any of them is false.
+// TestHistories plays random histories, side by side. None of what the tool says of any of
+// them is false.
 func TestHistories(t *testing.T) {
-	all := claims.NewTally()
-	first := map[string]bool{}
-	for i := *from; i < *from+*histories; i++ {
-		r := rand.New(rand.NewPCG(*seed, uint64(i)))
-		h := Draw(r, DrawSize(r))
-		began := time.Now()
-		played, err := h.Play(t)
-		if *verbose {
-			t.Logf("history %d took %s", i, time.Since(began).Round(time.Millisecond))
+	all := &tallied{Tally: claims.NewTally(), first: map[string]bool{}}
+	t.Run("all", func(t *testing.T) {
+		for i := *from; i < *from+*histories; i++ {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				all.play(t, i)
+			})
 		}
-		if err != nil {
-			t.Errorf("history %d: %v\n%s", i, err, h)
-			continue
-		}
-		tally := claims.Judge(played.Record)
-		if q := claims.Actions(played.Record); len(q) > 0 && *ask > 0 && i%*ask == 0 {
-			h.askActions(t, []claims.Question{q[r.IntN(len(q))]}, &outcome.Deeds)
-		}
-		for _, f := range tally.False {
-			if first[f.Key()] {
-				continue
-			}
-			first[f.Key()] = true
-			if *shrink > 0 {
-				h = Shrink(h, *shrink, func(h History) bool {
-					again, err := h.Play(t)
-					return err == nil && slices.ContainsFunc(claims.Judge(again.Record).False, func(g claims.False) bool { return g.Key() == f.Key() })
-				})
-			}
-			t.Errorf("history %d: %s\n%s", i, f, h)
-			keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), h, f.String(), played)
-		}
-		all.Add(tally)
-		if len(tally.False) > 0 {
-			outcome.WithFalse++
-		}
-	}
+	})
 	outcome.Histories += *histories
 	outcome.Seeds = append(outcome.Seeds, fmt.Sprintf("%d (%d)", *seed, *histories))
-	outcome.Tally.Add(all)
+	outcome.Tally.Add(all.Tally)
 	t.Logf("judged %v\nexempt %s\ncodes %v\nfalse %d", all.Judged, lines(all.Exempt), all.Codes, len(all.False))
+}
+
+// tallied is what came of the histories.
+type tallied struct {
+	mu sync.Mutex
+	*claims.Tally
+	// first are the kinds of false claims that a history has shown.
+	first map[string]bool
+}
+
+// play plays the history of that number.
+func (all *tallied) play(t *testing.T, i int) {
+	r := rand.New(rand.NewPCG(*seed, uint64(i)))
+	h := Draw(r, DrawSize(r))
+	began := time.Now()
+	played, err := h.Play(t)
+	if *verbose {
+		t.Logf("history %d took %s", i, time.Since(began).Round(time.Millisecond))
+	}
+	if err != nil {
+		t.Errorf("history %d: %v\n%s", i, err, h)
+		return
+	}
+	tally := claims.Judge(played.Record)
+	if q := claims.Actions(played.Record); len(q) > 0 && *ask > 0 && i%*ask == 0 {
+		h.askActions(t, []claims.Question{q[r.IntN(len(q))]})
+	}
+	for _, f := range tally.False {
+		if !all.isFirst(f) {
+			continue
+		}
+		shown := h
+		if *shrink > 0 {
+			shown = Shrink(h, *shrink, func(h History) bool {
+				again, err := h.Play(t)
+				return err == nil && slices.ContainsFunc(claims.Judge(again.Record).False, func(g claims.False) bool { return g.Key() == f.Key() })
+			})
+		}
+		t.Errorf("history %d: %s\n%s", i, f, shown)
+		keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), shown, f.String(), played)
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.Add(tally)
+	if len(tally.False) > 0 {
+		outcome.WithFalse++
+	}
+}
+
+// isFirst reports whether no history has shown such a false claim yet.
+func (all *tallied) isFirst(f claims.False) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	known := all.first[f.Key()]
+	all.first[f.Key()] = true
+	return !known
 }
 
 func lines(of map[string]int) string {

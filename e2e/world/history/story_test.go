@@ -46,6 +46,7 @@ func (s Story) after(r *claims.Record, a claims.Answer) *time.Duration {
 func TestStories(t *testing.T) {
 	for _, s := range Stories {
 		t.Run(s.Name, func(t *testing.T) {
+			t.Parallel()
 			h := History{Size: Small, Steps: s.Steps, For: length}
 			played, err := h.Play(t)
 			if err != nil {
@@ -61,8 +62,8 @@ func TestStories(t *testing.T) {
 			if *copies {
 				asked := claims.NewTally()
 				h.askCauses(t, played.Record, asked)
-				h.askActions(t, claims.Actions(played.Record), &outcome.Deeds)
-				outcome.Tally.Add(asked)
+				h.askActions(t, claims.Actions(played.Record))
+				outcome.asked(asked)
 			}
 			if *verbose {
 				t.Log(strings.Join(played.Log, "\n"))
@@ -84,7 +85,7 @@ func TestStories(t *testing.T) {
 
 // askActions plays two copies of the history for each question about something to do: one
 // in which it is done, and one in which nothing is. In both, what is wrong stays so.
-func (h History) askActions(t *testing.T, questions []claims.Question, done *Deeds) {
+func (h History) askActions(t *testing.T, questions []claims.Question) {
 	for _, q := range questions {
 		left, err := h.upTo(q.At, nothing).Play(t)
 		if err != nil {
@@ -98,7 +99,7 @@ func (h History) askActions(t *testing.T, questions []claims.Question, done *Dee
 			t.Errorf("copy of %s at %s: %v", q.Code, clock(q.At), err)
 			continue
 		}
-		o := done.judge(q, left.Record, acted)
+		o := outcome.judge(q, left.Record, acted)
 		t.Logf("%s %s of %s: %s: %s", clock(q.At), q.Code, q.Claim, o.Kind, o)
 		if o.Harm != "" {
 			t.Errorf("%s at %s, %s: %s\n%s", q.Code, clock(q.At), o.Kind, o.Harm, acts)

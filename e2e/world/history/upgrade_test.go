@@ -32,6 +32,7 @@ func TestUpgrade(t *testing.T) {
 		"a volume is gone under its pod": {At: 2 * time.Minute, Do: "delete the volume", Claim: "web0"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			play := func(steps ...Step) (forgotten []string, kept map[string]bool) {
 				bubble.Run(t, limit, func(t *testing.T) {
 					ctx, cancel := context.WithCancel(context.Background())
@@ -57,12 +58,17 @@ func TestUpgrade(t *testing.T) {
 					time.Sleep(settles)
 					claims := w.claimsByHandle()
 					time.Sleep(asked - w.Since())
-					c, s, err := w.read(ctx)
+					c, err := w.connect()
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					c.Close()
+					defer c.Close()
+					s, err := w.read(ctx, c)
+					if err != nil {
+						t.Error(err)
+						return
+					}
 					for _, f := range preflight.OfUpgrade(s, api.Version, reconcile.Options{}).Forgets {
 						if f.Detaches() {
 							_, handle, _ := strings.Cut(string(f.Volume), "^")

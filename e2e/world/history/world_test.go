@@ -10,7 +10,6 @@ import (
 )
 
 func TestWorld(t *testing.T) {
-	bubble.Quiet()
 	began := time.Now()
 	bubble.Run(t, 5*time.Minute, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

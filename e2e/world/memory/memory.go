@@ -32,12 +32,23 @@ type Store struct {
 
 	mu       sync.Mutex
 	revision uint64
-	objects  map[string]runtime.Object
+	tables   map[string]*table
+}
+
+// table is what there is of one kind.
+type table struct {
+	objects map[string]runtime.Object
 	// history has every change, in order: a watch may begin at any revision.
 	history  []change
 	watchers map[*watcher]struct{}
-	// changed is the revision of the last change of each kind.
-	changed map[string]uint64
+}
+
+// changed is the revision of the last change; 0 before the first.
+func (t *table) changed() uint64 {
+	if len(t.history) == 0 {
+		return 0
+	}
+	return t.history[len(t.history)-1].revision
 }
 
 // change is one write. The object is nil where it was deleted, and before is nil where it
@@ -50,7 +61,18 @@ type change struct {
 
 // New returns an empty store.
 func New() *Store {
-	return &Store{revision: firstRevision, objects: map[string]runtime.Object{}, watchers: map[*watcher]struct{}{}, changed: map[string]uint64{}}
+	return &Store{revision: firstRevision, tables: map[string]*table{}}
+}
+
+// of is the table of the kind of the object with that key, or of a kind. The lock is held.
+func (s *Store) of(key string) *table {
+	kind, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
+	t := s.tables[kind]
+	if t == nil {
+		t = &table{objects: map[string]runtime.Object{}, watchers: map[*watcher]struct{}{}}
+		s.tables[kind] = t
+	}
+	return t
 }
 
 // GetRESTOptions implements generic.RESTOptionsGetter: every registry that is made with it
@@ -89,7 +111,7 @@ func (s *Store) Create(_ context.Context, key string, object, into runtime.Objec
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, exists := s.objects[key]; exists {
+	if _, exists := s.of(key).objects[key]; exists {
 		return storage.NewKeyExistsError(key, 0)
 	}
 	written, err := s.write(key, object, nil)
@@ -146,13 +168,14 @@ func (s *Store) GetList(_ context.Context, key string, opts storage.ListOptions,
 	if items.IsNil() {
 		items.Set(reflect.MakeSlice(items.Type(), 0, 0))
 	}
+	objects := s.of(key).objects
 	for _, k := range s.keysUnder(key, opts.Recursive) {
-		matches, err := opts.Predicate.Matches(s.objects[k])
+		matches, err := opts.Predicate.Matches(objects[k])
 		if err != nil {
 			return err
 		}
 		if matches {
-			items.Set(reflect.Append(items, reflect.ValueOf(s.objects[k].DeepCopyObject()).Elem()))
+			items.Set(reflect.Append(items, reflect.ValueOf(objects[k].DeepCopyObject()).Elem()))
 		}
 	}
 	return s.UpdateList(list, s.revision, "", nil)
@@ -213,7 +236,7 @@ func (s *Store) GuaranteedUpdate(_ context.Context, key string, into runtime.Obj
 func (s *Store) Exchange(key string, next func(runtime.Object) runtime.Object) runtime.Object {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, exists := s.objects[key]
+	before, exists := s.of(key).objects[key]
 	if !exists {
 		return nil
 	}
@@ -232,7 +255,7 @@ func (s *Store) Exchange(key string, next func(runtime.Object) runtime.Object) r
 func (s *Store) current(key string) (runtime.Object, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	object, exists := s.objects[key]
+	object, exists := s.of(key).objects[key]
 	return object, exists
 }
 
@@ -241,7 +264,7 @@ func (s *Store) current(key string) (runtime.Object, bool) {
 func (s *Store) replace(key string, before, after, into runtime.Object) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.objects[key] != before {
+	if s.of(key).objects[key] != before {
 		return false, nil
 	}
 	written, err := s.write(key, after, before)
@@ -263,15 +286,15 @@ func (s *Store) write(key string, object, before runtime.Object) (runtime.Object
 		return nil, err
 	}
 	s.revision++
-	s.changed[kindOf(key)] = s.revision
+	t := s.of(key)
 	if object == nil {
-		delete(s.objects, key)
+		delete(t.objects, key)
 	} else {
-		s.objects[key] = object
+		t.objects[key] = object
 	}
 	c := change{key, s.revision, object, before}
-	s.history = append(s.history, c)
-	for w := range s.watchers {
+	t.history = append(t.history, c)
+	for w := range t.watchers {
 		w.tell(c)
 	}
 	return last, nil
@@ -280,7 +303,7 @@ func (s *Store) write(key string, object, before runtime.Object) (runtime.Object
 // keysUnder returns the keys below a key, sorted. The lock is held.
 func (s *Store) keysUnder(key string, recursive bool) []string {
 	var keys []string
-	for k := range s.objects {
+	for k := range s.of(key).objects {
 		if isUnder(k, key, recursive) {
 			keys = append(keys, k)
 		}
@@ -290,20 +313,18 @@ func (s *Store) keysUnder(key string, recursive bool) []string {
 }
 
 func isUnder(k, key string, recursive bool) bool {
-	return k == key || recursive && strings.HasPrefix(k, strings.TrimSuffix(key, "/")+"/")
-}
-
-// kindOf is the kind of the object with that key, as schema.GroupResource writes it.
-func kindOf(key string) string {
-	kind, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")
-	return kind
+	if k == key {
+		return true
+	}
+	folder := strings.TrimSuffix(key, "/")
+	return recursive && len(k) > len(folder) && k[len(folder)] == '/' && strings.HasPrefix(k, folder)
 }
 
 // Changed is the revision of the last change of an object of the kind.
 func (s *Store) Changed(kind schema.GroupResource) uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.changed[kind.String()]
+	return s.of(kind.String()).changed()
 }
 
 // copyInto makes into a copy of the object; into may be nil.

@@ -1,8 +1,10 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 
@@ -42,16 +44,16 @@ func (k *kind) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 		wake: make(chan struct{}, 1), done: make(chan struct{}), events: make(chan watch.Event)}
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	t := k.of(key)
 	initial := opts.SendInitialEvents != nil && *opts.SendInitialEvents
 	if initial || from == 0 {
 		for _, key := range k.keysUnder(key, opts.Recursive) {
-			w.tell(change{key: key, object: k.objects[key]})
+			w.tell(change{key: key, object: t.objects[key]})
 		}
 	} else {
-		for _, c := range k.history {
-			if c.revision > from {
-				w.tell(c)
-			}
+		after, _ := slices.BinarySearchFunc(t.history, from+1, func(c change, revision uint64) int { return cmp.Compare(c.revision, revision) })
+		for _, c := range t.history[after:] {
+			w.tell(c)
 		}
 	}
 	if initial {
@@ -61,7 +63,7 @@ func (k *kind) Watch(ctx context.Context, key string, opts storage.ListOptions) 
 		}
 		w.put(watch.Event{Type: watch.Bookmark, Object: bookmark})
 	}
-	k.watchers[w] = struct{}{}
+	t.watchers[w] = struct{}{}
 	go w.run(ctx)
 	return w, nil
 }
@@ -130,7 +132,7 @@ func (w *watcher) put(e watch.Event) {
 func (w *watcher) run(ctx context.Context) {
 	defer func() {
 		w.store.mu.Lock()
-		delete(w.store.watchers, w)
+		delete(w.store.of(w.key).watchers, w)
 		w.store.mu.Unlock()
 		close(w.events)
 	}()

@@ -54,7 +54,7 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 			continue // attached to many nodes on purpose; a virtual machine may be moving
 		}
 		// The controller takes a volume off the list and then deletes its VolumeAttachment.
-		if _, written := VolumesAttachedWriter(p.Snapshot.Node(va.Node)); !written.IsZero() && !p.Lasted(written, ListsGrace) || p.HasNewUser(va.Volume) {
+		if _, written := VolumesAttachedWriter(p.Snapshot.Node(va.Node)); !written.IsZero() && !p.Lasted(written, ListsGrace) || p.HasNewUser(va.VolumeNode) {
 			continue
 		}
 		list = append(list, va)

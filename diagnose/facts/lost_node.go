@@ -24,10 +24,16 @@ func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 }
 
 // HasNewUser reports whether a pod that uses the volume was made less than a minute ago: the
-// one whose place it takes may have left as late, and what it leaves is still cleared away.
-func (p *View) HasNewUser(volume corev1.UniqueVolumeName) bool {
+// one whose place it takes may have left as late, and what it leaves is still cleared away. A
+// pod as new on the node whose claim leads to no volume may be such a one: lists are read one
+// after the other, and those of claims and volumes may be older than the pod.
+func (p *View) HasNewUser(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
-		return !p.Lasted(pod.CreationTimestamp, ListsGrace) && p.Mounts(pod, volume) // few pods are young
+		if p.Lasted(pod.CreationTimestamp, ListsGrace) {
+			return false // as nearly all are
+		}
+		return p.Mounts(pod, pair.Volume) || NodeOf(pod) == pair.Node &&
+			slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return p.leadsNowhere(pod, &v) })
 	})
 }
 

@@ -95,7 +95,7 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 	}
 	// The pod of a volume that waits for its detach from another node, which is deleted then,
 	// leaves it in the list for some seconds: it is told by the pod that takes its place.
-	if p.HasNewUser(volume) {
+	if p.HasNewUser(pair) {
 		return false
 	}
 	// A pod that ended before its volume was mounted keeps it in the list until

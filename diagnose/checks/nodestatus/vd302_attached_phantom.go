@@ -110,7 +110,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 // handedOver reports whether the volume has just gone to another node, or is about to: where the
 // list of nodes is older than that of VolumeAttachments, it still has the entry.
 func handedOver(p *check.Run, pair reconcile.VolumeNode) bool {
-	return p.HasNewUser(pair.Volume) || slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(other facts.Attachment) bool {
+	return p.HasNewUser(pair) || slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(other facts.Attachment) bool {
 		return other.Node != pair.Node && !p.Lasted(other.CreationTimestamp, facts.ListsGrace)
 	})
 }

@@ -145,7 +145,9 @@ func TestFoldersOfOtherTimes(t *testing.T) {
 			continue
 		}
 		gap := slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == tt.kind && g.Reason == ReasonOtherTime })
-		told := slices.ContainsFunc(warnings, func(w Warning) bool { return strings.HasSuffix(string(w), tt.old+": lists of different times contradict each other") })
+		told := slices.ContainsFunc(warnings, func(w Warning) bool {
+			return strings.HasSuffix(string(w), tt.old+": lists of different times contradict each other")
+		})
 		if gap != (tt.old != "") || tt.old != "" && !told {
 			t.Errorf("%s: %q, gaps %q", tt.name, warnings, gapLines(s))
 		}

@@ -184,7 +184,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for kind := range c.twice {
 		resourceOf(kind).newest(&c.objects)
 	}
-	gaps, err := c.believe(opts.Whole, c.gaps())
+	gaps, err := c.believe(opts.Whole, c.gaps(takenAt))
 	if err != nil {
 		return fail("%w", err)
 	}

@@ -115,9 +115,28 @@ func (c *collector) flaw(kind Kind) *Gap {
 	return nil
 }
 
+// notEmpty returns the gap of a list without objects, or of a list of leases without those of nodes,
+// if another object shows that it is not complete; nil if none does.
+func (c *collector) notEmpty(kind Kind, now time.Time) *Gap {
+	if why := c.objects.emptyAgainst(kind, c.counts[kind]); why != "" {
+		gap := notAll(kind, nil, why)
+		return &gap
+	}
+	why := ""
+	if c.counts[kind] == 0 {
+		why = c.objects.doubt(kind, now)
+	}
+	if why == "" {
+		return nil
+	}
+	gap := notAll(kind, nil, "there is none, and "+why)
+	gap.Detail += " (if the cluster has none: --whole " + string(kind) + ")"
+	return &gap
+}
+
 // gaps returns the gaps of all kinds whose absent objects may exist. If the header calls a list
 // partial, it is a gap even if the file has objects of the kind.
-func (c *collector) gaps() []Gap {
+func (c *collector) gaps(now time.Time) []Gap {
 	var gaps []Gap
 	var complete []Kind
 	if c.header != nil {
@@ -141,8 +160,8 @@ func (c *collector) gaps() []Gap {
 		case i >= 0:
 			gaps = append(gaps, partial[i])
 		default:
-			if why := c.objects.emptyAgainst(kind, c.counts[kind]); why != "" && c.header == nil {
-				gaps = append(gaps, notAll(kind, nil, why))
+			if gap := c.notEmpty(kind, now); gap != nil && c.header == nil {
+				gaps = append(gaps, *gap)
 			}
 		}
 	}

@@ -15,10 +15,13 @@ func (o *Objects) partial() []Gap {
 	if gaps := o.stripped(); len(gaps) > 0 {
 		return gaps
 	}
-	if gaps := o.unbound(); len(gaps) > 0 {
-		return gaps
+	gaps := o.unbound()
+	for _, g := range o.hinted() {
+		if !slices.ContainsFunc(gaps, func(proven Gap) bool { return proven.Kind == g.Kind }) {
+			gaps = append(gaps, g)
+		}
 	}
-	return o.hinted()
+	return gaps
 }
 
 // fewStripped is the number of objects from which the lack of any status is no accident.
@@ -86,11 +89,11 @@ func (o *Objects) unbound() []Gap {
 func (o *Objects) hinted() []Gap {
 	var gaps []Gap
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
-	if namespace, what := o.podElsewhere(pods); len(pods) == 1 && what != "" {
+	if namespace, what := o.podElsewhere(pods); what != "" {
 		why := fmt.Sprintf("%s of namespace %s, of which no pod is there", what, plain(namespace))
 		gaps = append(gaps, notAll(Pods, pods, why), notAll(Events, namespacesOf(o.Events), why))
 	}
-	if namespace, what := o.claimElsewhere(claims); len(claims) == 1 && what != "" {
+	if namespace, what := o.claimElsewhere(claims); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
 	if why := o.ofOneNode(); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
@@ -101,6 +104,9 @@ func (o *Objects) hinted() []Gap {
 	}
 	if why := o.csiNodeElsewhere(); why != "" {
 		gaps = append(gaps, Gap{Kind: CSINodes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
+	}
+	if why := o.against(Claims, len(o.Claims)); why != "" && len(claims) > 0 && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Claims }) {
+		gaps = append(gaps, Gap{Kind: Claims, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
 	}
 	if why := o.volumeElsewhere(); why != "" {
 		gaps = append(gaps, Gap{Kind: Volumes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
@@ -126,9 +132,8 @@ func (o *Objects) ofOneNode() string {
 	return ""
 }
 
-// nodeElsewhere returns a reason if a pod runs on a node that is missing while its CSINode is
-// present. When a Node is deleted, its CSINode is removed within seconds and its pods within
-// minutes.
+// nodeElsewhere returns a reason if a node is missing while its CSINode is present. When a Node is
+// deleted, its CSINode is removed within seconds and its pods within minutes.
 func (o *Objects) nodeElsewhere() string {
 	nodes, csi := sets.New[string](), sets.New[string]()
 	for _, node := range o.Nodes {
@@ -140,6 +145,11 @@ func (o *Objects) nodeElsewhere() string {
 	for _, pod := range o.Pods {
 		if name := pod.Spec.NodeName; len(nodes) > 0 && csi.Has(name) && !nodes.Has(name) && pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil {
 			return fmt.Sprintf("pod %s of namespace %s runs on node %s, which is not there, though its CSINode is", plain(pod.Name), plain(pod.Namespace), plain(name))
+		}
+	}
+	for _, n := range o.CSINodes {
+		if len(nodes) > 0 && !nodes.Has(n.Name) {
+			return fmt.Sprintf("node %s is not there, though its CSINode is", plain(n.Name))
 		}
 	}
 	return ""
@@ -163,8 +173,8 @@ func (o *Objects) csiNodeElsewhere() string {
 	return fmt.Sprintf("nodes %s and %s are Ready and have no CSINode", without[0], without[1])
 }
 
-// volumeElsewhere returns a reason if a claim is Bound to a volume that is missing and that a node
-// uses. If the volume really were gone, the claim would be Lost.
+// volumeElsewhere returns a reason if a claim is Bound to a volume that is missing beside others. If
+// the volume really were gone, the claim would be Lost.
 func (o *Objects) volumeElsewhere() string {
 	volumes, attached := sets.New[string](), sets.New[string]()
 	for _, pv := range o.Volumes {
@@ -176,16 +186,36 @@ func (o *Objects) volumeElsewhere() string {
 		}
 	}
 	for _, claim := range o.Claims {
-		if name := claim.Spec.VolumeName; claim.Status.Phase == corev1.ClaimBound && !volumes.Has(name) && attached.Has(name) {
-			return fmt.Sprintf("claim %s of namespace %s is Bound to volume %s, which is attached and not there", plain(claim.Name), plain(claim.Namespace), plain(name))
+		if name := claim.Spec.VolumeName; claim.Status.Phase == corev1.ClaimBound && len(volumes) > 0 && !volumes.Has(name) {
+			is := ""
+			if attached.Has(name) {
+				is = "attached and "
+			}
+			return fmt.Sprintf("claim %s of namespace %s is Bound to volume %s, which is %snot there", plain(claim.Name), plain(claim.Namespace), plain(name), is)
 		}
 	}
 	return ""
 }
 
 // podElsewhere returns a namespace that is not among those read, and the object that names a pod in
-// it; "" if there is none.
+// it; "" if there is none. If pods of several namespaces were read, a volume may be in use without
+// its pod because of a failure, and an event may have outlived its pod.
 func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
+	for _, claim := range o.Claims {
+		for _, owner := range claim.OwnerReferences {
+			if owner.Kind == "Pod" && claim.DeletionTimestamp == nil && len(read) > 0 && !read.Has(claim.Namespace) {
+				return claim.Namespace, "a pod owns a claim"
+			}
+		}
+	}
+	for _, d := range o.Deployments {
+		if d.Status.ReadyReplicas > 0 && len(read) > 0 && !read.Has(d.Namespace) {
+			return d.Namespace, "a deployment has ready pods"
+		}
+	}
+	if len(read) != 1 {
+		return "", ""
+	}
 	inUse := sets.New[string]()
 	for _, node := range o.Nodes {
 		for _, v := range node.Status.VolumesInUse {
@@ -196,18 +226,6 @@ func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
 		ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI
 		if ref != nil && csi != nil && pv.Status.Phase == corev1.VolumeBound && !read.Has(ref.Namespace) && inUse.Has("kubernetes.io/csi/"+csi.Driver+"^"+csi.VolumeHandle) {
 			return ref.Namespace, "a node has in its volumesInUse a volume"
-		}
-	}
-	for _, claim := range o.Claims {
-		for _, owner := range claim.OwnerReferences {
-			if owner.Kind == "Pod" && claim.DeletionTimestamp == nil && !read.Has(claim.Namespace) {
-				return claim.Namespace, "a pod owns a claim"
-			}
-		}
-	}
-	for _, d := range o.Deployments {
-		if d.Status.ReadyReplicas > 0 && !read.Has(d.Namespace) {
-			return d.Namespace, "a deployment has ready pods"
 		}
 	}
 	return o.eventElsewhere("Pod", read)
@@ -221,6 +239,9 @@ func (o *Objects) claimElsewhere(read sets.Set[string]) (namespace, what string)
 				return pod.Namespace, "a pod runs with a claim"
 			}
 		}
+	}
+	if len(read) != 1 {
+		return "", ""
 	}
 	return o.eventElsewhere("PersistentVolumeClaim", read)
 }

@@ -279,7 +279,7 @@ func TestOneNamespace(t *testing.T) {
 		"events of claims elsewhere":                {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},
 		"a pod elsewhere runs with a claim":         {claim("a") + pod("a") + running("b", "Running"), onlyClaims},
 		"... or has ended":                          {claim("a") + pod("a") + running("b", "Succeeded"), nil},
-		"the volumes' namespaces are there":         {pv("a", "Bound", "a") + claim("a") + pod("a"), nil},
+		"the volumes' claims are there":             {pv("c", "Bound", "a") + claim("a") + pod("a"), nil},
 		"one is missing":                            {pv("a", "Bound", "a") + pv("b", "Bound", "b") + claim("a") + pod("a"), []Gap{{Kind: Claims, Namespace: "a"}, {Kind: Pods, Namespace: "a"}}},
 		"pods were read with -A":                    {pv("b", "Bound", "b") + claim("a") + pod("a") + pod("b"), []Gap{{Kind: Claims, Namespace: "a"}}},
 		"a released volume has lost its claim":      {pv("b", "Released", "b") + claim("a") + pod("a"), nil},

@@ -93,6 +93,7 @@ func TestListsOfSomeObjects(t *testing.T) {
 	}
 	bound := object("PersistentVolumeClaim", "c", "spec: {volumeName: pv}\nstatus: {phase: Bound}\n")
 	attachment := object("VolumeAttachment", "va", "spec: {attacher: d, nodeName: n1, source: {persistentVolumeName: pv}}\nstatus: {attached: true}\n")
+	of := object("PersistentVolume", "pv", "spec: {claimRef: {namespace: default, name: c}}\nstatus: {phase: Bound}\n")
 	neat := func(text string) string {
 		return regexp.MustCompile(`(?m)^status: .*\n|, uid: \w+`).ReplaceAllString(text, "")
 	}
@@ -110,6 +111,11 @@ func TestListsOfSomeObjects(t *testing.T) {
 		"CSINodes of one name":                 {readyNode("n1") + readyNode("n2") + readyNode("n3") + csi1, CSINodes, "nodes n2 and n3 are Ready and have no CSINode: was a name or -l given?"},
 		"a CSINode that is lost":               {readyNode("n1") + readyNode("n2") + csi1, CSINodes, ""},
 		"volumes of one name":                  {bound + attachment + object("PersistentVolume", "other", ""), Volumes, "claim c of namespace default is Bound to volume pv, which is attached and not there"},
+		"claims of one name":                   {strings.Replace(bound, "name: c,", "name: other,", 1) + of, Claims, "persistentvolume pv is Bound to claim c of namespace default, which is not there: was a name or -l given?"},
+		"a claim that is there":                {bound + of, Claims, ""},
+		"a claim that is gone":                 {strings.Replace(bound, "name: c,", "name: other,", 1) + strings.Replace(of, "Bound", "Released", 1), Claims, ""},
+		"volumes of one name, none attached":   {bound + object("PersistentVolume", "other", ""), Volumes, "claim c of namespace default is Bound to volume pv, which is not there"},
+		"nodes of one name":                    {n2 + csi1 + csi2, Nodes, "node n1 is not there, though its CSINode is: was -l given?"},
 		"a volume that is lost":                {strings.Replace(bound, "Bound", "Lost", 1) + attachment + object("PersistentVolume", "other", ""), Volumes, ""},
 		"nothing but what a manifest has":      {neat(n1 + n2 + on1 + on2), Pods, "no object in it has a status or a uid"},
 		"what a manifest has, and one that is": {neat(n1+n2+on1) + on2, Pods, ""},
@@ -146,12 +152,12 @@ func TestEmptyAgainst(t *testing.T) {
 		text string
 		gaps []Kind
 	}{
-		"a node with a volume in use":      {empty + lost, []Kind{Pods}},
+		"a node with a volume in use":      {empty + lost, []Kind{Pods, VolumeAttachments}},
 		"a bound volume":                   {empty + bound, []Kind{Pods, Claims}},
 		"a pod that runs":                  {empty + running, []Kind{Nodes}},
-		"a node that is Ready":             {empty + ready, []Kind{Leases}},
-		"... and leases of another space":  {empty + ready + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Leases}},
-		"... and its lease":                {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease"), nil},
+		"a node that is Ready":             {empty + ready, []Kind{Leases, Pods}},
+		"... and leases of another space":  {empty + ready + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Leases, Pods}},
+		"... and its lease":                {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease"), []Kind{Pods}},
 		"a node that has never been Ready": {empty + strings.ReplaceAll(ready, "'True'", "Unknown"), nil},
 	} {
 		s, _, err := Read("f.yaml", strings.NewReader(c.text), ReadOptions{Now: noon})
@@ -168,6 +174,90 @@ func TestEmptyAgainst(t *testing.T) {
 		slices.Sort(c.gaps)
 		if !slices.Equal(got, c.gaps) {
 			t.Errorf("%s: %v, want %v", name, got, c.gaps)
+		}
+	}
+}
+
+// TestDoubtedLists: an empty list is a gap where another object makes it unlikely, unless a person
+// says that there is none; and none where nothing does.
+func TestDoubtedLists(t *testing.T) {
+	list := func(r Resource, items string) string {
+		return fmt.Sprintf("{\"apiVersion\": %q, \"kind\": %q, \"metadata\": {}, \"items\": [%s]}\n", r.Version, r.Object+"List", items)
+	}
+	const (
+		nodeReady  = `{"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}`
+		nodeOff    = `{"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}`
+		nodeHas    = `{"metadata": {"name": "n1"}, "status": {"volumesAttached": [{"name": "kubernetes.io/csi/d^v", "devicePath": ""}]}}`
+		nodeInTree = `{"metadata": {"name": "n1"}, "status": {"volumesAttached": [{"name": "kubernetes.io/rbd/v", "devicePath": ""}]}}`
+		csiNode    = `{"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "d", "nodeID": "n1"}]}}`
+		bareNode   = `{"metadata": {"name": "n1"}, "spec": {"drivers": []}}`
+		waiting    = `{"metadata": {"name": "p", "namespace": "a"}, "spec": {"nodeName": "n1", "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}, "status": {"phase": "Pending"}}`
+		unplaced   = `{"metadata": {"name": "p", "namespace": "a"}, "spec": {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}, "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "message": "persistentvolumeclaim \"c\" not found"}]}}`
+		young      = `{"metadata": {"name": "p", "namespace": "a", "creationTimestamp": "2026-11-20T11:45:00Z"}, "status": {"phase": "Running"}}`
+		old        = `{"metadata": {"name": "p", "namespace": "a", "creationTimestamp": "2026-11-20T09:45:00Z"}, "status": {"phase": "Running"}}`
+		done       = `{"metadata": {"name": "p", "namespace": "a"}, "spec": {"nodeName": "n1", "volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "c"}}]}, "status": {"phase": "Succeeded"}}`
+		bound      = `{"metadata": {"name": "c", "namespace": "a"}, "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}`
+		lost       = `{"metadata": {"name": "c", "namespace": "a"}, "spec": {"volumeName": "pv"}, "status": {"phase": "Lost"}}`
+		asks       = `{"metadata": {"name": "c", "namespace": "a"}, "spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}}`
+		refused    = `{"metadata": {"name": "e", "namespace": "a"}, "reason": "ProvisioningFailed", "involvedObject": {"kind": "PersistentVolumeClaim", "namespace": "a", "name": "c"}, "message": "storageclass.storage.k8s.io \"fast\" not found"}`
+		of         = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "pv"}}}`
+		inline     = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {}}}`
+	)
+	for _, c := range []struct {
+		kind  Kind
+		there map[Kind]string
+		says  string // "" is no gap
+	}{
+		{Pods, map[Kind]string{Nodes: nodeReady}, "node n1 is Ready: a node has some"},
+		{Pods, map[Kind]string{Nodes: nodeOff}, ""},
+		{Nodes, map[Kind]string{Pods: waiting}, "pod p of namespace a is on node n1"},
+		{Nodes, map[Kind]string{CSINodes: bareNode}, "csinode n1 is there"},
+		{Nodes, map[Kind]string{Pods: unplaced}, ""},
+		{Nodes, map[Kind]string{Pods: done}, ""},
+		{CSINodes, map[Kind]string{Nodes: nodeReady}, "node n1 is Ready: each kubelet makes one"},
+		{CSINodes, map[Kind]string{Nodes: nodeOff}, ""},
+		{CSIDrivers, map[Kind]string{CSINodes: csiNode}, "node n1 has driver d"},
+		{CSIDrivers, map[Kind]string{CSINodes: bareNode}, ""},
+		{VolumeAttachments, map[Kind]string{Nodes: nodeHas}, "node n1 has kubernetes.io/csi/d^v in its volumesAttached"},
+		{VolumeAttachments, map[Kind]string{Nodes: nodeInTree}, ""},
+		{Volumes, map[Kind]string{Claims: bound}, "claim c of namespace a is Bound to volume pv"},
+		{Volumes, map[Kind]string{Claims: lost}, ""},
+		{Volumes, map[Kind]string{VolumeAttachments: of}, "volumeattachment va is of volume pv"},
+		{Volumes, map[Kind]string{VolumeAttachments: inline}, ""},
+		{Claims, map[Kind]string{Pods: waiting}, "pod p of namespace a names claim c"},
+		{Claims, map[Kind]string{Pods: unplaced}, ""},
+		{Claims, map[Kind]string{Pods: done}, ""},
+		{StorageClasses, map[Kind]string{Claims: asks}, "claim c of namespace a names class fast"},
+		{StorageClasses, map[Kind]string{Claims: asks, Events: refused}, ""},
+		{StorageClasses, map[Kind]string{Claims: bound}, ""},
+		{Events, map[Kind]string{Pods: young}, "pod p of namespace a was made at 2026-11-20T11:45:00Z"},
+		{Events, map[Kind]string{Pods: old}, ""},
+		{Events, map[Kind]string{Pods: waiting, Nodes: nodeReady}, "pod p of namespace a is Pending on node n1, which is Ready"},
+		{Events, map[Kind]string{Pods: waiting, Nodes: nodeOff}, ""},
+	} {
+		var text strings.Builder
+		for _, r := range Resources() {
+			if !r.Optional {
+				text.WriteString(list(r, c.there[r.Kind]))
+			}
+		}
+		said := func(whole ...Kind) string {
+			s, _, err := Read("f.json", strings.NewReader(text.String()), ReadOptions{Now: noon, Whole: whole})
+			if err != nil {
+				return err.Error()
+			}
+			for _, g := range s.Gaps {
+				if g.Kind == c.kind {
+					return g.Detail
+				}
+			}
+			return ""
+		}
+		if got := said(); (got == "") != (c.says == "") || !strings.Contains(got, "there is none, and "+c.says) && c.says != "" {
+			t.Errorf("%s beside %v: %q, want %q", c.kind, c.there, got, c.says)
+		}
+		if got := said(c.kind); c.says != "" && got != "" && !strings.Contains(got, "--whole "+string(c.kind)+" is not so") {
+			t.Errorf("%s beside %v, with --whole: %q", c.kind, c.there, got)
 		}
 	}
 }

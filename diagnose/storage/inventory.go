@@ -230,7 +230,7 @@ func zones(pv *corev1.PersistentVolume) []string {
 func (l Lost) Evidence() finding.Evidence {
 	in := ""
 	if l.Place != "" {
-		in = " and others in " + l.Place
+		in = ", and volumes in " + l.Place
 	}
 	return finding.Evidence{Object: listOf(l.List), Field: l.Handle, Value: fmt.Sprintf("not in the list, which has %d of this cluster's volumes%s", l.OtherVolumes, in)}
 }

@@ -1,0 +1,188 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// doubt returns an object that makes an empty list unlikely, although a failure of the cluster
+// might explain it; "" if there is none. An API server shows an empty list also to somebody who
+// asked about one namespace, or for a label that nothing has. The user may say that the list is
+// complete nevertheless.
+func (o *Objects) doubt(kind Kind, now time.Time) string {
+	switch kind {
+	case Nodes:
+		for _, pod := range o.Pods {
+			if pod.Spec.NodeName != "" && !ended(pod) {
+				return fmt.Sprintf("pod %s of namespace %s is on node %s", plain(pod.Name), plain(pod.Namespace), plain(pod.Spec.NodeName))
+			}
+		}
+		for _, n := range o.CSINodes {
+			return fmt.Sprintf("csinode %s is there", plain(n.Name))
+		}
+	case Pods:
+		return o.readyNode("a node has some")
+	case CSINodes:
+		return o.readyNode("each kubelet makes one")
+	case VolumeAttachments:
+		return o.attached()
+	case CSIDrivers:
+		return o.driver()
+	case StorageClasses:
+		return o.classAskedFor()
+	case Volumes:
+		return o.volumeNamed()
+	case Claims:
+		return o.claimNamed()
+	case Events:
+		return o.eventDue(now)
+	default: // leases have emptyAgainst
+	}
+	return ""
+}
+
+// ended reports whether the pod's containers have ended for good.
+func ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+func (o *Objects) readyNode(why string) string {
+	for _, node := range o.Nodes {
+		if ready(node) {
+			return fmt.Sprintf("node %s is Ready: %s", plain(node.Name), why)
+		}
+	}
+	return ""
+}
+
+// attached returns a node that lists a CSI volume as attached, or a pod that runs with a volume of a
+// driver that attaches. Somebody may have deleted the only VolumeAttachment.
+func (o *Objects) attached() string {
+	for _, node := range o.Nodes {
+		for _, v := range node.Status.VolumesAttached {
+			if strings.Contains(string(v.Name), "^") { // driver and handle
+				return fmt.Sprintf("node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
+			}
+		}
+	}
+	attaches := sets.New[string]()
+	for _, d := range o.CSIDrivers {
+		if d.Spec.AttachRequired == nil || *d.Spec.AttachRequired {
+			attaches.Insert(d.Name)
+		}
+	}
+	return o.runsWith(func(pv *corev1.PersistentVolume) bool { return attaches.Has(pv.Spec.CSI.Driver) })
+}
+
+// runsWith returns a pod that runs with one of the CSI volumes.
+func (o *Objects) runsWith(of func(*corev1.PersistentVolume) bool) string {
+	claims := map[string]string{}
+	for _, pv := range o.Volumes {
+		if ref := pv.Spec.ClaimRef; ref != nil && pv.Status.Phase == corev1.VolumeBound && pv.Spec.CSI != nil && of(pv) {
+			claims[ref.Namespace+"/"+ref.Name] = pv.Name
+		}
+	}
+	for _, pod := range o.Pods {
+		for _, v := range pod.Spec.Volumes {
+			if c := v.PersistentVolumeClaim; c != nil && pod.Status.Phase == corev1.PodRunning && claims[pod.Namespace+"/"+c.ClaimName] != "" {
+				return fmt.Sprintf("pod %s of namespace %s runs with volume %s", plain(pod.Name), plain(pod.Namespace), plain(claims[pod.Namespace+"/"+c.ClaimName]))
+			}
+		}
+	}
+	return ""
+}
+
+func (o *Objects) driver() string {
+	for _, n := range o.CSINodes {
+		for _, d := range n.Spec.Drivers {
+			return fmt.Sprintf("node %s has driver %s: nearly every driver has one", plain(n.Name), plain(d.Name))
+		}
+	}
+	for _, pv := range o.Volumes {
+		if pv.Spec.CSI != nil {
+			return fmt.Sprintf("volume %s is of driver %s: nearly every driver has one", plain(pv.Name), plain(pv.Spec.CSI.Driver))
+		}
+	}
+	return ""
+}
+
+// classAskedFor returns a claim that waits for a volume of a class, unless an event says that the
+// class does not exist.
+func (o *Objects) classAskedFor() string {
+	for _, claim := range o.Claims {
+		class := claim.Spec.StorageClassName
+		if class == nil || *class == "" || claim.Spec.VolumeName != "" || o.says(fmt.Sprintf("%q not found", *class)) {
+			continue
+		}
+		return fmt.Sprintf("claim %s of namespace %s names class %s", plain(claim.Name), plain(claim.Namespace), plain(*class))
+	}
+	return ""
+}
+
+// volumeNamed returns a claim that is Bound, or an attachment. If the volume really were gone, the
+// claim would be Lost.
+func (o *Objects) volumeNamed() string {
+	for _, claim := range o.Claims {
+		if claim.Status.Phase == corev1.ClaimBound && claim.Spec.VolumeName != "" {
+			return fmt.Sprintf("claim %s of namespace %s is Bound to volume %s", plain(claim.Name), plain(claim.Namespace), plain(claim.Spec.VolumeName))
+		}
+	}
+	for _, va := range o.VolumeAttachments {
+		if name := va.Spec.Source.PersistentVolumeName; name != nil {
+			return fmt.Sprintf("volumeattachment %s is of volume %s", plain(va.Name), plain(*name))
+		}
+	}
+	return ""
+}
+
+// claimNamed returns a pod with a claim, unless the scheduler says that the claim does not exist.
+func (o *Objects) claimNamed() string {
+	for _, pod := range o.Pods {
+		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim == nil || ended(pod) {
+				continue
+			}
+			missing := fmt.Sprintf("%q not found", v.PersistentVolumeClaim.ClaimName)
+			if o.says(missing) || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return strings.Contains(c.Message, missing) }) {
+				continue
+			}
+			return fmt.Sprintf("pod %s of namespace %s names claim %s", plain(pod.Name), plain(pod.Namespace), plain(v.PersistentVolumeClaim.ClaimName))
+		}
+	}
+	return ""
+}
+
+// says reports whether an event has the words.
+func (o *Objects) says(words string) bool {
+	return slices.ContainsFunc(o.Events, func(e *corev1.Event) bool { return strings.Contains(e.Message, words) })
+}
+
+// eventsLast is how long events certainly last: API servers keep them for an hour by default, and
+// half of that leaves room for those that keep them for less.
+const eventsLast = 30 * time.Minute
+
+// eventDue returns a pod about which there must have been an event lately: the scheduler writes one
+// when it places a pod or cannot place it, and so does the kubelet, again and again, for a pod that
+// does not start.
+func (o *Objects) eventDue(now time.Time) string {
+	isReady := sets.New[string]()
+	for _, node := range o.Nodes {
+		if ready(node) {
+			isReady.Insert(node.Name)
+		}
+	}
+	for _, pod := range o.Pods {
+		if created := pod.CreationTimestamp.Time; !created.IsZero() && now.Sub(created) < eventsLast {
+			return fmt.Sprintf("pod %s of namespace %s was made at %s", plain(pod.Name), plain(pod.Namespace), created.UTC().Format(time.RFC3339))
+		}
+		if pod.Status.Phase == corev1.PodPending && pod.DeletionTimestamp == nil && isReady.Has(pod.Spec.NodeName) {
+			return fmt.Sprintf("pod %s of namespace %s is Pending on node %s, which is Ready", plain(pod.Name), plain(pod.Namespace), plain(pod.Spec.NodeName))
+		}
+	}
+	return ""
+}

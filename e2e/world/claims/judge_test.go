@@ -107,6 +107,7 @@ func TestJudges(t *testing.T) {
 		"the rest, and only a node is drained":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "drain"}}, Looks: []Look{looksAt(5, rest)}}, "cause VD409"},
 		"it acts with which something is wrong": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d on n1"))}}, ""},
 		"it acts with which nothing is wrong":   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d"))}}, "actor "},
+		"it refuses what edited modes promise":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, of("VD410"), acts("CSI driver d"))}}, ""},
 		"for nobody, and it stands":             {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},
 		"for nobody, and it is gone":            {Record{Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, "stands VD413"},
 		"for nobody, and somebody ended it":     {Record{Acts: []Act{{At: at(7)}}, Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, ""},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -57,6 +58,18 @@ func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
 	return ignored
 }
 
+// heldElsewhere is another node for which the volume has a VolumeAttachment. A controller keeps a node that has
+// had the annotation until it restarts, and no object shows whether this one had it: that nothing
+// is attached proves that it is ignored only where nothing is in the way.
+func heldElsewhere(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) (types.NodeName, bool) {
+	for _, va := range p.AttachmentsOf(volume) {
+		if va.Node != facts.NodeName(node) {
+			return va.Node, true
+		}
+	}
+	return "", false
+}
+
 // notManaged makes one finding of the node, whose kubelet's setting is the one
 // thing wrong.
 func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
@@ -73,6 +86,11 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 			"when it starts with enableControllerAttachDetach: true"},
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}",
 	})
+	if holder, held := heldElsewhere(p.View, node, first.Volume); held {
+		f.Confidence = finding.Suspected
+		f.Cause = fmt.Sprintf("suspected, and certain where it goes on once the volume has no VolumeAttachment on node %s: %s. Or the controller has known node %s with the annotation, and only waits "+
+			"until the volume has left the other node", holder, f.Cause, node.Name)
+	}
 	for _, i := range ignored {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(i.Pod), Field: "spec.volumes", Value: string(i.Volume) + " has no VolumeAttachment"})
 	}

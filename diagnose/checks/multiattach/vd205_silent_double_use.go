@@ -134,6 +134,11 @@ func ofOthers(p *facts.View, volume corev1.UniqueVolumeName, two [2]place) bool 
 	return !p.ControllerYounger(handOver) && has(two[0].node) && has(two[1].node)
 }
 
+// isAttached reports whether a VolumeAttachment says that the node has the volume.
+func isAttached(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node) bool {
+	return slices.ContainsFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool { return va.Holds() && va.Node == facts.NodeName(node) })
+}
+
 func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	pv := p.World.Volume(volume)
 	first, second := two[0], two[1]
@@ -159,6 +164,13 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	} else {
 		f.Message = fmt.Sprintf("Single-node volume %s is in use on node %s and attached to %s", pv.Name, first.node.Name, second.node.Name)
 		facts.Also(&f, "on node %s the next pod would write to it, too", second.node.Name)
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s: the controller detaches it from there within some minutes, unless it has forgotten it there",
+			second.node.Name)}
+		if isAttached(p.View, volume, first.node) {
+			f.Advice = fmt.Sprintf("keep pods with this volume off node %s until it is detached from there; {check} check the file system", second.node.Name)
+			f.Cause = fmt.Sprintf("an attach to node %s ended only after the volume had gone to node %s, as after an outage of the attacher, or the controller had forgotten one of the two, "+
+				"for example because a VolumeAttachment was deleted by hand", second.node.Name, first.node.Name)
+		}
 	}
 	p.Report(f)
 }

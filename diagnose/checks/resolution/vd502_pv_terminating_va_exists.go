@@ -31,8 +31,7 @@ var PvTerminatingVAExists = check.Check{
 func runPVTerminatingVAExists(p *check.Run) {
 	var vas []facts.Attachment
 	for _, va := range p.Attachments() {
-		deleted := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment)).DeletionTimestamp
-		if deleted != nil && p.Age(*deleted) >= facts.PVDeletionGrace && va.DeletionTimestamp == nil {
+		if p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment)).DeletionTimestamp != nil && va.DeletionTimestamp == nil {
 			vas = append(vas, va)
 		}
 	}
@@ -109,8 +108,8 @@ const makeBothAgain = "end the pod, let claim and volume go, and recreate both w
 // volume is not Bound (Controller.isBeingUsed, pkg/controller/volume/pvprotection).
 const volumeProtection = "kubernetes.io/pv-protection"
 
-// refusedForDeletion reports whether the attacher will not attach a volume that is
-// being deleted.
+// refusedForDeletion reports whether the attacher has said that it does not attach a volume that
+// is being deleted. That needs no grace: no deletion is taken back.
 func refusedForDeletion(p *facts.View, va facts.Attachment) bool {
 	failure := p.AttachError(va.VolumeAttachment)
 	return failure != nil && !va.Status.Attached && facts.ContainsAny(failure.Message, "is marked for deletion")

@@ -177,7 +177,14 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 		f.Cause = "somebody deleted the volume past its finalizer kubernetes.io/pv-protection, which keeps it as long as it is bound"
 	}
 	f.SelfHeals.Because = fmt.Sprintf("%s; %s", afterRestart(p.View, pod, lost.name), afterPod(pod, lost))
-	f.Advice, f.AdviceCommands = saveUnderPod(pod, lost, kept)
+	save := fmt.Sprintf("save the data from within pod %s while it runs", facts.PodName(pod))
+	if !reconcile.NodeReady(p.Snapshot.Node(f.Node)) && !outstays(pod) {
+		f.Message = fmt.Sprintf("Pod %s ran on node %s, which is lost, and %s", facts.PodName(pod), pod.Spec.NodeName, lost.says)
+		f.Detail = finding.Clauses("nobody knows whether the pod still runs with its data", lost.detail)
+		save = fmt.Sprintf("bring node %s back, and %s", f.Node, save)
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("kube-controller-manager deletes the pod, unless node %s comes back in time; %s", f.Node, f.SelfHeals.Because)}
+	}
+	f.Advice, f.AdviceCommands = saveUnderPod(pod, lost, kept, save)
 	for _, pv := range kept {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef",
 			Value: fmt.Sprintf("%s; %s, reclaim policy %s", claimRefText(pv), pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy)})
@@ -190,6 +197,13 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 		}
 	}
 	p.Report(f)
+}
+
+// outstays reports whether no taint of a lost node makes kube-controller-manager delete the pod.
+func outstays(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.TolerationSeconds == nil && (t.Key == "" || t.Key == corev1.TaintNodeUnreachable) && t.Operator == corev1.TolerationOpExists && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
+	})
 }
 
 func orNone(name string) string {
@@ -253,8 +267,9 @@ func afterPod(pod *corev1.Pod, lost *lostClaim) string {
 	}
 }
 
-// saveUnderPod says how the data is kept, and then how the objects may lead to it again.
-func saveUnderPod(pod *corev1.Pod, lost *lostClaim, kept []*corev1.PersistentVolume) (advice string, commands []string) {
+// saveUnderPod says how the data is kept, by what save says, and then how the objects may lead
+// to it again.
+func saveUnderPod(pod *corev1.Pod, lost *lostClaim, kept []*corev1.PersistentVolume, save string) (advice string, commands []string) {
 	var goWith []string
 	for _, pv := range kept {
 		if deletes(pv) {
@@ -264,7 +279,7 @@ func saveUnderPod(pod *corev1.Pod, lost *lostClaim, kept []*corev1.PersistentVol
 	if len(commands) > 0 {
 		advice = fmt.Sprintf("{do} keep the disk: set the reclaim policy of volume %s to Retain; ", strings.Join(goWith, " and that of "))
 	}
-	advice += fmt.Sprintf("{do} save the data from within pod %s while it runs: leave the pod, its volume and its VolumeAttachment as they are until then", facts.PodName(pod))
+	advice += fmt.Sprintf("{do} %s: leave the pod, its volume and its VolumeAttachment as they are until then", save)
 	switch {
 	case lost.claim != nil && lost.claim.Spec.VolumeName != "" && lost.volume == nil:
 		advice += fmt.Sprintf("; {do} make PersistentVolume %s again with the driver and handle of the disk, reclaim policy Retain and a claimRef with the claim's UID",

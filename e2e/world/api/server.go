@@ -155,7 +155,7 @@ func (i *installer) install(root string, version schema.GroupVersion, storage ma
 		Storage: storage, Root: root, GroupVersion: version,
 		OptionsExternalVersion: &schema.GroupVersion{Version: "v1"}, MetaGroupVersion: info.MetaGroupVersion,
 		ParameterCodec: info.ParameterCodec, Serializer: info.NegotiatedSerializer,
-		Creater: legacyscheme.Scheme, Convertor: legacyscheme.Scheme, ConvertabilityChecker: legacyscheme.Scheme,
+		Creater: legacyscheme.Scheme, Convertor: legacyscheme.Scheme, ConvertabilityChecker: legacyscheme.Scheme, //nolint:misspell // its name in the API server
 		UnsafeConvertor: runtime.UnsafeObjectConvertor(legacyscheme.Scheme), Defaulter: legacyscheme.Scheme, Typer: legacyscheme.Scheme,
 		Namer: runtime.Namer(meta.NewAccessor()), EquivalentResourceRegistry: i.equivalents, TypeConverter: typeConverter(),
 		Admit: admission.NewChainHandler(), MinRequestTimeout: 30 * time.Minute, MaxRequestBodyBytes: 3 << 20,

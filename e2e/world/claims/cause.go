@@ -23,6 +23,9 @@ var (
 	// unbinds are the kinds of what parts a volume from its claim: it is released then, and
 	// deleted.
 	unbinds = []string{"delete the claim", "delete the volume", "remake the claim", "edit the claimRef"}
+	// shares are the kinds of what makes the controller attach a volume to a second node that its
+	// driver lets one have: the driver refuses.
+	shares = []string{"edit the access modes"}
 )
 
 // ofCall are the kinds of a call that goes wrong.
@@ -52,7 +55,7 @@ var causes = map[finding.Code][]string{
 	"VD404": slices.Concat(attaches, detaches, taken),
 	"VD402": {"take the annotation"},
 	"VD408": {"take the annotation"},
-	"VD410": slices.Concat(attaches, taken),
+	"VD410": slices.Concat(attaches, taken, shares),
 	"VD411": mounts,
 	"VD417": slices.Concat([]string{"keep the containers"}, unmounts),
 	"VD501": {"edit the claimRef"},
@@ -142,7 +145,7 @@ var actors = []struct {
 	kinds []string
 }{
 	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
-	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, []string{"stop the attacher"})}, // who refuses what an attacher that was away has left attached
+	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})}, // who refuses what an attacher that was away has left attached
 	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
 	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers", "run a second pod"})}, // it unmounts for a pod that has just gone

@@ -288,7 +288,7 @@ func (j *judging) exits(i int) {
 			j.false("exit code", "", l, w.Pod+" is stuck", "no finding of warning or worse names it")
 		}
 	}
-	if i == 0 || l.Exit() >= j.Looks[i-1].Exit() || !j.calm(j.Looks[i-1].At, l.At) {
+	if i == 0 || l.Exit() >= j.Looks[i-1].Exit() || !j.calm(j.Looks[i-1].At, l.ended()) {
 		return
 	}
 	var same []string
@@ -323,7 +323,7 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 	}
 	if i > 0 {
 		before := j.Looks[i-1]
-		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.at(w.Pod, before.At) == j.at(w.Pod, l.At) && j.calm(before.At, l.At) {
+		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.at(w.Pod, before.At) == j.at(w.Pod, l.At) && j.calm(before.At, l.ended()) {
 			j.false(judge, "", l, said, "it was stuck in that stage, with that actor, at the look before, and nobody has acted")
 		}
 	}
@@ -331,7 +331,7 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 		if later.At.Before(w.DueAt.Time) {
 			continue
 		}
-		if !j.calm(l.At, later.At) {
+		if !j.calm(l.At, later.ended()) {
 			j.exempt(judge, "somebody acted")
 			return
 		}

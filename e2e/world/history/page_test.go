@@ -102,14 +102,14 @@ func (r *results) add(s told, tally *claims.Tally) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.Stories = append(r.Stories, s)
-	r.Tally.Add(tally)
+	r.Add(tally)
 }
 
 // asked adds what copies of worlds were asked.
 func (r *results) asked(tally *claims.Tally) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.Tally.Add(tally)
+	r.Add(tally)
 }
 
 // judge judges what was done.
@@ -148,7 +148,7 @@ func (r *results) keep() error {
 		if err := json.Unmarshal(text, &other); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
 		}
-		r.Tally.Add(other.Tally)
+		r.Add(other.Tally)
 		r.Stories = append(r.Stories, other.Stories...)
 		r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, r.WithFalse+other.WithFalse, r.Took+other.Took
 		r.Seeds = append(r.Seeds, other.Seeds...)

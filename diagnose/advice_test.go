@@ -182,7 +182,7 @@ func TestNothingInFlightStays(t *testing.T) {
 }
 
 // TestCommandsStandUnderTheirSentences: of every case the sentence above a command names the object
-// of the command, and what keeps a disk comes before what lets it go.
+// of the command, or the headline that of a look, and what keeps a disk comes before what lets it go.
 func TestCommandsStandUnderTheirSentences(t *testing.T) {
 	commands := 0
 	for _, c := range corpus(t) {
@@ -198,7 +198,7 @@ func TestCommandsStandUnderTheirSentences(t *testing.T) {
 					continue
 				}
 				commands++
-				if !above.Names(object) {
+				if named := (finding.Action{Sentence: f.Message}).Names(object); !above.Names(object) && !(named && a.Kind == finding.Look) {
 					t.Errorf("%s: %s: %q does not name the object of %s", c.name, f.Code, above.Sentence, a.Command)
 				}
 			}

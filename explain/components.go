@@ -22,6 +22,7 @@ const (
 	apiServer   = "the API server"
 	driver      = "the CSI driver"
 	anybody     = "any component that waits"
+	either      = "the attach/detach controller, or the kubelet of the pod's node"
 	caller      = "whoever called the CSI driver: its attacher, a kubelet or its provisioner"
 )
 
@@ -51,7 +52,8 @@ var sentences = []sentence{
 	{[]string{"error processing pvc", "pvc is being deleted"}, kubelet, "the pod's claim is being deleted", "workload owner", []string{"VD513", "VD514"}},
 	{[]string{"error processing pvc"}, kubelet, "the pod's claim cannot be used", "", []string{"VD514", "VD504", "VD512"}},
 	{[]string{"unmounted volumes="}, kubelet, "it waited in vain for the volumes in the first brackets" + notInWords, "", []string{"VD409"}},
-	{[]string{"volume attachment is being deleted"}, "", "the volume is still being detached, after an earlier use on the same node" + notInWords, "", []string{"VD401", "VD103", "VD502"}},
+	{[]string{"volume attachment is being deleted"}, either, "the volume is still being detached, after an earlier use on the same node" + notInWords, "", []string{"VD401", "VD103", "VD502"}},
+	{[]string{"not found in the list of registered csi drivers"}, kubelet, "the driver is not registered on the node: its node plugin there does not run, or its registrar has failed", "cluster admin", []string{"VD602", "VD616"}},
 	{[]string{"volume not attached according to node status"}, kubelet, "the node's status.volumesAttached does not have the volume", "", []string{"VD301"}},
 	{[]string{"has not been added to the list of volumesinuse"}, kubelet, "the kubelet has not reported the volume in use yet", "", []string{"VD305"}},
 	{[]string{`volume mode "ephemeral" not supported by driver`}, kubelet, "the driver is not installed, or its CSIDriver does not allow inline volumes", "cluster admin", []string{"VD621"}},
@@ -129,7 +131,7 @@ func spoken(text string) *sentence {
 	}
 	s := sentences[i]
 	switch by := frame(text); {
-	case s.by == "":
+	case s.by == "" || s.by == either && by != anybody:
 		s.by = by
 	case s.by == caller && by == controller:
 		s.by = attacher
@@ -206,8 +208,12 @@ func frame(text string) string {
 // on.
 func saidBy(text string, drivers []string) string {
 	says := driver
-	if len(drivers) > 0 {
-		says = "the CSI driver " + strings.Join(drivers, ", ")
+	switch len(drivers) {
+	case 0:
+	case 1:
+		says = "the CSI driver " + drivers[0]
+	default: // the words do not tell which
+		says = "one of the CSI drivers " + strings.Join(drivers, ", ")
 	}
 	by := frame(text)
 	switch {

@@ -136,7 +136,8 @@ func ActionsOf(f Finding, at time.Time) []Action {
 		for _, command := range f.AdviceCommands {
 			if !slices.ContainsFunc(list, func(a Action) bool { return a.Command == command }) {
 				a := f.Commanded(command)
-				if n := len(list); n > 0 && a.Kind == Look && strings.Contains(a.Object, "/") && (list[n-1].Command != "" || !list[n-1].Names(a.Object)) {
+				headline := Action{Sentence: f.Message}
+				if n := len(list); n > 0 && a.Kind == Look && strings.Contains(a.Object, "/") && (list[n-1].Command != "" || !list[n-1].Names(a.Object) && !headline.Names(a.Object)) {
 					a.Told = false // the sentence above is about something else
 				}
 				list = append(list, a)

@@ -72,11 +72,11 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the object goes once the driver succeeds; " +
 			"it has not in " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
-		Advice: "fix what the driver reports" + goesOnceDetached,
+		Advice: "fix what the driver reports" + thenGoes,
 	})
 	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {
 		entry = p.Settled(entry, facts.Said{Driver: va.Spec.Attacher, Message: failure.Message, Node: va.Node})
-		f.Advice = facts.OfController(facts.Helps(entry, p.Age(*va.DeletionTimestamp))) + goesOnceDetached
+		f.Advice = facts.OfController(facts.Helps(entry, p.Age(*va.DeletionTimestamp))) + thenGoes
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
 	f.Actor = facts.WhoDetaches(va.Spec.Attacher, failure.Message)
@@ -111,7 +111,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	p.Report(f)
 }
 
-const goesOnceDetached = "; once the detach succeeds, the VolumeAttachment goes by itself"
+const thenGoes = "; the VolumeAttachment then goes"
 
 // attacherGone is the lease that says that nobody detaches the volume now, where
 // attacher-down tells of it. It changes only what is said about the detach: a

@@ -38,7 +38,7 @@ func runDriverUninstalled(p *check.Run) {
 		}
 		f := goneFinding(p.View, driver, tasks)
 		f.Cause = "the driver was uninstalled while volumes of it were attached or wanted; nothing else can attach or detach them"
-		f.Advice = "install the driver again, for nothing else attaches or detaches its volumes; where they are no longer needed, remove them before the driver"
+		f.Advice = "install the driver again; remove volumes that are no longer needed before the driver"
 		p.Report(f)
 	}
 }

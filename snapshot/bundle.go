@@ -360,6 +360,9 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 
 // snapshot makes the snapshot after all files were read.
 func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
+	if err := t.clusters.err(); err != nil && !t.isBundle() {
+		return nil, t.plain.warnings(), err
+	}
 	if !t.isBundle() {
 		if t.failed == nil {
 			t.failed = t.plain.merge(t.beside)
@@ -368,9 +371,6 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 			t.failed = t.passed.end(t.plain)
 		}
 		t.plain.ofOtherTimes()
-		if err := t.clusters.err(); err != nil {
-			t.failed = err
-		}
 		if t.failed != nil {
 			return nil, t.plain.warnings(), t.failed
 		}

@@ -83,3 +83,16 @@ func TestStagedElsewhere(t *testing.T) {
 		}
 	}
 }
+
+// TestEvidenceOfLostDisk: the number is that of the cluster's volumes in the whole list, which may
+// have those of several zones, and not only of the zone of the disk.
+func TestEvidenceOfLostDisk(t *testing.T) {
+	lost := storage.Lost{Handle: "vol-1", List: &backend.List{}, OtherVolumes: 2, Place: "us-east-1a"}
+	if got, want := lost.Evidence().Value, "not in the list, which has 2 of this cluster's volumes, and volumes in us-east-1a"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	lost.Place = ""
+	if got, want := lost.Evidence().Value, "not in the list, which has 2 of this cluster's volumes"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}

@@ -388,6 +388,12 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 	if t.beside.header != nil {
 		return nil, nil, fmt.Errorf("%s: a snapshot of its own, and no part of a bundle: read it alone", plain(t.beside.headerAt.file))
 	}
+	for _, r := range t.bundles() {
+		t.clusters.namespace(r.path, r.kubeSystem)
+	}
+	if err := t.clusters.err(); err != nil {
+		return nil, nil, err
+	}
 	c := t.collector()
 	t.assemble(c)
 	return c.snapshot(name, opts)
@@ -397,9 +403,6 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 // different times, and one of them would still contain objects that had been deleted by then.
 func (t *tree) assemble(c *collector) {
 	roots := t.bundles()
-	for _, r := range roots {
-		t.clusters.namespace(r.path, r.kubeSystem)
-	}
 	for _, r := range resources {
 		kind := r.Kind
 		held := chooseLists(roots, kind)

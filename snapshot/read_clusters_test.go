@@ -30,7 +30,7 @@ func TestTwoClusters(t *testing.T) {
 	}
 	const (
 		byNamespace = "%s and %s are of two clusters (their namespaces kube-system have different UIDs): read one at a time"
-		byNodes     = "%s and %s are of two clusters, or of one before and after all its nodes were made anew (no node has the same UID in both, nodes n1 and n2 among them): read one at a time"
+		byNodes     = "%s and %s are of two clusters, or of one before and after all its nodes were recreated (no node has the same UID in both, nodes n1 and n2 among them): read one at a time"
 	)
 	for _, tt := range []struct {
 		name  string

@@ -157,7 +157,8 @@ func (t target) mustExist(s *snapshot.Snapshot) error {
 		return nil
 	case !s.Complete(kind):
 		text := fmt.Sprintf("%s was not found, and not all %s could be read", t, kind)
-		if rights := output.RightsToAsk(s.Gaps, s.Source.Path != ""); rights != "" {
+		of := slices.DeleteFunc(slices.Clone(s.Gaps), func(g snapshot.Gap) bool { return g.Kind != kind })
+		if rights := output.RightsToAsk(of, s.Source.Path != ""); rights != "" {
 			text += ": " + rights
 		}
 		return errors.New(text)

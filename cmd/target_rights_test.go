@@ -22,4 +22,11 @@ func TestWhoMayNotListIsNamed(t *testing.T) {
 			t.Errorf("%s: %s", reason, says)
 		}
 	}
+	s := snapshot.New(time.Now(), snapshot.Source{}, snapshot.Objects{}, []snapshot.Gap{
+		{Kind: snapshot.Pods, Reason: snapshot.ReasonNotInFile},
+		{Kind: snapshot.Nodes, Reason: snapshot.ReasonForbidden, Detail: `nodes is forbidden: User "jane" cannot list resource "nodes" in API group "" at the cluster scope`},
+	})
+	if says := wanted.mustExist(s).Error(); strings.Contains(says, "jane") {
+		t.Errorf("of another kind: %s", says)
+	}
 }

@@ -225,7 +225,7 @@ func TestLessThanWasThere(t *testing.T) {
 	shuffled, pairs := byHash(cases, *crossingsSeed), *crossings
 	few := shuffled
 	if testing.Short() {
-		few, pairs = shuffled[:len(shuffled)/20], pairs/20
+		few, pairs = shuffled[:len(shuffled)/30], pairs/40
 	}
 	for _, c := range few {
 		t.Run(c.name, func(t *testing.T) { check(t, c) })

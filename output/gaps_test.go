@@ -133,7 +133,7 @@ func TestGapsOfEveryCommand(t *testing.T) {
 		a, b := shuffled[i%len(shuffled)], shuffled[(i+1+i/len(shuffled))%len(shuffled)]
 		t.Run(a.name+" with "+b.name, func(t *testing.T) { check(t, testcases.Cross(a.read, b.read), a.settings) })
 	}
-	for _, kind := range []string{"plan", "use", "pod", "node", "held", "preflight", "room", "trace"} {
+	for _, kind := range []string{"plan", "skipped", "use", "pod", "node", "held", "preflight", "room", "trace"} {
 		if said[kind] == 0 {
 			t.Errorf("nothing was said of %s", kind)
 		}
@@ -234,6 +234,9 @@ func answersOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]stri
 		if d.Verb != Unknown {
 			claims[fmt.Sprintf("plan %s %s", d.Volume, d.Node)] = string(d.Verb)
 		}
+	}
+	for _, k := range doc.Skipped {
+		claims[fmt.Sprintf("skipped %s %s %s", k.Pod, k.PodVolume, k.VolumeAttachment)] = string(k.Reason)
 	}
 	for _, n := range doc.NodeStatus {
 		for _, v := range n.Removed {

@@ -182,7 +182,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 	}
 	slices.SortFunc(p.Desired, func(a, b PlanDesired) int { return byPair(a.Volume, b.Volume, a.Node, b.Node) })
 	for _, row := range w.Skipped {
-		if !shown(row.Node) {
+		if !shown(row.Node) || skippedUnread(s, &row) {
 			continue
 		}
 		k := PlanSkipped{PodVolume: row.PodVolume, VolumeAttachment: row.VolumeAttachment, Node: row.Node, Reason: row.Reason, Message: row.Message}
@@ -232,6 +232,23 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		p.NodeStatus = append(p.NodeStatus, row)
 	}
 	return p
+}
+
+// skippedUnread reports whether the object for want of which the row was skipped may exist, because
+// not all of its kind were read.
+func skippedUnread(s *snapshot.Snapshot, row *reconcile.Skipped) bool {
+	switch row.Reason {
+	case reconcile.NodeNotFound:
+		return !s.Complete(snapshot.Nodes)
+	case reconcile.ClaimNotFound:
+		return !s.CompleteIn(snapshot.Claims, row.Pod.Namespace)
+	case reconcile.VolumeNotFound:
+		return !s.Complete(snapshot.Volumes)
+	case reconcile.CSINodeNotFound:
+		return !s.Complete(snapshot.CSINodes)
+	default:
+		return false
+	}
 }
 
 // Unknown and NotRead replace the verb and the reason of a decision that depends on objects that

@@ -360,6 +360,9 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 
 // snapshot makes the snapshot after all files were read.
 func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
+	if err := t.clusters.err(); err != nil && !t.isBundle() {
+		return nil, t.plain.warnings(), err
+	}
 	if !t.isBundle() {
 		if t.failed == nil {
 			t.failed = t.plain.merge(t.beside)
@@ -368,9 +371,6 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 			t.failed = t.passed.end(t.plain)
 		}
 		t.plain.ofOtherTimes()
-		if err := t.clusters.err(); err != nil {
-			t.failed = err
-		}
 		if t.failed != nil {
 			return nil, t.plain.warnings(), t.failed
 		}
@@ -388,6 +388,12 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 	if t.beside.header != nil {
 		return nil, nil, fmt.Errorf("%s: a snapshot of its own, and no part of a bundle: read it alone", plain(t.beside.headerAt.file))
 	}
+	for _, r := range t.bundles() {
+		t.clusters.namespace(r.path, r.kubeSystem)
+	}
+	if err := t.clusters.err(); err != nil {
+		return nil, nil, err
+	}
 	c := t.collector()
 	t.assemble(c)
 	return c.snapshot(name, opts)
@@ -397,9 +403,6 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 // different times, and one of them would still contain objects that had been deleted by then.
 func (t *tree) assemble(c *collector) {
 	roots := t.bundles()
-	for _, r := range roots {
-		t.clusters.namespace(r.path, r.kubeSystem)
-	}
 	for _, r := range resources {
 		kind := r.Kind
 		held := chooseLists(roots, kind)

@@ -169,3 +169,31 @@ func TestListsOfOtherTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestObjectThatWasCutOff: the last object of a YAML list that was cut off is not kept, because
+// some of its fields are missing, and another file may have it.
+func TestObjectThatWasCutOff(t *testing.T) {
+	const cut = "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: PersistentVolume\n  metadata: {name: a}\n- apiVersion: v1\n  kind: PersistentVolume\n  metadata:\n    name: b\n"
+	whole := `{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "b"}, "spec": {"storageClassName": "fast"}}]}`
+	for name, tt := range map[string]struct {
+		files fstest.MapFS
+		want  []string
+	}{
+		"alone":                       {fstest.MapFS{"a.yaml": {Data: []byte(cut)}, "n.yaml": {Data: []byte("apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n")}}, []string{"a"}},
+		"beside the whole object":     {fstest.MapFS{"a.yaml": {Data: []byte(cut)}, "b.json": {Data: []byte(whole)}}, []string{"a", "b fast"}},
+		"a list that was not cut off": {fstest.MapFS{"a.yaml": {Data: []byte(cut + "kind: List\n")}}, []string{"a", "b"}},
+	} {
+		s, warnings, err := ReadFS("dir", tt.files, ReadOptions{Now: noon})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got []string
+		for _, pv := range s.Volumes {
+			got = append(got, strings.TrimSpace(pv.Name+" "+pv.Spec.StorageClassName))
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %q, want %q; %q", name, got, tt.want, warnings)
+		}
+	}
+}

@@ -111,7 +111,7 @@ func (c *clusters) err() error {
 	pairs := slices.SortedFunc(maps.Keys(c.shared), func(a, b filePair) int { return cmp.Or(cmp.Compare(a.a, b.a), cmp.Compare(a.b, b.b)) })
 	for _, of := range pairs {
 		if s := c.shared[of]; !s.same && s.made[1] != "" {
-			return fmt.Errorf("%s and %s are of two clusters, or of one before and after all its nodes were made anew (no node has the same UID in both, nodes %s and %s among them): read one at a time",
+			return fmt.Errorf("%s and %s are of two clusters, or of one before and after all its nodes were recreated (no node has the same UID in both, nodes %s and %s among them): read one at a time",
 				plain(of.a), plain(of.b), plain(s.made[0]), plain(s.made[1]))
 		}
 	}

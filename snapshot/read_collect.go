@@ -70,6 +70,8 @@ type collector struct {
 	// twin is the error about the first object of the current file that another file has in an
 	// incomparable state; the rest of such a file is not kept. A single text is refused at once.
 	twin error
+	// last is the object that was added last; its row is nil if the one after it was not added.
+	last added
 	// lists counts the documents that are lists, by kind; "" stands for lists of any kind.
 	lists map[Kind]int
 	// typed counts the lists with the apiVersion and kind of their items.
@@ -94,6 +96,26 @@ type collector struct {
 	left       left
 	// order is valid only for a file of our own that can be read twice.
 	order order
+}
+
+// added is an object that was added.
+type added struct {
+	key   identity
+	row   *row
+	known known
+}
+
+// dropLast removes the object that was added last, because the file was cut off within it.
+func (c *collector) dropLast() {
+	if c.last.row == nil {
+		return
+	}
+	c.last.row.dropLast(&c.objects)
+	if c.total--; c.last.known == unseen {
+		c.counts[c.last.key.kind]--
+		delete(c.seen.states, c.last.key.mark())
+	}
+	c.last = added{}
 }
 
 func (r *reading) collector() *collector {

@@ -62,6 +62,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 
 // take adds an object that was decoded.
 func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
+	c.last = added{}
 	if object.GetName() == "" {
 		return at.errorf("%s without metadata.name", s.Object)
 	}
@@ -109,6 +110,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	trim.Object(object)
 	c.sharer.Share(object)
 	s.add(&c.objects, object)
+	c.last = added{key, s, known}
 	return nil
 }
 

@@ -190,6 +190,7 @@ func (l *list) end(rest []byte) error {
 	of := byType[itemType(t)]
 	switch {
 	case l.items > 0 && t.kind == "":
+		l.c.dropLast()
 		return l.at.errorf("a list that does not say its kind: the file was cut off")
 	case l.items > len(l.untyped) && !isList:
 		return l.at.errorf("%s has Kubernetes objects as its items, but is no list", plain(t.kind))

@@ -54,6 +54,8 @@ type row struct {
 	add   func(*Objects, apiObject)
 	all   func(*Objects) iter.Seq[apiObject]
 	count func(*Objects) int
+	// dropLast removes the object that was added last.
+	dropLast func(*Objects)
 	// newest keeps only the last state of each object.
 	newest func(*Objects)
 	sort   func(*Objects)
@@ -167,6 +169,10 @@ func newResource[T any, P interface {
 			}
 		},
 		count: func(o *Objects) int { return len(*ListOf[P](o)) },
+		dropLast: func(o *Objects) {
+			list := ListOf[P](o)
+			*list = (*list)[:len(*list)-1]
+		},
 		newest: func(o *Objects) {
 			list, at := ListOf[P](o), map[types.NamespacedName]int{}
 			kept := (*list)[:0]

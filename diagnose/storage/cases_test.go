@@ -7,6 +7,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
@@ -81,5 +82,18 @@ func TestStagedElsewhere(t *testing.T) {
 				t.Errorf("%s: the record says %q, want %q", name, report.Findings[i].Evidence[told].Value, want)
 			}
 		}
+	}
+}
+
+// TestEvidenceOfLostDisk: the number is that of the cluster's volumes in the whole list, which may
+// have those of several zones, and not only of the zone of the disk.
+func TestEvidenceOfLostDisk(t *testing.T) {
+	lost := storage.Lost{Handle: "vol-1", List: &backend.List{}, OtherVolumes: 2, Place: "us-east-1a"}
+	if got, want := lost.Evidence().Value, "not in the list, which has 2 of this cluster's volumes, and volumes in us-east-1a"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	lost.Place = ""
+	if got, want := lost.Evidence().Value, "not in the list, which has 2 of this cluster's volumes"; got != want {
+		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -26,12 +26,12 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 		return metav1.Time{}, false, false
 	}
 	since = Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime, va.CreationTimestamp)
+	heard, exclusive := false, p.OneNode(pair.Volume)
 	for _, pv := range p.World.Volumes(pair.Volume) {
-		if at := p.unclaimedSince(pv); !at.IsZero() {
-			since, proven = Latest(since, at), true
+		if at, unused := p.unclaimedSince(pv); !at.IsZero() {
+			since, heard, proven = Latest(since, at), true, proven || unused
 		}
 	}
-	heard, exclusive := proven, p.OneNode(pair.Volume)
 	for _, pod := range p.mounters(pair.Volume) {
 		if reconcile.PodTerminated(pod) {
 			if pod.Spec.NodeName == string(pair.Node) {
@@ -90,24 +90,25 @@ func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
 }
 
 // unclaimedSince is when the volume's claim went away, or ceased to have users;
-// zero where neither is recorded. A claim outlives the pods that name it.
-func (p *View) unclaimedSince(pv *corev1.PersistentVolume) metav1.Time {
+// zero where neither is recorded. unused says that it had no users then: a claim outlives the pods
+// that name it, but for one whose finalizer somebody took off, and no object tells that of it.
+func (p *View) unclaimedSince(pv *corev1.PersistentVolume) (since metav1.Time, unused bool) {
 	if pv.Status.Phase == corev1.VolumeReleased && pv.Status.LastPhaseTransitionTime != nil {
-		return *pv.Status.LastPhaseTransitionTime
+		return *pv.Status.LastPhaseTransitionTime, false
 	}
 	if pv.Spec.ClaimRef == nil {
-		return metav1.Time{}
+		return metav1.Time{}, false
 	}
 	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
 	if claim == nil || claim.Spec.VolumeName != pv.Name {
-		return metav1.Time{}
+		return metav1.Time{}, false
 	}
 	for _, c := range claim.Status.Conditions {
 		if c.Type == corev1.PersistentVolumeClaimUnused && c.Status == corev1.ConditionTrue {
-			return c.LastTransitionTime
+			return c.LastTransitionTime, true
 		}
 	}
-	return metav1.Time{}
+	return metav1.Time{}, false
 }
 
 // LastSign is the last thing that a pod's status tells of it.

@@ -111,7 +111,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	p.Report(f)
 }
 
-const thenGoes = "; the VolumeAttachment then goes"
+const thenGoes = "; once detached, the VolumeAttachment goes"
 
 // attacherGone is the lease that says that nobody detaches the volume now, where
 // attacher-down tells of it. It changes only what is said about the detach: a

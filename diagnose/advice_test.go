@@ -198,7 +198,7 @@ func TestCommandsStandUnderTheirSentences(t *testing.T) {
 					continue
 				}
 				commands++
-				if named := (finding.Action{Sentence: f.Message}).Names(object); !above.Names(object) && !(named && a.Kind == finding.Look) {
+				if named := (finding.Action{Sentence: f.Message}).Names(object); !above.Names(object) && (!named || a.Kind != finding.Look) {
 					t.Errorf("%s: %s: %q does not name the object of %s", c.name, f.Code, above.Sentence, a.Command)
 				}
 			}

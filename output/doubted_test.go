@@ -272,7 +272,7 @@ func newsOf(whole corpusCase, claims map[string]string, less lessText) []string 
 	answers := answersOn(less.read, whole.settings)
 	for _, claim := range slices.Sorted(maps.Keys(answers)) {
 		of, there := claims[claim]
-		isExcused := slices.ContainsFunc(less.read.Gaps, func(g snapshot.Gap) bool { return excused(claim, string(g.Kind), whole.read) })
+		isExcused := slices.ContainsFunc(less.read.Gaps, func(g snapshot.Gap) bool { return excused(claim, answers[claim], string(g.Kind), whole.read) })
 		if (!there || of != answers[claim]) && !isExcused {
 			news = append(news, fmt.Sprintf("%s is %q; of the whole cluster it is %q", claim, answers[claim], of))
 		}

@@ -361,7 +361,7 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 // snapshot makes the snapshot after all files were read.
 func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, error) {
 	if err := t.clusters.err(); err != nil && !t.isBundle() {
-		return nil, t.plain.warnings(), err
+		return nil, nil, err
 	}
 	if !t.isBundle() {
 		if t.failed == nil {

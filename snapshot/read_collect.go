@@ -179,7 +179,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		return nil, c.warnings(), fmt.Errorf("%s: "+format, append([]any{plain(name)}, args...)...)
 	}
 	if err := c.clusters.err(); err != nil {
-		return nil, c.warnings(), err
+		return nil, nil, err
 	}
 	if c.header == nil && c.total == 0 {
 		for _, kind := range Kinds() {

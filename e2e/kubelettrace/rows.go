@@ -3,6 +3,7 @@ package kubelettrace
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"google.golang.org/grpc/codes"
 	corev1 "k8s.io/api/core/v1"
@@ -121,7 +122,7 @@ func CompareLeftovers(plan *kubelet.Node, s seen, asked bool) (rows int, wrong [
 		}
 		_, handle, _ := reconcile.ParseCSI(v.Volume)
 		stage, actor, states := s.leftover(handle, v.Driver, asked)
-		if v.Stage != stage && !slices.Contains(v.Stages, stage) || actorOf(v.Actor) != actor || !slices.Contains(states, v.State) {
+		if v.Stage != stage && !slices.Contains(v.Stages, stage) || !namesActor(v, actor) || !slices.Contains(states, v.State) {
 			say("nobody wants volume %s, which waits in %s for %s (%v), and its row says %s in %s %v for %s", v.Volume, stage, actor, states, v.State, v.Stage, v.Stages, v.Actor)
 		}
 	}
@@ -131,6 +132,16 @@ func CompareLeftovers(plan *kubelet.Node, s seen, asked bool) (rows int, wrong [
 		}
 	}
 	return rows, wrong
+}
+
+// namesActor reports whether the row names the actor: it alone where something is known to
+// fail, and else as one of those who may have to act, since no object tells what holds a volume
+// that no pod wants.
+func namesActor(row kubelet.Volume, actor Actor) bool {
+	if row.State != trace.StageWaiting {
+		return actorOf(row.Actor) == actor
+	}
+	return slices.ContainsFunc(strings.Split(row.Actor, " or "), func(who string) bool { return actorOf(who) == actor })
 }
 
 // leftover is the stage in which a volume that no pod wants waits, the actor, and the states

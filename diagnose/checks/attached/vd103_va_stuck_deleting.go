@@ -72,11 +72,11 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the object goes once the driver succeeds; " +
 			"it has not in " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
-		Advice: "fix what the driver reports" + thenGoes,
+		Advice: "fix what the driver reports",
 	})
 	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {
 		entry = p.Settled(entry, facts.Said{Driver: va.Spec.Attacher, Message: failure.Message, Node: va.Node})
-		f.Advice = facts.OfController(facts.Helps(entry, p.Age(*va.DeletionTimestamp))) + thenGoes
+		f.Advice = facts.OfController(facts.Helps(entry, p.Age(*va.DeletionTimestamp)))
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
 	f.Actor = facts.WhoDetaches(va.Spec.Attacher, failure.Message)
@@ -110,8 +110,6 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	}
 	p.Report(f)
 }
-
-const thenGoes = "; once detached, the VolumeAttachment goes"
 
 // attacherGone is the lease that says that nobody detaches the volume now, where
 // attacher-down tells of it. It changes only what is said about the detach: a

@@ -184,7 +184,7 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 		save = fmt.Sprintf("bring node %s back, and %s", f.Node, save)
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("kube-controller-manager deletes the pod, unless node %s comes back in time; %s", f.Node, f.SelfHeals.Because)}
 	}
-	f.Advice, f.AdviceCommands = saveUnderPod(pod, lost, kept, save)
+	f.Advice, f.AdviceCommands = saveUnderPod(lost, kept, save)
 	for _, pv := range kept {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef",
 			Value: fmt.Sprintf("%s; %s, reclaim policy %s", claimRefText(pv), pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy)})
@@ -269,7 +269,7 @@ func afterPod(pod *corev1.Pod, lost *lostClaim) string {
 
 // saveUnderPod says how the data is kept, by what save says, and then how the objects may lead
 // to it again.
-func saveUnderPod(pod *corev1.Pod, lost *lostClaim, kept []*corev1.PersistentVolume, save string) (advice string, commands []string) {
+func saveUnderPod(lost *lostClaim, kept []*corev1.PersistentVolume, save string) (advice string, commands []string) {
 	var goWith []string
 	for _, pv := range kept {
 		if deletes(pv) {

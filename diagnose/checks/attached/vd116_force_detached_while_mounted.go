@@ -58,6 +58,9 @@ func runForceDetachedWhileMounted(p *check.Run) {
 		unlisted := p.UnlistedInUse(node)
 		slices.Sort(unlisted)
 		for _, volume := range unlisted {
+			if len(p.World.Volumes(volume)) == 0 && !statusUnchanged(p.View, node) {
+				continue // it may have been made after the volumes were read
+			}
 			if detachedUnder(p.View, node, volume) {
 				detachedWhileMounted(p, node, volume)
 			}

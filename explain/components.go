@@ -37,15 +37,18 @@ type sentence struct {
 	codes []string
 }
 
-const notInWords = "; the cause is not in these words"
+const (
+	notInWords    = "; the cause is not in these words"
+	heldElsewhere = "another node still has the volume, and it may be attached to one node only" + notInWords
+)
 
 // sentences are the known messages, the most specific first.
 var sentences = []sentence{
-	{[]string{"multi-attach error for volume"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
+	{[]string{"multi-attach error for volume"}, controller, heldElsewhere, "",
 		[]string{"VD203", "VD202", "VD102", "VD104"}},
-	{[]string{"is already used by pod(s)"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
+	{[]string{"is already used by pod(s)"}, controller, heldElsewhere, "",
 		[]string{"VD203", "VD202", "VD102", "VD104"}},
-	{[]string{"is already exclusively attached to one node"}, controller, "another node still has the volume, and it may be attached to one node only" + notInWords, "",
+	{[]string{"is already exclusively attached to one node"}, controller, heldElsewhere, "",
 		[]string{"VD203", "VD202", "VD102", "VD104"}},
 	{[]string{"timed out waiting for external-attacher"}, controller, "the driver's attacher did not answer within 2 minutes: it does not run, hangs, or its storage system is slow" + notInWords, "",
 		[]string{"VD604", "VD406", "VD405", "VD610"}},

@@ -224,7 +224,7 @@ func TestLessThanWasThere(t *testing.T) {
 	}
 	shuffled, pairs := byHash(cases, *crossingsSeed), *crossings
 	few := shuffled
-	if testing.Short() {
+	if testing.Short() { // each is read and answered some twenty times: all of them take minutes, and are for "make whole"
 		few, pairs = shuffled[:len(shuffled)/30], pairs/40
 	}
 	for _, c := range few {

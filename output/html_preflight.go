@@ -20,7 +20,7 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 		about = append(about, "the node is not Ready")
 	}
 	page := html.Preflight{
-		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs() && p.Drain.Staying()+p.Loss.Staying() == 0, about...),
+		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs() && !p.Stays(), about...),
 		Findings: newHTMLBriefs(p.Findings), Unread: append(unreadOf(p.Gaps, 0), texts(p.NotExamined, visible)...),
 	}
 	for _, s := range scenarios(p) {

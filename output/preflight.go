@@ -65,7 +65,7 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 		fmt.Fprintln(b)
 		hanging(b, "Not examined: "+strings.Join(p.NotExamined, ", "), "", opts)
 	}
-	closeTrace(b, opts, p.Gaps, nil)
+	closeTrace(b, opts, p.Source, p.Gaps, nil)
 	return nil
 }
 
@@ -129,7 +129,7 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	switch {
 	case len(p.Missing) > 0:
 		colors = []color.Attribute{color.FgYellow, color.Bold}
-	case !p.Hangs() && p.Drain.Staying()+p.Loss.Staying() > 0:
+	case !p.Hangs() && p.Stays():
 		colors = []color.Attribute{color.FgYellow}
 	case !p.Hangs():
 		colors = []color.Attribute{color.FgGreen}
@@ -162,7 +162,7 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 			why = append(why, count(lacking, "volume")+" would find no room")
 		}
 		return "something would hang", strings.Join(why, "; ")
-	case p.Drain.Staying()+p.Loss.Staying() > 0:
+	case p.Stays():
 		return "no volume would hang, but not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.Staying(), "pod"), p.Loss.Staying())
 	default:
 		return "nothing would hang beyond what the timers say", ""

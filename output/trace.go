@@ -86,7 +86,7 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 	}
 	kubeletSays(b, t, opts)
 	tellBriefs(b, t.Findings, t.TakenAt.Time, opts)
-	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
+	closeTrace(b, opts, t.Source, t.Gaps, t.SkippedChecks)
 	return nil
 }
 
@@ -118,7 +118,7 @@ func tellBrief(f finding.Brief, at time.Time) telling {
 		hits: hits(whole.Steps), dont: whole.Never, why: f.Detail}
 }
 
-func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped []finding.SkippedCheck) {
+func closeTrace(b *strings.Builder, opts Options, source snapshot.Source, gaps []snapshot.Gap, skipped []finding.SkippedCheck) {
 	if len(gaps) > 0 {
 		b.WriteString("\n")
 	}
@@ -126,7 +126,7 @@ func closeTrace(b *strings.Builder, opts Options, gaps []snapshot.Gap, skipped [
 		wrapped(b, "", "gap: "+gapText(askedOnce(g)), opts)
 	}
 	wrapped(b, "", toSend(gaps), opts)
-	wrapped(b, "", RightsToAsk(gaps, false), opts)
+	wrapped(b, "", RightsToAsk(gaps, source.Path != ""), opts)
 	if n := len(skipped); n > 0 {
 		fmt.Fprintf(b, "%s skipped, because something could not be read\n", count(n, "check"))
 	}
@@ -265,7 +265,7 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 	for _, f := range t.Findings {
 		fmt.Fprintf(b, "\n%s  %s  %s  %s\n", paintSeverity(f.Severity, opts), f.Code, f.Check, Safe(f.Line()))
 	}
-	closeTrace(b, opts, t.Gaps, t.SkippedChecks)
+	closeTrace(b, opts, t.Source, t.Gaps, t.SkippedChecks)
 	return nil
 }
 

@@ -111,3 +111,15 @@ func TestTraceTable(t *testing.T) {
 		}
 	}
 }
+
+// TestNobodyIsAccusedByAFile checks that a trace of a file does not tell its reader that he may not
+// list something: somebody else has read the cluster.
+func TestNobodyIsAccusedByAFile(t *testing.T) {
+	gaps := []snapshot.Gap{{Kind: snapshot.Pods, Reason: snapshot.ReasonForbidden}}
+	for path, want := range map[string]string{"": "you may not list pods", "cluster.yaml": "whoever read the cluster may not list pods"} {
+		var b strings.Builder
+		if closeTrace(&b, Options{}, snapshot.Source{Path: path}, gaps, nil); !strings.Contains(b.String(), "\n"+want) {
+			t.Errorf("%q: %s", path, b.String())
+		}
+	}
+}

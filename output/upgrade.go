@@ -60,7 +60,7 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	}, opts)
 	fmt.Fprintln(b)
 	hanging(b, "Not examined: "+strings.Join(u.NotExamined, ", "), "", opts)
-	closeTrace(b, opts, u.Gaps, nil)
+	closeTrace(b, opts, u.Source, u.Gaps, nil)
 	return nil
 }
 

@@ -35,7 +35,7 @@ func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 		wrapped(b, fmt.Sprintf("  %-9s ", f.Label), f.Text, opts)
 	}
 	tellBriefs(b, u.Findings, u.TakenAt.Time, opts)
-	closeTrace(b, opts, u.Gaps, u.SkippedChecks)
+	closeTrace(b, opts, u.Source, u.Gaps, u.SkippedChecks)
 	return nil
 }
 
@@ -411,7 +411,7 @@ func printUseWide(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 		}
 	}
 	tellBriefs(b, u.Findings, u.TakenAt.Time, opts)
-	closeTrace(b, opts, u.Gaps, u.SkippedChecks)
+	closeTrace(b, opts, u.Source, u.Gaps, u.SkippedChecks)
 	return nil
 }
 

@@ -158,6 +158,9 @@ func (p *Preflight) Hangs() bool {
 	return len(p.Drain.Hangs)+len(p.Loss.Hangs) > 0 || slices.ContainsFunc(p.Room, func(r Room) bool { return r.Lacking > 0 })
 }
 
+// Stays reports whether a drain or the loss of the node ends a pod that no timer brings back.
+func (p *Preflight) Stays() bool { return p.Drain.Staying()+p.Loss.Staying() > 0 }
+
 // moving are the pods that a drain would evict: neither ended nor bound to the
 // node by their controller.
 func (f *flight) moving() []*corev1.Pod {

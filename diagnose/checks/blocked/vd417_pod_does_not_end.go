@@ -1,7 +1,6 @@
 package blocked
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -43,7 +42,7 @@ func runPodDoesNotEnd(p *check.Run) {
 		case len(running) == 0:
 		case lostForLong(p.View, node):
 			leftOnLostNode(p, pod, node, held)
-		case len(held) == 0 || reconcile.OutOfService(node):
+		case reconcile.OutOfService(node):
 		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
 			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
 		case hadTime(p.View, node):
@@ -71,22 +70,31 @@ func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []fac
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 		}, p.RenewedLease(facts.NodeName(node))...),
 	}
-	pv := lastingVolume(p.View, pod)
+	f, volume := keeps(p.View, f, pod, held)
 	switch {
-	case len(held) > 0:
-		f = p.About(held[0], f)
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: held[0].Object(), Field: "status.attached", Value: "true, not being deleted"})
-	case pv != nil:
-		f.PersistentVolume = pv.Name
-	case lastingInline(pod) == "":
-		return // it has no volume whose data outlives it
-	}
-	switch volume := cmp.Or(f.PersistentVolume, string(f.Volume), lastingInline(pod)); {
+	case volume == "":
 	case reconcile.OutOfService(node):
 		outOfServiceInVain(p, f, pod, node, volume)
 	case len(held) == 0 || !waitedFor(p.View, pod, held):
 		leftOnSilentNode(p, f, pod, node, volume)
 	}
+}
+
+// keeps completes a finding about a pod that does not end with the volume that it keeps, and says
+// how to call that: an attachment that somebody waits for tells most, then any attachment, then a
+// volume whose data outlives the pod, though none shows it: "" where the pod has no such volume.
+func keeps(p *facts.View, f finding.Finding, pod *corev1.Pod, held []facts.Attachment) (finding.Finding, string) {
+	if len(held) > 0 {
+		va := held[max(0, slices.IndexFunc(held, func(va facts.Attachment) bool { return len(p.KeptFrom(va.VolumeNode)) > 0 }))]
+		f = p.About(va, f)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"})
+		return f, f.PersistentVolume
+	}
+	if pv := lastingVolume(p, pod); pv != nil {
+		f.PersistentVolume = pv.Name
+		return f, pv.Name
+	}
+	return f, lastingInline(pod)
 }
 
 // lastingVolume is the first volume of the pod that a claim is bound to; nil where it has none.
@@ -170,7 +178,7 @@ func onlyOn(p *facts.View, pv *corev1.PersistentVolume, node *corev1.Node) bool 
 }
 
 func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts.Attachment) {
-	va, node := held[0], p.Snapshot.Node(facts.NodeOf(pod))
+	node := p.Snapshot.Node(facts.NodeOf(pod))
 	ended, lives := *pod.DeletionTimestamp, "the node is Ready"
 	cause := "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
 		"or the runtime does not answer"
@@ -182,36 +190,32 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		ended = ready.LastTransitionTime // before, there was no kubelet to kill it
 		lives = fmt.Sprintf("the node has been Ready again for %s", facts.Rounded(p.Age(ended)))
 	}
-	for _, other := range held { // one that somebody waits for tells more
-		if len(p.KeptFrom(other.VolumeNode)) > 0 {
-			va = other
-			break
-		}
-	}
-	f := p.About(va, finding.Finding{
-		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended,
-		Message: fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), va.Node, p.ShortVolume(va.Volume)),
+	f, volume := keeps(p.View, finding.Finding{
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended, Node: facts.NodeName(node),
 		Detail: fmt.Sprintf("it should have ended %s ago, and container %s still runs there; %s",
 			facts.Rounded(p.Age(*pod.DeletionTimestamp)), container, lives),
 		Cause: cause,
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + ", the end of its grace period"},
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: "container " + container + " runs"},
-			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
 		Advice: fmt.Sprintf("{check} read what the events of pod %s say of its end; {do} on node %s find what keeps container %s: a process in state D (ps), "+
-			"and the logs of the kubelet and the container runtime for the pod; if nothing ends it, {drain-node} and {reboot-node}", facts.PodName(pod), va.Node, container),
+			"and the logs of the kubelet and the container runtime for the pod; if nothing ends it, {drain-node} and {reboot-node}", facts.PodName(pod), node.Name, container),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
-	})
+	}, pod, held)
+	if volume == "" {
+		return // it has no volume whose data outlives it
+	}
+	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	if !reconcile.NodeReady(node) {
-		f.Evidence = append(append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}), p.RenewedLease(va.Node)...)
+		f.Evidence = append(append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}), p.RenewedLease(f.Node)...)
 		f.Said = facts.QuoteReady(node)
 		if f.Said != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].message", Value: f.Said.Text})
 		}
 		f.Advice = fmt.Sprintf("on node %s see to what its Ready condition names; where the container runtime or the kubelet does not answer, start it again: "+
-			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", va.Node)
+			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", node.Name)
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	}
 	keepDisksFirst(p.View, &f, pod)
@@ -219,7 +223,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		f.Said = facts.QuoteEvent(e)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
 	}
-	if waiting := p.KeptFrom(va.VolumeNode); len(waiting) > 0 {
+	if waiting := p.KeptFrom(f.Pair()); len(waiting) > 0 {
 		if p.Lasted(ended, facts.KillFails) {
 			f.Severity = finding.Error
 		}

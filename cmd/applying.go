@@ -149,8 +149,11 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 // finding is printed above it only once.
 func (m *applying) describe(w io.Writer, p repair.Repair) {
 	undo := "can be undone"
-	if p.Undo == nil {
+	switch {
+	case p.Undo == nil:
 		undo = "cannot be undone: " + p.WhyNot
+	case p.WhyNot != "":
+		undo += ", but " + p.WhyNot
 	}
 	m.show(w, p.Finding)
 	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)

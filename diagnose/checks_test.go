@@ -134,6 +134,10 @@ func TestChecks(t *testing.T) {
 		if names[c.Code] != c.Name {
 			t.Errorf("%s is called %q, not %q", c.Code, c.Name, names[c.Code])
 		}
+		_, references, _ := strings.Cut(c.Doc(), "## References")
+		if numbered := regexp.MustCompile(`(?:issues?|requests?) \d+`).FindString(references); numbered != "" {
+			t.Errorf("%s: %q is no link", c.Code, numbered)
+		}
 		if c.Title == "" {
 			t.Errorf("%s lacks a title or what it runs", c.Code)
 		}

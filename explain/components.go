@@ -21,6 +21,7 @@ const (
 	resizer     = "the driver's external-resizer"
 	apiServer   = "the API server"
 	driver      = "the CSI driver"
+	nodeTool    = "a program on the node, which the CSI driver runs, or the kubelet where the volume has no driver"
 	anybody     = "any component that waits"
 	either      = "the attach/detach controller, or the kubelet of the pod's node"
 	caller      = "whoever called the CSI driver: its attacher, a kubelet or its provisioner"
@@ -207,6 +208,9 @@ func frame(text string) string {
 	return anybody
 }
 
+// ofNodeTool are words of the programs that drivers and kubelets alike run on a node.
+var ofNodeTool = regexp.MustCompile(`(?i)\bmount(?:\.\w+| error| failed)?(?:\(\d+\))?:|\bfsck\b|\bmkfs\b|\bwrong fs type\b`)
+
 // saidBy names the speaker of a driver's or tool's words, and the component that passes them
 // on.
 func saidBy(text string, drivers []string) string {
@@ -220,6 +224,8 @@ func saidBy(text string, drivers []string) string {
 	}
 	by := frame(text)
 	switch {
+	case by == anybody && len(drivers) == 0 && ofNodeTool.MatchString(text) && !strings.Contains(strings.ToLower(text), "rpc error"):
+		return nodeTool
 	case by == anybody:
 		return says
 	case len(drivers) == 0 && !strings.Contains(strings.ToLower(text), "rpc error"):

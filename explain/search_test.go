@@ -10,7 +10,7 @@ import (
 
 // speakers are the speakers of testdata/pasted.txt.
 var speakers = map[string]string{"kubelet": kubelet, "controller": controller, "binder": binder, "scheduler": scheduler, "attacher": attacher, "provisioner": provisioner,
-	"resizer": resizer, "apiserver": apiServer, "driver": driver, "anybody": anybody, "either": either, "caller": caller, "manager": "kube-controller-manager"}
+	"resizer": resizer, "apiserver": apiServer, "driver": driver, "anybody": anybody, "tool": nodeTool, "either": either, "caller": caller, "manager": "kube-controller-manager"}
 
 // TestPastedLinesFindTheirPages: a pasted line finds its page first or second. The card above
 // names the speaker and who acts or, where the words do not show that, nobody.

@@ -1,6 +1,7 @@
 package explain
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -30,32 +31,8 @@ func sayMeaning(w io.Writer, message string) bool {
 			return len(other.Words) > len(e.Words) && strings.Contains(other.Words, e.Words)
 		})
 	})
-	for _, e := range entries {
-		about, _ := e.Meaning.About()
-		note := ""
-		if e.Layer == driverwords.PlainWords {
-			note = ", as these plain words read"
-		}
-		fmt.Fprintf(w, "%q%s\n\n", e.Words, note)
-		fmt.Fprintf(w, "  Said by   %s\n", saidBy(message, e.Drivers))
-		fmt.Fprintf(w, "  Means     %s\n", about.Says)
-		if e.Wrapper {
-			fmt.Fprintf(w, "            The cause is not in these words.\n")
-			diagnoseIt(w)
-			continue
-		}
-		fmt.Fprintf(w, "  Who acts  %s\n", e.Actor)
-		fmt.Fprintf(w, "  Helps     %s\n", step.Plain(e.Helps))
-		for _, kind := range step.Kinds(e.Helps) {
-			fmt.Fprintf(w, "  Hits      %s:\n            %s\n", step.Of(kind).Whom, step.Of(kind).Count)
-		}
-		for _, code := range pagesAbout(e.Meaning, message) {
-			fmt.Fprintf(w, "  Page      %s\n", safetext.Kubectl("volume-doctor", "explain", code))
-		}
-		if e.Source != "" {
-			fmt.Fprintf(w, "  Source    %s\n", e.Source)
-		}
-		fmt.Fprintln(w)
+	for _, alike := range byMeaning(entries) {
+		verdict(w, message, alike)
 	}
 	if said != nil || len(entries) > 0 {
 		return true
@@ -68,6 +45,81 @@ func sayMeaning(w io.Writer, message string) bool {
 		said.card(w)
 	}
 	return false
+}
+
+// byMeaning puts together the entries that several drivers have of the same words with the same
+// meaning, those of any driver last: they are told apart only by what helps.
+func byMeaning(entries []driverwords.Entry) [][]driverwords.Entry {
+	var list [][]driverwords.Entry
+	for _, e := range entries {
+		i := slices.IndexFunc(list, func(alike []driverwords.Entry) bool {
+			return alike[0].Meaning == e.Meaning && alike[0].Actor == e.Actor && alike[0].Wrapper == e.Wrapper && strings.EqualFold(alike[0].Words, e.Words)
+		})
+		if i < 0 {
+			list = append(list, []driverwords.Entry{e})
+			continue
+		}
+		list[i] = append(list[i], e)
+	}
+	for _, alike := range list {
+		slices.SortStableFunc(alike, func(a, b driverwords.Entry) int { return min(1, len(b.Drivers)) - min(1, len(a.Drivers)) })
+	}
+	return list
+}
+
+// verdict prints the one meaning of the entries, who acts, and what helps with each driver.
+func verdict(w io.Writer, message string, alike []driverwords.Entry) {
+	e := alike[0]
+	about, _ := e.Meaning.About()
+	note := ""
+	if e.Layer == driverwords.PlainWords {
+		note = ", as these plain words read"
+	}
+	fmt.Fprintf(w, "%q%s\n\n", e.Words, note)
+	fmt.Fprintf(w, "  Said by   %s\n", saidBy(message, driversOf(alike)))
+	fmt.Fprintf(w, "  Means     %s\n", about.Says)
+	if e.Wrapper {
+		fmt.Fprintf(w, "            The cause is not in these words.\n")
+		diagnoseIt(w)
+		return
+	}
+	fmt.Fprintf(w, "  Who acts  %s\n", e.Actor)
+	var kinds []step.Kind
+	for _, e := range alike {
+		whose := ""
+		if len(alike) > 1 {
+			whose = cmp.Or(strings.Join(e.Drivers, ", "), "any other driver") + ": "
+		}
+		fmt.Fprintf(w, "  Helps     %s%s\n", whose, step.Plain(e.Helps))
+		kinds = append(kinds, step.Kinds(e.Helps)...)
+	}
+	slices.Sort(kinds)
+	for _, kind := range slices.Compact(kinds) {
+		fmt.Fprintf(w, "  Hits      %s:\n            %s\n", step.Of(kind).Whom, step.Of(kind).Count)
+	}
+	for _, code := range pagesAbout(e.Meaning, message) {
+		fmt.Fprintf(w, "  Page      %s\n", safetext.Kubectl("volume-doctor", "explain", code))
+	}
+	last := ""
+	for _, e := range alike {
+		if e.Source != last {
+			fmt.Fprintf(w, "  Source    %s\n", e.Source)
+		}
+		last = e.Source
+	}
+	fmt.Fprintln(w)
+}
+
+// driversOf are the drivers that say the words; none where any driver may.
+func driversOf(alike []driverwords.Entry) []string {
+	var names []string
+	for _, e := range alike {
+		if len(e.Drivers) == 0 {
+			return nil
+		}
+		names = append(names, e.Drivers...)
+	}
+	return names
 }
 
 // card prints the meaning of the sentence.

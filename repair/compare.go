@@ -27,7 +27,7 @@ func (r *Repair) Differs(reviewed *Repair) string {
 		{"finding", *RefTo(*a) == *RefTo(*b) && a.VolumeAttachment == b.VolumeAttachment && a.Holder == b.Holder},
 		{"patch", r.Do.Merge == reviewed.Do.Merge && sameJSON(r.Do.timeless(), reviewed.Do.timeless())},
 		{"inverse", sameInverse(r.Undo, reviewed.Undo)},
-		{"reason why nothing reverses it", r.WhyNot == reviewed.WhyNot},
+		{"what is not reversed", r.WhyNot == reviewed.WhyNot},
 		{"state before", sameJSON(steady(r.PreImage), steady(reviewed.PreImage))},
 		{"risk", r.Risk == reviewed.Risk},
 		{"set of rights", slices.Equal(r.Needs, reviewed.Needs)},

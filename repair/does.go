@@ -50,8 +50,11 @@ func (r *Repair) does() string {
 	if r.SoThat != "" {
 		text += ", so that " + r.SoThat
 	}
-	if r.Undo == nil {
+	switch {
+	case r.Undo == nil:
 		return text + " (cannot be undone)"
+	case r.WhyNot != "":
+		return text + " (can be undone, but " + r.WhyNot + ")"
 	}
 	return text + " (can be undone)"
 }

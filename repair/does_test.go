@@ -43,11 +43,22 @@ func TestDoes(t *testing.T) {
 	}
 }
 
+// undone is what the sentence ends with. A write that ends pods is not undone with them.
+func undone(r *Repair) string {
+	switch {
+	case r.Undo == nil:
+		return "(cannot be undone)"
+	case r.Kind == OutOfServiceTaint:
+		return "(can be undone, but the pods that have ended stay away)"
+	}
+	return "(can be undone)"
+}
+
 // saysWhatItDoes compares the sentence with the operations, which it reads independently.
 func saysWhatItDoes(t *testing.T, name string, r *Repair) {
 	t.Helper()
 	does := r.does()
-	want := []string{r.Do.Target.Name, r.Do.Target.Namespace, r.Do.Target.Kind, map[bool]string{true: "(can be undone)", false: "(cannot be undone)"}[r.Undo != nil]}
+	want := []string{r.Do.Target.Name, r.Do.Target.Namespace, r.Do.Target.Kind, undone(r)}
 	switch {
 	case r.Do.Verb != VerbPatch:
 		want = append(want, r.Do.Verb+"s ")

@@ -169,7 +169,7 @@ type Repair struct {
 	// Do is the one write.
 	Do Operation `json:"do"`
 	// Undo reverses Do where nothing else has changed since. It is nil where nothing reverses
-	// Do; WhyNot then says why.
+	// Do; WhyNot then says why, and else what Undo does not bring back, "" where it brings back all.
 	Undo   *Operation `json:"undo,omitempty"`
 	WhyNot string     `json:"whyNot,omitempty"`
 	// PreImage are the fields that Do writes, as they were, in the object's form.

@@ -295,7 +295,7 @@ func (f Finding) repairing() []Action {
 func (f Finding) does() string {
 	r := f.Repair
 	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report
-	if i := strings.LastIndex(says, " ("); i >= 0 && strings.HasSuffix(says, " be undone)") {
+	if i := strings.LastIndex(says, " ("); i >= 0 && strings.Contains(says[i:], " be undone") {
 		says, undo = says[:i], says[i:]
 	}
 	_, aim := objectOf(r.Apply)

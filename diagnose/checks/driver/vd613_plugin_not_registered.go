@@ -81,6 +81,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the plugin, pod %s, runs there",
 			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
 	}
+	endsInVain(p.View, &f, users)
 	refused(&f, here)
 	p.Report(f)
 }

@@ -93,6 +93,13 @@ func stuckUnmounting(p *facts.View, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && p.Lasted(*pod.DeletionTimestamp, unmountGrace) && reconcile.PodTerminated(pod) && len(pod.Finalizers) == 0
 }
 
+// endsInVain makes the finding an error where one of the pods waits for the unmount to be gone.
+func endsInVain(p *facts.View, f *finding.Finding, users []*corev1.Pod) {
+	if slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return stuckUnmounting(p, pod) }) {
+		f.Severity = finding.Error
+	}
+}
+
 // holdsMounts reports whether a pod has volumes mounted, or has ended and
 // cannot have them unmounted. A kubelet from 1.27 on gives a pod that was deleted
 // its last phase before it unmounts.

@@ -116,6 +116,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		}
 		f.Message = fmt.Sprintf("Driver %s is registered on node %s and not served there", driver, node.Name)
 		f.Detail = finding.Clauses(what, "volumes of it "+cannot, facts.OthersUse(users))
+		endsInVain(p.View, &f, users)
 	}
 	p.Report(f)
 }

@@ -102,6 +102,9 @@ const (
 	// KubeletReports is how long a kubelet that works may pause between two writes
 	// of its node's status; the margin is for a write that is slow or repeated.
 	KubeletReports = reconcile.NodeReportTakes + 140*time.Second
+	// PodsReported is how long a kubelet that has just started may take until the statuses of
+	// its pods are its own words: it writes each within seconds, one after the other.
+	PodsReported = time.Minute
 	// DanglingGrace is how long the controller may take by itself to come to an
 	// attachment that is in neither list. It takes one that it knows only from the
 	// VolumeAttachment for mounted until the node's next update.

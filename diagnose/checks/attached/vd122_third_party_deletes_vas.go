@@ -66,8 +66,8 @@ func runsSince(pod *corev1.Pod) (name string, since metav1.Time) {
 }
 
 func attachedAgain(p *check.Run, va facts.Attachment, pod *corev1.Pod, container string, started metav1.Time) {
-	pv := p.ShortVolume(va.Volume)
-	p.Report(p.About(va, finding.Finding{
+	pv, node := p.ShortVolume(va.Volume), p.Snapshot.Node(va.Node)
+	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &va.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s was detached and attached again under running pod %s on node %s", pv, facts.PodName(pod), va.Node),
 		Detail:  "its VolumeAttachment is younger than container " + container,
@@ -77,7 +77,25 @@ func attachedAgain(p *check.Run, va facts.Attachment, pod *corev1.Pod, container
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: fmt.Sprintf("container %s runs since %s", container, facts.Stamp(started))},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the mount in the pod is of the device that was taken away: reads and writes may fail, or the file system may have gone read-only"},
-		Advice: fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume; {check} find out in the API server's audit log "+
-			"who deleted the VolumeAttachment", facts.PodName(pod), va.Node),
-	}))
+	})
+	deleted := "the VolumeAttachment"
+	if node != nil && started.Add(clocksOfNodes).Before(node.CreationTimestamp.Time) {
+		deleted = "node " + node.Name
+		f.Cause = fmt.Sprintf("node %s was deleted while the pod ran, by a script, a cloud provider or a person: the controller detached its volumes, and attached them again once the node was there again", node.Name)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)})
+	}
+	look := fmt.Sprintf("{check} find out in the API server's audit log who deleted %s", deleted)
+	restart := fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume", facts.PodName(pod), va.Node)
+	f.Advice = restart + "; " + look
+	if !p.PodsKnown(node) {
+		f.Confidence = finding.Suspected
+		f.Cause = fmt.Sprintf("suspected, and certain where container %s still runs once node %s has been Ready for %s: %s. Or the machine has been off since, and the container has ended: its kubelet has not said so yet",
+			container, va.Node, facts.Rounded(facts.PodsReported), f.Cause)
+		f.SelfHeals.Unknown, f.SelfHeals.Because = true, "a container that has ended starts, if at all, with a new mount; where it runs on, "+f.SelfHeals.Because
+		f.Advice = look + "; {later} where the container runs on, " + restart
+		if node != nil {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)})
+		}
+	}
+	p.Report(f)
 }

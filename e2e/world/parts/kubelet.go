@@ -68,6 +68,7 @@ type Kubelet struct {
 type running struct {
 	seen, waits time.Time
 	started     bool
+	died        bool      // its containers ended with the machine, and its status does not say so yet
 	stopped     time.Time // when its containers were told to end; zero before
 	ended       bool      // its containers have
 	published   sets.Set[corev1.UniqueVolumeName]

@@ -21,7 +21,7 @@ func (k *Kubelet) syncPod(ctx context.Context, p *corev1.Pod, node *corev1.Node,
 	if first {
 		r = &running{seen: now, waits: now, published: sets.New[corev1.UniqueVolumeName](), started: p.Status.Phase == corev1.PodRunning}
 		if r.started && len(p.Spec.Volumes) > 0 { // the machine was off: they are mounted before the containers start again
-			r.started = false
+			r.started, r.died = false, true
 		}
 		k.pods[p.UID] = r
 	}
@@ -33,6 +33,8 @@ func (k *Kubelet) syncPod(ctx context.Context, p *corev1.Pod, node *corev1.Node,
 	case r.started:
 	case first && p.Status.StartTime == nil:
 		k.admit(ctx, p)
+	case r.died:
+		r.died = k.sayDied(ctx, p) != nil
 	default:
 		k.start(ctx, p, r, node, now)
 	}
@@ -40,11 +42,23 @@ func (k *Kubelet) syncPod(ctx context.Context, p *corev1.Pod, node *corev1.Node,
 
 // admit writes the first status of a pod.
 func (k *Kubelet) admit(ctx context.Context, p *corev1.Pod) {
-	k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
+	_ = k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
 		s.StartTime = &now
 		setConditions(s, now, false)
 		for _, c := range p.Spec.Containers {
 			s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}})
+		}
+	})
+}
+
+// sayDied writes that no container of the pod runs, since the machine was off: before its volumes
+// are waited for.
+func (k *Kubelet) sayDied(ctx context.Context, p *corev1.Pod) error {
+	return k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
+		setConditions(s, now, false)
+		for i := range s.ContainerStatuses {
+			c := &s.ContainerStatuses[i]
+			c.Ready, c.State = false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", FinishedAt: now}}
 		}
 	})
 }
@@ -72,13 +86,14 @@ func setConditions(s *corev1.PodStatus, now metav1.Time, ready bool) {
 }
 
 // writeStatus changes the status of the pod, if it is still the same one.
-func (k *Kubelet) writeStatus(ctx context.Context, p *corev1.Pod, change func(*corev1.PodStatus, metav1.Time)) {
+func (k *Kubelet) writeStatus(ctx context.Context, p *corev1.Pod, change func(*corev1.PodStatus, metav1.Time)) error {
 	now, err := k.client.CoreV1().Pods(p.Namespace).Get(ctx, p.Name, metav1.GetOptions{})
 	if err != nil || now.UID != p.UID {
-		return
+		return err
 	}
 	change(&now.Status, metav1.Now())
-	_, _ = k.client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, now, metav1.UpdateOptions{}) // else at the next pass
+	_, err = k.client.CoreV1().Pods(p.Namespace).UpdateStatus(ctx, now, metav1.UpdateOptions{})
+	return err
 }
 
 // start mounts the volumes of a pod, and starts its containers when all are mounted.
@@ -101,7 +116,7 @@ func (k *Kubelet) start(ctx context.Context, p *corev1.Pod, r *running, node *co
 	}
 	if len(unmounted) == 0 {
 		r.started = true
-		k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
+		_ = k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
 			s.Phase = corev1.PodRunning
 			setConditions(s, now, true)
 			s.ContainerStatuses = nil
@@ -173,7 +188,7 @@ func (k *Kubelet) end(ctx context.Context, p *corev1.Pod, r *running, now time.T
 			return
 		}
 		if r.started && !isTerminal(p) {
-			k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
+			_ = k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
 				setConditions(s, now, false)
 				for i := range s.ContainerStatuses {
 					c := &s.ContainerStatuses[i]

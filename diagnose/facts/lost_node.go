@@ -65,6 +65,13 @@ func (p *View) Lost(node *corev1.Node) bool {
 	return !reconcile.NodeReady(node) && !p.KubeletLives(node)
 }
 
+// Outstays reports whether no taint of a lost node makes kube-controller-manager delete the pod.
+func Outstays(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.TolerationSeconds == nil && (t.Key == "" || t.Key == corev1.TaintNodeUnreachable) && t.Operator == corev1.TolerationOpExists && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
+	})
+}
+
 // OutOfServiceSince is since when the node's out-of-service taint can have had its effect;
 // zero where nothing shows when it was set.
 func (p *View) OutOfServiceSince(node *corev1.Node) metav1.Time {

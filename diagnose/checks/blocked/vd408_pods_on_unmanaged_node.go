@@ -75,6 +75,11 @@ func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVol
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}, before kube-controller-manager restarts or the " +
 			"node is no longer Ready: 6 min after that the volumes are detached by force",
 	})
+	if !reconcile.NodeReady(node) && !slices.ContainsFunc(pods, facts.Outstays) {
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("kube-controller-manager deletes the pods, unless node %s is Ready again in time; %s", node.Name, f.SelfHeals.Because)}
+		f.Advice = fmt.Sprintf("bring node %s back; set enableControllerAttachDetach: true in its kubelet configuration, and {restart-kubelet}: a kube-controller-manager that "+
+			"restarts before detaches the volumes by force, 6 min later", node.Name)
+	}
 	for _, v := range exposed {
 		guard := "lacks it: nothing guards the mount"
 		if facts.InUse(node, v.Volume) {

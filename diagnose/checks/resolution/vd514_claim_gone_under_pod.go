@@ -178,7 +178,7 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 	}
 	f.SelfHeals.Because = fmt.Sprintf("%s; %s", afterRestart(p.View, pod, lost.name), afterPod(pod, lost))
 	save := fmt.Sprintf("save the data from within pod %s while it runs", facts.PodName(pod))
-	if !reconcile.NodeReady(p.Snapshot.Node(f.Node)) && !outstays(pod) {
+	if !reconcile.NodeReady(p.Snapshot.Node(f.Node)) && !facts.Outstays(pod) {
 		f.Message = fmt.Sprintf("Pod %s ran on node %s, which is lost, and %s", facts.PodName(pod), pod.Spec.NodeName, lost.says)
 		f.Detail = finding.Clauses("nobody knows whether the pod still runs with its data", lost.detail)
 		save = fmt.Sprintf("bring node %s back, and %s", f.Node, save)
@@ -197,13 +197,6 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 		}
 	}
 	p.Report(f)
-}
-
-// outstays reports whether no taint of a lost node makes kube-controller-manager delete the pod.
-func outstays(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
-		return t.TolerationSeconds == nil && (t.Key == "" || t.Key == corev1.TaintNodeUnreachable) && t.Operator == corev1.TolerationOpExists && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
-	})
 }
 
 func orNone(name string) string {

@@ -76,7 +76,7 @@ func KindsOf(code finding.Code) []string { return causes[code] }
 var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry", "delete the claim", "delete the volume"}
 
 // traces are the codes of what stands in the objects for good: it may be of long ago.
-var traces = []finding.Code{"VD116", "VD122", "VD301", "VD302", "VD404", "VD504", "VD513", "VD514"}
+var traces = []finding.Code{"VD116", "VD119", "VD122", "VD301", "VD302", "VD404", "VD504", "VD513", "VD514"}
 
 // harmless are the kinds of what a cluster copes with by itself.
 var harmless = []string{"drain", "delete the pod", "force-delete the pod", "cut all watches", "evict for pressure", "refuse evictions", "run a job", "slow requests"}

@@ -339,8 +339,8 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 		if now := later.Waiting(w.Pod); now != nil && now.Verdict == finding.InFlight && now.Stage == w.Stage && p.Waits(l.At) && p.Waits(later.At) {
 			truth := "it is in flight in that stage at " + j.since(later.At)
 			if now.DueAt != nil {
-				if now.DueAt.Sub(w.DueAt.Time) < moves {
-					j.exempt(judge, "its time moved by less than "+moves.String())
+				if now.DueAt.Sub(w.DueAt.Time) <= moves {
+					j.exempt(judge, "its time moved by at most "+moves.String())
 					return
 				}
 				truth += ", due at " + j.since(now.DueAt.Time)

@@ -71,6 +71,7 @@ func (all *tallied) play(t *testing.T, i int) {
 	}
 	for _, f := range tally.False {
 		if !all.isFirst(f) {
+			t.Logf("history %d, too: %s", i, f)
 			continue
 		}
 		shown := h

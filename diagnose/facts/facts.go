@@ -48,6 +48,19 @@ func BoundAt(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
+// WaitsSince is when the kubelet began to wait for the pod's volumes: when the pod was bound
+// to its node or, where the machine has started again since, when the kubelet found the pod
+// without a sandbox and made all of it anew.
+func WaitsSince(pod *corev1.Pod) metav1.Time {
+	since := BoundAt(pod)
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
+			since = Latest(since, c.LastTransitionTime)
+		}
+	}
+	return since
+}
+
 // MayUseVolumes reports whether the kubelet may have mounted the pod's volumes, as
 // far as the pod's status shows. It mounts them before it creates the sandbox,
 // pulls an image or starts a container (Kubelet.SyncPod, WaitForAttachAndMount),

@@ -30,12 +30,16 @@ func (p *View) LeaseStale(node types.NodeName) bool {
 	return lease != nil && lease.Spec.RenewTime != nil && p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) > AttacherLeaseGrace
 }
 
-// PodsKnown reports whether the statuses of the node's pods are the words of a kubelet that is
-// at work there. Those of a node that is silent, or has just come back or been made again, may
-// be of before: its machine may have been off since, and then no container of them runs.
-func (p *View) PodsKnown(node *corev1.Node) bool {
-	return reconcile.NodeReady(node) && !p.LeaseStale(NodeName(node)) &&
-		p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), PodsReported)
+// PodsKnown reports whether the statuses of the node's pods are the words of a kubelet that was
+// at work there after that moment. Those of a node that is silent, or has just come back or been
+// made again, may be of before: its machine may have been off since, and then no container of
+// them runs.
+func (p *View) PodsKnown(node *corev1.Node, after metav1.Time) bool {
+	if !reconcile.NodeReady(node) || !p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), PodsReported) {
+		return false
+	}
+	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, node.Name)
+	return lease == nil || lease.Spec.RenewTime == nil || !p.LeaseStale(NodeName(node)) && lease.Spec.RenewTime.After(after.Time)
 }
 
 // HeartbeatStale reports whether the kubelet's writes of the node's status fail, while

@@ -47,7 +47,7 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	}
 	t.kubeletDown(&s)
 	t.doubt(&s, snapshot.Events)
-	return t.due(s, facts.BoundAt(t.pod), announceTakes)
+	return t.due(s, facts.WaitsSince(t.pod), announceTakes)
 }
 
 // notTakenUp is what the kubelet last said of a volume that it could not take
@@ -108,6 +108,6 @@ func (t *tracer) readNode(name StageName) (Stage, bool) {
 	default:
 		s := Stage{Stage: name, State: StageBlocked, On: PodCollector, Detail: "node " + t.pod.Spec.NodeName + " does not exist",
 			Ends: "the pod object is removed, because its node does not exist"}
-		return t.due(s, facts.BoundAt(t.pod), facts.ListsGrace), false
+		return t.due(s, facts.WaitsSince(t.pod), facts.ListsGrace), false
 	}
 }

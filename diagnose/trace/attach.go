@@ -86,7 +86,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.Detail = "volumesAttached lists it, but its VolumeAttachment does not exist: the kubelet will not mount it"
 		s.Ends = "the controller looks each minute whether what it holds for attached is, and attaches it again"
 		t.doubt(&s, snapshot.Events)
-		return t.due(t.withControllerGrace(s, facts.BoundAt(t.pod), attachTakes))
+		return t.due(t.withControllerGrace(s, facts.WaitsSince(t.pod), attachTakes))
 	case va != nil:
 		return t.attaching(v, va)
 	default:
@@ -112,10 +112,10 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 			s.State, s.On, s.Ends = StageWaiting, kubeletOf(t.node.Name), "the kubelet writes it once it has registered the driver"
 			return t.due(s, t.node.CreationTimestamp, facts.ListsGrace)
 		}
-		return t.due(s, facts.BoundAt(t.pod), 0)
+		return t.due(s, facts.WaitsSince(t.pod), 0)
 	}
 	// What failed on the volume before the pod came has left a back-off, which no object shows.
-	since, bound := facts.BoundAt(t.pod), reconcile.BackoffLast+controllerActs
+	since, bound := facts.WaitsSince(t.pod), reconcile.BackoffLast+controllerActs
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
 		since = facts.Latest(since, facts.EventTime(e)) // the old VolumeAttachment was still there then
 	}
@@ -158,7 +158,7 @@ const multiAttachError = "Multi-Attach error"
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: attacherOf(va.Spec.Attacher)}
 	lease := t.StaleAttacherLease(va.Spec.Attacher)
-	since := facts.Latest(facts.BoundAt(t.pod), va.CreationTimestamp)
+	since := facts.Latest(facts.WaitsSince(t.pod), va.CreationTimestamp)
 	failure := t.AttachError(va)
 	registering := time.Duration(0)
 	switch {
@@ -168,7 +168,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		if e := t.DetachError(va); e != nil {
 			s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		}
-		since = facts.Latest(facts.BoundAt(t.pod), *va.DeletionTimestamp)
+		since = facts.Latest(facts.WaitsSince(t.pod), *va.DeletionTimestamp)
 	case va.Status.Attached:
 		var at metav1.Time
 		if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
@@ -209,7 +209,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	if lease != nil {
 		// Nobody asks the driver, which no other VolumeAttachment changes.
 		s.State, s.On, refused = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
-		since = facts.Latest(facts.BoundAt(t.pod), facts.Renewed(lease))
+		since = facts.Latest(facts.WaitsSince(t.pod), facts.Renewed(lease))
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	t.doubtAttacher(&s, cmp.Or(failure, t.DetachError(va)))
@@ -306,7 +306,7 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	s := Stage{Stage: StageInVolumesAttached, State: StageWaiting, On: Controller,
 		Detail: "volumesAttached of " + t.node.Name + " lacks it, and the kubelet mounts only what that lists; it writes no event about it",
 		Ends:   "the controller lists it once its attach has ended"}
-	since, bound := facts.BoundAt(t.pod), facts.AttachGrace
+	since, bound := facts.WaitsSince(t.pod), facts.AttachGrace
 	va := t.attachmentOf(v)
 	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
 		since, bound = facts.Latest(since, facts.EventTime(e)), facts.ReuseGrace

@@ -111,7 +111,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case holders > 2:
 		s.Detail += fmt.Sprintf("; %d other nodes have it, too", holders-1)
 	}
-	since, bound := facts.BoundAt(t.pod), facts.HandOverTakes
+	since, bound := facts.WaitsSince(t.pod), facts.HandOverTakes
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)
 	va, decision := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)), t.Plan.Decision(pair)

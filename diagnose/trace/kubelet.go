@@ -182,7 +182,7 @@ func (t *tracer) mountedThen(v *tracedVolume) bool {
 	if !v.Referenced || v.pv == nil || t.node == nil {
 		return false
 	}
-	changed := []metav1.Time{facts.BoundAt(t.pod), v.pv.CreationTimestamp, t.node.CreationTimestamp}
+	changed := []metav1.Time{facts.WaitsSince(t.pod), v.pv.CreationTimestamp, t.node.CreationTimestamp}
 	if c := facts.ReadyCondition(t.node); c != nil {
 		changed = append(changed, c.LastTransitionTime)
 	}

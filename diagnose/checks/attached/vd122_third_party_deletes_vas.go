@@ -87,9 +87,9 @@ func attachedAgain(p *check.Run, va facts.Attachment, pod *corev1.Pod, container
 	look := fmt.Sprintf("{check} find out in the API server's audit log who deleted %s", deleted)
 	restart := fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume", facts.PodName(pod), va.Node)
 	f.Advice = restart + "; " + look
-	if !p.PodsKnown(node) {
+	if !p.PodsKnown(node, va.CreationTimestamp) {
 		f.Confidence = finding.Suspected
-		f.Cause = fmt.Sprintf("suspected, and certain where container %s still runs once node %s has been Ready for %s: %s. Or the machine has been off since, and the container has ended: its kubelet has not said so yet",
+		f.Cause = fmt.Sprintf("suspected, and certain where container %s still runs once the kubelet of node %s has been at work for %s: %s. Or the machine has been off since, and the container has ended: its kubelet has not said so yet",
 			container, va.Node, facts.Rounded(facts.PodsReported), f.Cause)
 		f.SelfHeals.Unknown, f.SelfHeals.Because = true, "a container that has ended starts, if at all, with a new mount; where it runs on, "+f.SelfHeals.Because
 		f.Advice = look + "; {later} where the container runs on, " + restart

@@ -177,9 +177,8 @@ func (y *yamlReader) take(line []byte) error {
 	}
 	content := bytes.TrimLeft(line, " ")
 	indent := len(line) - len(content)
-	oneLine := !bytes.ContainsAny(bytes.TrimRight(line, "\r\n"), otherLineEnds)
-	blank := oneLine && (len(trimBlanks(content)) == 0 || content[0] == '#')
-	directive := oneLine && bytes.HasPrefix(line, []byte("%")) // for example %YAML 1.2
+	blank := (len(trimBlanks(content)) == 0 || content[0] == '#') && oneLine(line)
+	directive := bytes.HasPrefix(line, []byte("%")) && oneLine(line) // for example %YAML 1.2
 	dash := !blank && content[0] == '-' && (len(content) == 1 || strings.IndexByte(" \t\r\n", content[1]) >= 0)
 
 	if y.marked && !blank && !directive {
@@ -257,6 +256,11 @@ func isNoYAML(r rune) bool {
 
 // otherLineEnds are further characters that end a line, and with it a comment, for the parser.
 const otherLineEnds = "\r\u0085\u2028\u2029"
+
+// oneLine reports whether the line is one for the parser too.
+func oneLine(line []byte) bool {
+	return !bytes.ContainsAny(bytes.TrimRight(line, "\r\n"), otherLineEnds)
+}
 
 // trimBlanks removes blanks around the text, but not form feeds and no-break spaces, which YAML
 // treats as content.

@@ -77,10 +77,10 @@ func WhoActs(entry driverwords.Entry) string {
 func (p *View) Sharers(pod *corev1.Pod, claim string) []*corev1.Pod {
 	own := []string{claim}
 	if claim == "" {
-		own = ClaimNames(pod).UnsortedList()
+		own = ClaimNames(pod)
 	}
 	return slices.DeleteFunc(slices.Clone(p.Snapshot.PodsOnNode(NodeOf(pod))), func(q *corev1.Pod) bool {
-		return q == pod || q.Namespace != pod.Namespace || !Mounted(q) || !ClaimNames(q).HasAny(own...)
+		return q == pod || q.Namespace != pod.Namespace || !Mounted(q) || !slices.ContainsFunc(ClaimNames(q), func(name string) bool { return slices.Contains(own, name) })
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
@@ -94,16 +93,16 @@ func ownedBy(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
 // namedByAnother reports whether a pod on a node names the claim, which is not one of these.
 func (p *View) namedByAnother(claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
-		return other.Namespace == claim.Namespace && other.Spec.NodeName != "" && ClaimNames(other).Has(claim.Name) && !slices.Contains(pods, other)
+		return other.Namespace == claim.Namespace && other.Spec.NodeName != "" && slices.Contains(ClaimNames(other), claim.Name) && !slices.Contains(pods, other)
 	})
 }
 
-// ClaimNames are the names of the claims that the pod uses.
-func ClaimNames(pod *corev1.Pod) sets.Set[string] {
-	names := sets.New[string]()
+// ClaimNames are the names of the claims that the pod uses, each once, in the order of its volumes.
+func ClaimNames(pod *corev1.Pod) []string {
+	var names []string
 	for i := range pod.Spec.Volumes {
-		if name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" {
-			names.Insert(name)
+		if name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i]); name != "" && !slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
 	return names

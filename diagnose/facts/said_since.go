@@ -137,6 +137,9 @@ func SaidSince(e *corev1.Event, changed ...metav1.Time) bool {
 // node, its drivers or the volume that it names, is about others of that name, and one
 // from before the volume's deletion is about a volume that was to stay.
 func (v *View) AttachError(va *storagev1.VolumeAttachment) *storagev1.VolumeError {
+	if va.Status.AttachError == nil {
+		return nil
+	}
 	began := []metav1.Time{va.CreationTimestamp, v.nodeBegan(va)}
 	if csiNode := v.Snapshot.CSINode(types.NodeName(va.Spec.NodeName)); csiNode != nil {
 		began = append(began, csiNode.CreationTimestamp)
@@ -153,6 +156,9 @@ func (v *View) AttachError(va *storagev1.VolumeAttachment) *storagev1.VolumeErro
 // DetachError is the same for the last attempt to detach, which comes after the
 // VolumeAttachment's deletion was asked for.
 func (v *View) DetachError(va *storagev1.VolumeAttachment) *storagev1.VolumeError {
+	if va.Status.DetachError == nil {
+		return nil
+	}
 	began := []metav1.Time{va.CreationTimestamp, v.nodeBegan(va)}
 	if va.DeletionTimestamp != nil {
 		began = append(began, *va.DeletionTimestamp)

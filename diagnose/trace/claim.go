@@ -60,7 +60,7 @@ func (t *tracer) scheduled() Stage {
 // hasClaim is the pod that has a claim of this one and stays, and else when the last of those
 // that go is to have ended: before, the scheduler rightly waits.
 func (t *tracer) hasClaim() (holder *corev1.Pod, goes metav1.Time) {
-	for name := range facts.ClaimNames(t.pod) {
+	for _, name := range facts.ClaimNames(t.pod) {
 		claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, name))
 		if claim == nil {
 			continue

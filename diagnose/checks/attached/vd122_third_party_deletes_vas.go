@@ -45,8 +45,8 @@ func runThirdPartyDeletesVAs(p *check.Run) {
 		d := p.Snapshot.CSIDriver(driver)
 		for _, pod := range p.World.LivePods(va.VolumeNode) {
 			container, started := runsSince(pod)
-			if container == "" || pod.DeletionTimestamp != nil || !p.ContainersUse(pod, va.Volume) || !started.Add(clocksOfNodes).Before(va.CreationTimestamp.Time) ||
-				d != nil && started.Before(&d.CreationTimestamp) {
+			if container == "" || pod.DeletionTimestamp != nil || !started.Add(clocksOfNodes).Before(va.CreationTimestamp.Time) ||
+				d != nil && started.Before(&d.CreationTimestamp) || !p.ContainersUse(pod, va.Volume) {
 				continue
 			}
 			attachedAgain(p, va, pod, container, started)

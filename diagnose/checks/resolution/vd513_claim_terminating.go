@@ -51,7 +51,7 @@ func runClaimTerminating(p *check.Run) {
 		if pod.Spec.NodeName == "" {
 			continue
 		}
-		for name := range facts.ClaimNames(pod) {
+		for _, name := range facts.ClaimNames(pod) {
 			key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 			if _, asked := users[key]; asked {
 				users[key] = append(users[key], pod)

@@ -39,17 +39,15 @@ func volumeOnNode(_ *facts.View, f finding.Finding) string {
 
 func runClaimGoneUnderPod(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
-		since := ranSince(pod)
-		if pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || reconcile.PodTerminated(pod) || since.IsZero() || !p.Lasted(since, facts.ListsGrace) {
+		claims := facts.ClaimNames(pod)
+		if len(claims) == 0 || pod.Spec.NodeName == "" || pod.DeletionTimestamp != nil || reconcile.PodTerminated(pod) {
 			continue
 		}
-		told := map[string]bool{}
-		for i := range pod.Spec.Volumes {
-			name := reconcile.ClaimName(pod, &pod.Spec.Volumes[i])
-			if name == "" || told[name] {
-				continue
-			}
-			told[name] = true
+		since := ranSince(pod)
+		if since.IsZero() || !p.Lasted(since, facts.ListsGrace) {
+			continue
+		}
+		for _, name := range claims {
 			if lost := whatIsLost(p.View, pod, name, since); lost != nil {
 				claimGoneUnderPod(p, pod, lost)
 			}

@@ -199,6 +199,7 @@ type toldCause struct {
 }
 
 var (
+	saysUndone  = regexp.MustCompile(`--apply \((?:cannot be undone|can be undone(?:, but [^)]+)?)\) `)
 	causeBegins = regexp.MustCompile(`^(?:error|warning|info) VD[0-9]+`)
 	fieldBegins = regexp.MustCompile(`^  ([a-z?']+) +(.*)$`)
 )
@@ -282,7 +283,7 @@ func (c toldCause) contradicts() (wrong []string) {
 			}
 		}
 		if strings.Contains(line, "--apply") {
-			if !strings.Contains(last, "--apply (can be undone) ") && !strings.Contains(last, "--apply (cannot be undone) ") {
+			if !saysUndone.MatchString(last) {
 				say("nothing says what it does, and whether that can be undone: %s", line)
 			}
 			for kind := range forbidden {

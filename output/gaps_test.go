@@ -312,14 +312,33 @@ func podClaims(claims map[string]string, t *trace.Trace) {
 }
 
 func preflightClaims(claims map[string]string, p *preflight.Preflight) {
+	because := func(of, why string) {
+		claims[of+" "+why] = "yes"
+		claims[of+" "+strings.Replace(why, "its kubelet does not", "its kubelet may not be able to", 1)] = "yes" // which is less
+	}
 	for name, scenario := range map[string]preflight.Scenario{"drain": p.Drain, "loss": p.Loss} {
-		if len(p.Missing) > 0 { // the page says what is missing
-			continue
-		}
+		of := fmt.Sprintf("preflight %s %s ", p.Node, name)
 		for _, w := range scenario.Waits {
-			claims[fmt.Sprintf("preflight %s %s %s %s", p.Node, name, w.Pod, w.PersistentVolume)] = fmt.Sprintf("%s %s %v", w.For, w.AtMost, w.Never)
+			if w.For != preflight.WaitsForUnknown {
+				claims[of+w.Pod+" "+w.PersistentVolume] = fmt.Sprintf("%s %s %v", w.For, w.AtMost, w.Never)
+				because(of+w.Pod+" "+w.PersistentVolume, w.Because)
+			}
 		}
-		claims[fmt.Sprintf("preflight %s %s hangs", p.Node, name)] = fmt.Sprint(len(scenario.Hangs))
+		for _, h := range scenario.Hangs {
+			for _, why := range strings.Split(h.Because, "; ") {
+				for _, volume := range []string{string(h.Volume), h.PersistentVolume} {
+					if volume != "" {
+						because(of+volume+" hangs:", why)
+					}
+				}
+			}
+		}
+		if len(p.Missing) == 0 { // else the page says what is missing, and prints no number
+			claims[of+"hangs"] = fmt.Sprint(len(scenario.Hangs))
+		}
+	}
+	if p.Lost {
+		claims[fmt.Sprintf("preflight %s lost", p.Node)] = "yes"
 	}
 	for _, r := range p.Room {
 		claims[fmt.Sprintf("room %s %s", p.Node, r.Driver)] = fmt.Sprintf("%d %d %v", r.Moving, r.Lacking, r.Unlimited)

@@ -263,7 +263,7 @@ func roomText(r preflight.Room) string {
 func printPreflightNames(b *strings.Builder, p *preflight.Preflight, _ Options) error {
 	var names []string
 	for _, wait := range slices.Concat(p.Drain.Waits, p.Loss.Waits) {
-		if wait.For != preflight.WaitsForNothing {
+		if wait.For != preflight.WaitsForNothing && wait.For != preflight.WaitsForUnknown {
 			names = append(names, podLine(wait.Pod))
 		}
 	}

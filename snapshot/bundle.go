@@ -96,11 +96,7 @@ func (r *root) read(l heldList) {
 	if len(l.clock.latest) == 0 {
 		return
 	}
-	of := fileTime{file: r.path, at: l.clock.latest[0].at, kinds: []Kind{l.kind}}
-	if l.kind == Nodes || l.kind == Leases {
-		of.beats = l.counts[l.kind]
-	}
-	r.times.join(&of)
+	r.times.join(&fileTime{file: r.path, at: l.clock.latest[0].at, beats: l.clock.beats, kinds: []Kind{l.kind}})
 }
 
 func (r *root) noteNamespace(n namespaceMeta) {
@@ -410,7 +406,6 @@ func (t *tree) assemble(c *collector) {
 		for _, l := range held {
 			if l.err == nil {
 				c.clock.merge(&l.clock)
-				l.root.read(l)
 			}
 		}
 		if gap != nil && t.beside.counts[kind] > 0 {
@@ -423,6 +418,7 @@ func (t *tree) assemble(c *collector) {
 		c.told[kind] = gap
 		for _, l := range held {
 			if l.err == nil {
+				l.root.read(l)
 				c.takeKind(l.collector, kind) // each list has a namespace of its own
 				l.objects, l.seen, l.left = Objects{}, seen{}, left{}
 			}

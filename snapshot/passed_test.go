@@ -134,11 +134,12 @@ func TestNewerState(t *testing.T) {
 }
 
 // TestListsOfOtherTimes: lists that are a day apart are told with both times, and the older
-// one proves nothing. A node that is off among others, and what never changes, is no sign.
+// one is not used. A node that is off, and what never changes, is no sign.
 func TestListsOfOtherTimes(t *testing.T) {
 	node := func(name, day string) string {
 		return `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "` + name + `", "creationTimestamp": "2026-11-01T00:00:00Z"}, "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-` + day + `T09:58:00Z"}]}}`
 	}
+	off := func(name string) string { return strings.Replace(node(name, "19"), `"True"`, `"Unknown"`, 1) }
 	list := func(items ...string) *fstest.MapFile {
 		return &fstest.MapFile{Data: []byte(`{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(items, ",") + `]}`)}
 	}
@@ -150,6 +151,8 @@ func TestListsOfOtherTimes(t *testing.T) {
 		files     fstest.MapFS
 		different bool
 	}{
+		{"all nodes are off", fstest.MapFS{"nodes.json": list(off("n1"), off("n2")), "pods.json": list(pod("20"))}, false},
+		{"pods of both days", fstest.MapFS{"nodes.json": list(node("n1", "19"), node("n2", "19"), strings.Replace(pod("19"), `"a"`, `"b"`, 1)), "pods.json": list(pod("20"))}, true},
 		{"a day apart", fstest.MapFS{"nodes.json": list(node("n1", "19"), node("n2", "19")), "pods.json": list(pod("20"))}, true},
 		{"of one time", fstest.MapFS{"nodes.json": list(node("n1", "20"), node("n2", "20")), "pods.json": list(pod("02"))}, false},
 		{"a quarter of an hour apart", fstest.MapFS{"nodes.json": list(node("n1", "20"), node("n2", "20")), "pods.json": list(strings.ReplaceAll(pod("20"), "09:00", "10:14"))}, true},
@@ -162,10 +165,16 @@ func TestListsOfOtherTimes(t *testing.T) {
 			t.Fatal(err)
 		}
 		told := slices.ContainsFunc(warnings, func(w Warning) bool {
-			return strings.HasPrefix(string(w), "dir/nodes.json is of 2026-11-") && strings.Contains(string(w), ":00Z, and dir/pods.json of 2026-11-20T") && strings.HasSuffix(string(w), "lists of different times contradict each other")
+			return strings.HasPrefix(string(w), "dir/nodes.json is of 2026-11-") && strings.Contains(string(w), ":00Z, and dir/pods.json of 2026-11-20T") && strings.HasSuffix(string(w), "lists of different times contradict each other, and the older one is not used")
 		})
 		if told != tt.different || s.Complete(Nodes) == tt.different {
 			t.Errorf("%s: %q, gaps %q", tt.name, warnings, gapLines(s))
+		}
+		if used := len(s.Nodes) > 0; used == tt.different {
+			t.Errorf("%s: %d nodes", tt.name, len(s.Nodes))
+		}
+		if tt.files["pods.json"] != nil && (len(s.Pods) != 1 || s.Pods[0].Name != "a") {
+			t.Errorf("%s: %d pods", tt.name, len(s.Pods))
 		}
 	}
 }

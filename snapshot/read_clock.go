@@ -22,6 +22,7 @@ type fileClock struct {
 	of     fileTimes
 	shown  int // the number of objects that show a time
 	nodes  int // the number of nodes that show a time
+	beats  int // the number of objects that are written continually
 }
 
 func (c *fileClock) note(s *row, object apiObject) {
@@ -29,8 +30,12 @@ func (c *fileClock) note(s *row, object apiObject) {
 	if e.at.IsZero() {
 		return
 	}
-	c.of.note(s.Kind, e.at)
+	beats := isBeating(object)
+	c.of.note(s.Kind, e.at, beats)
 	c.shown++
+	if beats {
+		c.beats++
+	}
 	if s.Kind == Nodes {
 		c.nodes++
 	}
@@ -56,6 +61,7 @@ func (c *fileClock) merge(o *fileClock) {
 	}
 	c.shown += o.shown
 	c.nodes += o.nodes
+	c.beats += o.beats
 }
 
 // confirmed reports whether a second time is near the i-th: the time of another object or, if there

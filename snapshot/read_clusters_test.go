@@ -149,10 +149,16 @@ func TestFoldersOfOtherTimes(t *testing.T) {
 		}
 		gap := slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == tt.kind && g.Reason == ReasonOtherTime })
 		told := slices.ContainsFunc(warnings, func(w Warning) bool {
-			return strings.HasSuffix(string(w), tt.old+": lists of different times contradict each other")
+			return strings.HasSuffix(string(w), tt.old+": lists of different times contradict each other, and the older one is not used")
 		})
 		if gap != (tt.old != "") || tt.old != "" && !told {
 			t.Errorf("%s: %q, gaps %q", tt.name, warnings, gapLines(s))
+		}
+		if used := tt.kind == Leases && len(s.Leases) > 0 || tt.kind == Nodes && len(s.Nodes) > 0; used != (tt.old == "" || tt.name == "one file of hundreds") {
+			t.Errorf("%s: %d leases and %d nodes", tt.name, len(s.Leases), len(s.Nodes))
+		}
+		if len(s.Pods) == 0 {
+			t.Errorf("%s: the newer list is not used", tt.name)
 		}
 	}
 }

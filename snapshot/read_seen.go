@@ -109,6 +109,15 @@ func (s *seen) addState(key identity, now state, at place) (known, error) {
 	return unseen, nil
 }
 
+// placeOf returns the place of the object.
+func (s *seen) placeOf(key identity) (at place, ok bool) {
+	of, ok := s.states[key.mark()]
+	if ok {
+		at = s.at(of, key.name)
+	}
+	return at, ok
+}
+
 func (s *seen) at(o state, name string) place {
 	return place{file: strings.ReplaceAll(s.files[o.file], ownName, name), line: int(o.line), document: int(o.document), item: int(o.item)}
 }

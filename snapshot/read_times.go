@@ -5,6 +5,9 @@ import (
 	"path"
 	"slices"
 	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // fileTimes are the latest times that the files of a folder show, each file's from its objects.
@@ -13,16 +16,23 @@ type fileTimes struct {
 	now    fileTime // the current file
 	folder fileTime // all files with a single object in the folder of the last one
 	newest fileTime
-	// oldest are the oldest files that have objects of the kind and whose age is known.
-	oldest map[Kind]fileTime
+	// known are the files whose age is known.
+	known []fileTime
 }
 
 type fileTime struct {
 	file  string // of several, the newest
 	at    time.Time
-	beats int // the number of nodes and leases, which are written continually
+	beats int // the number of objects that are written continually
 	count int // the number of objects that show a time
 	kinds []Kind
+	// folder is the folder of several files with a single object each; "" for a single file.
+	folder string
+}
+
+// holds reports whether an object in the file is one of these.
+func (f *fileTime) holds(file string) bool {
+	return file == f.file || f.folder != "" && f.folder == path.Dir(file)
 }
 
 // apart is the largest difference in age between a file with nodes or leases and the newest file.
@@ -31,12 +41,26 @@ const apart = 15 * time.Minute
 
 func (t *fileTimes) begin(file string) { t.now = fileTime{file: file} }
 
-func (t *fileTimes) note(kind Kind, at time.Time) {
+func (t *fileTimes) note(kind Kind, at time.Time, beats bool) {
 	one := fileTime{file: t.now.file, at: at, count: 1, kinds: []Kind{kind}}
-	if kind == Nodes || kind == Leases {
+	if beats {
 		one.beats = 1
 	}
 	t.now.join(&one)
+}
+
+// isBeating reports whether the object is written continually: a lease, or a node whose kubelet is
+// heard of. The last write of any other node is as old as its failure.
+func isBeating(object apiObject) bool {
+	switch o := object.(type) {
+	case *coordinationv1.Lease:
+		return true
+	case *corev1.Node:
+		return slices.ContainsFunc(o.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type == corev1.NodeReady && c.Status != corev1.ConditionUnknown
+		})
+	}
+	return false
 }
 
 // join adds the objects of another file.
@@ -63,43 +87,52 @@ func (t *fileTimes) end() {
 		t.folder = fileTime{}
 	}
 	t.folder.join(&t.now)
+	t.folder.folder = path.Dir(t.now.file)
 }
 
-// add compares a file with the others. A single node or lease proves nothing about the age of its
-// file, because that machine may be off.
+// add compares a file with the others. A single object that is written continually proves nothing
+// about the age of its file, because that machine may be off.
 func (t *fileTimes) add(f fileTime) {
 	if f.at.After(t.newest.at) {
 		t.newest = f
 	}
-	if f.beats < 2 {
-		return
-	}
-	if t.oldest == nil {
-		t.oldest = map[Kind]fileTime{}
-	}
-	for _, kind := range f.kinds {
-		if before, ok := t.oldest[kind]; !ok || f.at.Before(before.at) {
-			t.oldest[kind] = f
-		}
+	if f.beats >= 2 {
+		t.known = append(t.known, f)
 	}
 }
 
-// ofOtherTimes adds a gap for each kind in a file that is older than the newest by more than apart.
-// The gap names both times.
+// old returns the files that are older than the newest by more than apart, the oldest first.
+func (t *fileTimes) old() []fileTime {
+	old := slices.DeleteFunc(slices.Clone(t.known), func(f fileTime) bool { return t.newest.at.Sub(f.at) <= apart })
+	slices.SortStableFunc(old, func(a, b fileTime) int { return a.at.Compare(b.at) })
+	return old
+}
+
+// ofOtherTimes drops the objects of files that are older than the newest by more than apart, and
+// adds a gap for each kind in one. The gap names both times. What such an object says was true then,
+// and its age would be counted from now.
 func (c *collector) ofOtherTimes() {
 	t := &c.clock.of
 	t.add(t.folder)
+	old := t.old()
 	for _, kind := range Kinds() {
-		old, ok := t.oldest[kind]
-		if !ok || t.newest.at.Sub(old.at) <= apart {
+		i := slices.IndexFunc(old, func(f fileTime) bool { return slices.Contains(f.kinds, kind) })
+		if i < 0 {
 			continue
 		}
-		says := fmt.Sprintf("%s is of %s, and %s of %s: lists of different times contradict each other", plain(old.file), old.at.UTC().Format(time.RFC3339), plain(t.newest.file), t.newest.at.UTC().Format(time.RFC3339))
+		says := fmt.Sprintf("%s is of %s, and %s of %s: lists of different times contradict each other, and the older one is not used", plain(old[i].file), old[i].at.UTC().Format(time.RFC3339), plain(t.newest.file), t.newest.at.UTC().Format(time.RFC3339))
 		if !slices.Contains(c.notes, Warning(says)) {
 			c.notes = append(c.notes, Warning(says))
 		}
 		if _, ok := c.broken[kind]; !ok {
 			c.broken[kind] = Gap{Kind: kind, Reason: ReasonOtherTime, Detail: says}
 		}
+		resourceOf(kind).drop(&c.objects, func(object apiObject) bool { return c.isIn(old, kind, object) })
 	}
+}
+
+// isIn reports whether the object is in one of the files, or its file is not known.
+func (c *collector) isIn(files []fileTime, kind Kind, object apiObject) bool {
+	at, ok := c.seen.placeOf(identity{kind, object.GetNamespace(), object.GetName()})
+	return !ok || slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(at.file) })
 }

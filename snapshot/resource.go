@@ -56,6 +56,8 @@ type row struct {
 	count func(*Objects) int
 	// dropLast removes the object that was added last.
 	dropLast func(*Objects)
+	// drop removes the objects for which out is true.
+	drop func(o *Objects, out func(apiObject) bool)
 	// newest keeps only the last state of each object.
 	newest func(*Objects)
 	sort   func(*Objects)
@@ -172,6 +174,10 @@ func newResource[T any, P interface {
 		dropLast: func(o *Objects) {
 			list := ListOf[P](o)
 			*list = (*list)[:len(*list)-1]
+		},
+		drop: func(o *Objects, out func(apiObject) bool) {
+			list := ListOf[P](o)
+			*list = slices.DeleteFunc(*list, func(object P) bool { return out(object) })
 		},
 		newest: func(o *Objects) {
 			list, at := ListOf[P](o), map[types.NamespacedName]int{}

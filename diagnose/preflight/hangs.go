@@ -53,23 +53,29 @@ func (f *flight) unmountHangs(pair reconcile.VolumeNode) []string {
 		return nil
 	}
 	users := f.World.LivePods(pair)
-	switch {
-	case !reconcile.NodeReady(f.node):
+	if !reconcile.NodeReady(f.node) {
 		return []string{"the node is not Ready: its kubelet " + f.kubeletCan() + " unmount it"}
-	case len(users) == 0 && !f.lately(pair) && f.Snapshot.Complete(snapshot.Pods):
-		return []string{"no pod on the node uses it any more, and yet it is in volumesInUse: unless the last one has only just gone, the kubelet does not " +
-			"get it unstaged; " + f.UntilUnmounted(f.node)}
 	}
+	var why []string
 	driver, _, ok := reconcile.ParseCSI(pair.Volume)
 	if ok && f.Snapshot.Complete(snapshot.CSINodes) && !facts.Registers(f.Snapshot.CSINode(f.name), driver) {
-		return []string{fmt.Sprintf("%s is not registered on the node: the kubelet has nobody to unmount it with", driver)}
+		why = append(why, driver+" is not registered on the node: the kubelet has nobody to unmount it with")
+	}
+	if len(users) == 0 && !f.lately(pair) && f.readUsers() {
+		why = append(why, "no pod on the node uses it any more, and yet it is in volumesInUse: unless the last one has only just gone, the kubelet does not "+
+			"get it unstaged; "+f.UntilUnmounted(f.node))
 	}
 	for _, pod := range users {
 		if pod.DeletionTimestamp != nil && f.Age(*pod.DeletionTimestamp) > trace.UnmountTakes && !runs(pod) {
-			return []string{fmt.Sprintf("pod %s has ended and does not go since %s: its volumes are not unmounted", facts.PodName(pod), facts.Stamp(*pod.DeletionTimestamp))}
+			return append(why, fmt.Sprintf("pod %s has ended and does not go since %s: its volumes are not unmounted", facts.PodName(pod), facts.Stamp(*pod.DeletionTimestamp)))
 		}
 	}
-	return nil
+	return why
+}
+
+// readUsers reports whether everything was read through which a pod can use a volume.
+func (f *flight) readUsers() bool {
+	return !slices.ContainsFunc([]snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.CSIDrivers}, func(k snapshot.Kind) bool { return !f.Snapshot.Complete(k) })
 }
 
 // lately reports whether a pod used the volume on the node so short a time ago that

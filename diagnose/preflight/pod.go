@@ -42,6 +42,30 @@ func (f *flight) here(v flightVolume) bool {
 	return v.name == "" || slices.ContainsFunc(f.pairs(), func(pair reconcile.VolumeNode) bool { return pair.Volume == v.name })
 }
 
+// unread returns the kinds without which it is not known what the volume would wait for: another
+// node may be able to take it, or something that was not read may show it on this one.
+func (f *flight) unread(v flightVolume) []snapshot.Kind {
+	var needs []snapshot.Kind
+	if f.node == nil || !f.takenElsewhere(v) {
+		needs = append(needs, snapshot.Nodes)
+	}
+	if v.unsure {
+		needs = append(needs, snapshot.CSIDrivers)
+	}
+	if !f.here(v) {
+		needs = append(needs, snapshot.VolumeAttachments)
+	}
+	return slices.DeleteFunc(needs, f.Snapshot.Complete)
+}
+
+func notKnown(missing []snapshot.Kind) string {
+	names := make([]string, 0, len(missing))
+	for _, kind := range missing {
+		names = append(names, string(kind))
+	}
+	return "not known: not all " + strings.Join(names, " and ") + " could be read"
+}
+
 func nowhere(pv *corev1.PersistentVolume) string {
 	if pv.Spec.NodeAffinity == nil {
 		return "no other node is Ready and takes pods"
@@ -51,10 +75,12 @@ func nowhere(pv *corev1.PersistentVolume) string {
 
 // drained is the wait for one volume after an eviction.
 func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
-	owner := metav1.GetControllerOf(pod)
+	owner, missing := metav1.GetControllerOf(pod), f.unread(v)
 	switch {
 	case owner == nil:
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
+	case len(missing) > 0:
+		w.For, w.Because = WaitsForUnknown, notKnown(missing)
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
 	case f.down() && (v.one && f.here(v) || owner.Kind == "StatefulSet"):
@@ -77,11 +103,13 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 // kubelet cannot say that the containers have ended, so the pod's object stays,
 // and while it does the controller takes the volume for wanted.
 func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
-	owner := metav1.GetControllerOf(pod)
+	owner, missing := metav1.GetControllerOf(pod), f.unread(v)
 	moved, goes := f.evicted(pod)
 	switch {
 	case owner == nil:
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
+	case len(missing) > 0:
+		w.For, w.Because = WaitsForUnknown, notKnown(missing)
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
 	case !goes:
@@ -121,10 +149,15 @@ const byHand = "the Node or the pod is deleted, or the out-of-service taint is s
 // kubeletCan is what the kubelet of a node that is not Ready does: one that is heard of may
 // lack what it needs for it, such as the container runtime.
 func (f *flight) kubeletCan() string {
-	if f.KubeletLives(f.node) {
-		return "may not be able to"
+	if f.silent() {
+		return "does not"
 	}
-	return "does not"
+	return "may not be able to"
+}
+
+// silent reports whether nothing is heard of the node's kubelet.
+func (f *flight) silent() bool {
+	return f.Snapshot.Complete(snapshot.Leases) && !f.KubeletLives(f.node)
 }
 
 // down reports whether the node is not Ready.
@@ -167,7 +200,12 @@ func reaches(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 
 // reachable reports whether another node may have the volume, or may be one that was not read.
 func (f *flight) reachable(v flightVolume) bool {
-	return !f.Snapshot.Complete(snapshot.Nodes) || slices.ContainsFunc(f.Snapshot.Nodes, func(node *corev1.Node) bool { return f.takes(node) && reaches(v.pv, node) })
+	return !f.Snapshot.Complete(snapshot.Nodes) || f.takenElsewhere(v)
+}
+
+// takenElsewhere reports whether one of the other nodes that were read may have the volume.
+func (f *flight) takenElsewhere(v flightVolume) bool {
+	return slices.ContainsFunc(f.Snapshot.Nodes, func(node *corev1.Node) bool { return f.takes(node) && reaches(v.pv, node) })
 }
 
 // hangs adds the volumes that would not leave the node in their time.

@@ -84,6 +84,7 @@ const (
 	WaitsForForceDetach Cause = "ForceDetach" // after the controller's time-out
 	WaitsForPod         Cause = "Pod"         // the old pod's object must go first
 	WaitsForNode        Cause = "Node"        // no other node may have the volume
+	WaitsForUnknown     Cause = "Unknown"     // what was not read may decide it
 )
 
 // Hang is what would not end in its time.
@@ -130,7 +131,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		APIVersion: finding.APIVersion, Kind: "Preflight",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Node: name, Ready: reconcile.NodeReady(f.node), Lost: f.node != nil && f.Lost(f.node),
+		Node: name, Ready: reconcile.NodeReady(f.node), Lost: f.down() && f.silent(),
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Room:  []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
@@ -177,6 +178,8 @@ type flightVolume struct {
 	name corev1.UniqueVolumeName // "" where it is not attached
 	// one says that one node at a time may have it.
 	one bool
+	// unsure says that whether it has to be attached is not known.
+	unsure bool
 }
 
 // volumesOf are the PVs that the pod uses through its claims.
@@ -193,7 +196,10 @@ func (f *flight) volumesOf(pod *corev1.Pod) []flightVolume {
 		}
 		v := flightVolume{pv: pv}
 		if name, err := f.World.VolumeName(pv); err == nil {
-			v.name, v.one = name, f.OneNode(name)
+			driver, _, ok := reconcile.ParseCSI(name)
+			if v.unsure = ok && !f.Snapshot.KnowsDriver(driver); !v.unsure {
+				v.name, v.one = name, f.OneNode(name)
+			}
 		}
 		list = append(list, v)
 	}

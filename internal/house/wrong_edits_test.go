@@ -133,7 +133,7 @@ var wrongEdits = []wrongEdit{
 	},
 	{
 		"reading", "snapshot/read_times.go",
-		"if f.beats < 2 {", "if f.beats < 1 {",
+		"if f.beats >= 2 {", "if f.beats >= 1 {",
 		"the file of one node that is off makes lists look as of different times",
 		"./snapshot", "TestListsOfOtherTimes",
 	},

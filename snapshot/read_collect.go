@@ -94,6 +94,7 @@ type collector struct {
 	backends   []*backend.List
 	drivers    backend.Objects // the storage drivers' own objects in a single text
 	left       left
+	workloads  workloads
 	// order is valid only for a file of our own that can be read twice.
 	order order
 }
@@ -133,6 +134,7 @@ func (r *reading) collector() *collector {
 		typed:     map[string]int{},
 		told:      map[Kind]*Gap{},
 		left:      left{ofUse: r.opts.PodsOfUse},
+		workloads: workloads{},
 	}
 }
 
@@ -244,6 +246,7 @@ func (c *collector) merge(o *collector) error {
 	maps.Copy(c.unread, o.unread)
 	maps.Copy(c.refused, o.refused)
 	maps.Copy(c.broken, o.broken)
+	maps.Copy(c.workloads, o.workloads)
 	for t, n := range o.ignored {
 		c.ignore(t, n)
 	}

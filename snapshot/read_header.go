@@ -143,7 +143,7 @@ func (c *collector) gaps(now time.Time) []Gap {
 		gaps = slices.Clone(c.header.Gaps)
 		complete = c.header.Complete
 	}
-	partial := append(c.dumpGaps(), c.objects.partial()...)
+	partial := slices.Concat(c.dumpGaps(), c.objects.partial(), c.workloads.partial(&c.objects))
 	for _, kind := range Kinds() {
 		told, isTold := c.told[kind]
 		i := slices.IndexFunc(partial, func(g Gap) bool { return g.Kind == kind })
@@ -159,6 +159,8 @@ func (c *collector) gaps(now time.Time) []Gap {
 			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonNotInFile})
 		case i >= 0:
 			gaps = append(gaps, partial[i])
+		case c.header == nil && c.isByName(kind):
+			gaps = append(gaps, c.byName(kind))
 		default:
 			if gap := c.notEmpty(kind, now); gap != nil && c.header == nil {
 				gaps = append(gaps, *gap)

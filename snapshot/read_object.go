@@ -142,6 +142,7 @@ func (c *collector) foreign(at place, t typeName, raw []byte) error {
 	if backend.IsDrivers(t.apiVersion, t.kind) && c.drivers.Take(raw, !c.oneOfMany && c.total == 0) {
 		return nil
 	}
+	c.workloads.note(t, raw)
 	c.ignore(t, 1)
 	return nil
 }

@@ -77,7 +77,7 @@ func (o *Objects) unbound() []Gap {
 	}
 	why := fmt.Sprintf("a volume is Bound to a claim of namespace %s, of which no claim is there", plain(sets.List(missing)[0]))
 	gaps := []Gap{notAll(Claims, claims, why)}
-	if len(pods) <= 1 && !pods.HasAny(missing.UnsortedList()...) {
+	if !pods.HasAny(missing.UnsortedList()...) {
 		gaps = append(gaps, notAll(Pods, pods, why), notAll(Events, namespacesOf(o.Events), why))
 	}
 	return withoutMany(gaps)
@@ -90,8 +90,7 @@ func (o *Objects) hinted() []Gap {
 	var gaps []Gap
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
 	if namespace, what := o.podElsewhere(pods); what != "" {
-		why := fmt.Sprintf("%s of namespace %s, of which no pod is there", what, plain(namespace))
-		gaps = append(gaps, notAll(Pods, pods, why), notAll(Events, namespacesOf(o.Events), why))
+		gaps = o.noPodsOf(namespace, what)
 	}
 	if namespace, what := o.claimElsewhere(claims); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
@@ -112,6 +111,12 @@ func (o *Objects) hinted() []Gap {
 		gaps = append(gaps, Gap{Kind: Volumes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
 	}
 	return withoutMany(gaps)
+}
+
+// noPodsOf returns the gaps that something of another namespace suggests, which has or had pods.
+func (o *Objects) noPodsOf(namespace, what string) []Gap {
+	why := fmt.Sprintf("%s of namespace %s, of which no pod is there", what, plain(namespace))
+	return withoutMany([]Gap{notAll(Pods, namespacesOf(o.Pods), why), notAll(Events, namespacesOf(o.Events), why)})
 }
 
 // ofOneNode returns a reason if all pods are of one node while another node has volumes in use.
@@ -263,15 +268,13 @@ func notAll(kind Kind, read sets.Set[string], why string) Gap {
 	if resourceOf(kind).Namespaced {
 		g.Detail += wasAllGiven
 	}
-	if len(read) == 1 {
-		g.Namespace = read.UnsortedList()[0]
-	}
+	g.Namespace = ofNamespaces(read.UnsortedList())
 	return g
 }
 
-// withoutMany removes the gap of events if they are of several namespaces.
+// withoutMany removes the gap of events unless they are of one namespace: others may have none left.
 func withoutMany(gaps []Gap) []Gap {
-	return slices.DeleteFunc(gaps, func(g Gap) bool { return g.Kind == Events && g.Namespace == "" })
+	return slices.DeleteFunc(gaps, func(g Gap) bool { return g.Kind == Events && len(g.Namespaces()) != 1 })
 }
 
 func namespacesOf[T interface{ GetNamespace() string }](list []T) sets.Set[string] {

@@ -260,6 +260,9 @@ func TestOneNamespace(t *testing.T) {
 	deployment := func(namespace string, ready int) string {
 		return fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d, namespace: %s}\nstatus: {readyReplicas: %d}\n---\n", namespace, ready)
 	}
+	workload := func(kind, namespace, status string) string {
+		return fmt.Sprintf("apiVersion: apps/v1\nkind: %s\nmetadata: {name: w, namespace: %s}\nstatus: {%s}\n---\n", kind, namespace, status)
+	}
 	const csi = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: used}\nspec: {csi: {driver: d, volumeHandle: h}, claimRef: {namespace: b, name: c}}\nstatus: {phase: Bound}\n---\n"
 	const inUse = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {volumesInUse: [kubernetes.io/csi/d^h]}\n---\n"
 	onlyPods, onlyClaims := []Gap{{Kind: Pods, Namespace: "a"}}, []Gap{{Kind: Claims, Namespace: "a"}}
@@ -274,6 +277,13 @@ func TestOneNamespace(t *testing.T) {
 		"... which is going":                        {claim("a") + owned("b", `, deletionTimestamp: "2026-11-20T09:00:00Z"`) + pod("a"), nil},
 		"a deployment elsewhere has pods":           {claim("a") + deployment("b", 1) + pod("a"), onlyPods},
 		"... or none":                               {claim("a") + deployment("b", 0) + pod("a"), nil},
+		"a workload elsewhere has pods":             {claim("a") + workload("StatefulSet", "b", "readyReplicas: 1") + pod("a"), onlyPods},
+		"... on each node":                          {claim("a") + workload("DaemonSet", "b", "numberReady: 2") + pod("a"), onlyPods},
+		"... or is scaled to zero":                  {claim("a") + workload("StatefulSet", "b", "replicas: 0") + pod("a"), nil},
+		"... or has its pods here":                  {claim("a") + workload("ReplicaSet", "a", "readyReplicas: 1") + pod("a"), nil},
+		"a revision, which outlives pods":           {claim("a") + workload("ControllerRevision", "b", "readyReplicas: 1") + pod("a"), nil},
+		"one of several namespaces is missing":      {pv("b", "Bound", "b") + claim("a") + claim("d") + pod("a") + pod("d"), []Gap{{Kind: Claims, Namespace: "a,d"}, {Kind: Pods, Namespace: "a,d"}}},
+		"a workload in one of several":              {owned("a", "") + workload("StatefulSet", "b", "readyReplicas: 1") + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
 		"events of pods elsewhere":                  {claim("a") + event("Pod", "b") + pod("a"), onlyPods},
 		"events of pods here":                       {claim("a") + event("Pod", "a") + pod("a"), nil},
 		"events of claims elsewhere":                {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},

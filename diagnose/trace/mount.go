@@ -255,7 +255,7 @@ func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
 func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	since := t.mountBegan(v)
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
-		s.State, s.unread, s.Detail = StageUnknown, snapshot.Events, "not all events could be read, which would tell a mount that fails from a sandbox that does"
+		s.State, s.Detail = StageUnknown, "not all events could be read, which would tell a mount that fails from a sandbox that does"
 		return t.due(s, since, facts.MountTakes)
 	}
 	s.Detail = t.kubelet.Silence()

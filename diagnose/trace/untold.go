@@ -24,8 +24,8 @@ func untold(volumes []VolumeTrace) []VolumeTrace {
 	for i, v := range volumes {
 		state := v.stage(v.Broken).State
 		switch {
-		case state == StageUnknown && v.stage(v.Broken).unread != "":
-			unread = true // the pod may wait for it
+		case state == StageUnknown && (v.stage(v.Broken).unread != "" || v.Broken == StageStaged || v.Broken == StageMounted):
+			unread = true // the pod may wait for it; of a mount, events would tell that
 		case state != StageWaiting && state != StageBlocked:
 		case state == StageBlocked && v.stage(v.Broken).old:
 			old = append(old, i)

@@ -184,7 +184,7 @@ func WithoutDisk(v *facts.View) []Lost {
 		var candidates []held
 		for _, h := range l.missing {
 			place := l.Place(h.handle, zones(h.pv))
-			if l.Partial || others[h.driver] == 0 || somewhere.Has(h.name) || !l.Covers(place) || l.Taken.Sub(h.pv.CreationTimestamp.Time) < snapshot.ClockTolerance {
+			if l.Partial || others[h.driver] == 0 || somewhere.Has(h.name) || !l.covers(place) || l.Taken.Sub(h.pv.CreationTimestamp.Time) < snapshot.ClockTolerance {
 				continue
 			}
 			if inUse.Has(h.name) {
@@ -202,6 +202,13 @@ func WithoutDisk(v *facts.View) []Lost {
 		}
 	}
 	return lost
+}
+
+// covers reports whether the list has the volumes of the place. AWS's zones have the same names in
+// every account, which no volume shows: there a disk of this cluster has to be in the zone, or the
+// list may be one of several accounts.
+func (l *inventory) covers(place string) bool {
+	return l.Covers(place) && (l.Format != backend.AWS || slices.ContainsFunc(l.found, func(h held) bool { return h.volume.Zone == place }))
 }
 
 // goes reports whether the disk may be in deletion right now, so that it is gone before its

@@ -108,7 +108,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	if stage, known := t.readNode(StageRegistered); !known {
 		return stage
 	}
-	since := facts.Latest(facts.WaitsSince(t.pod), t.node.CreationTimestamp)
+	since := facts.Latest(facts.BoundAt(t.pod), t.node.CreationTimestamp)
 	plugins := t.NodePlugins(t.node, "/plugins/"+v.Driver)
 	for _, plugin := range plugins {
 		s.Detail += fmt.Sprintf("; pod %s: %s", facts.PodName(plugin), facts.PluginState(plugin))
@@ -232,7 +232,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 
 // mountBegan is when the kubelet could first mount the volume, as far as objects tell.
 func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
-	began := facts.WaitsSince(t.pod)
+	began := facts.BoundAt(t.pod)
 	if va := t.attachmentOf(v); va != nil {
 		began = facts.Latest(began, va.CreationTimestamp)
 	}
@@ -255,7 +255,7 @@ func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
 func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	since := t.mountBegan(v)
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
-		s.State, s.Detail = StageUnknown, "not all events could be read, which would tell a mount that fails from a sandbox that does"
+		s.State, s.unheard, s.Detail = StageUnknown, true, "not all events could be read, which would tell a mount that fails from a sandbox that does"
 		return t.due(s, since, facts.MountTakes)
 	}
 	s.Detail = t.kubelet.Silence()

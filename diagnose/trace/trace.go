@@ -171,6 +171,9 @@ type Stage struct {
 	// unread is the kind of an object that could not be read and may show that somebody else
 	// has to act; "" where what was read proves it.
 	unread snapshot.Kind
+	// unheard reports whether the kubelet may have spoken of the stage in an event that could not
+	// be read.
+	unheard bool
 }
 
 // unsaid reports whether nobody has spoken of the stage as it is now.

@@ -78,6 +78,8 @@ type List struct {
 type Volume struct {
 	// ID is the handle that the driver gives the volume, as Handle writes it.
 	ID string `json:"id"`
+	// Zone is where it is, if the format is AWS and the list shows it: no handle does.
+	Zone string `json:"zone,omitempty"`
 	// State is the storage system's own word for its state; "" where the list has none.
 	State string `json:"state,omitempty"`
 	// Shared reports whether several machines may have it.

@@ -32,6 +32,9 @@ func readAWS(raw []byte) (Volume, string, error) {
 	}
 	v := Volume{ID: d.VolumeID, State: d.State, Shared: d.Shared, Silent: d.Attachments == nil, Created: moment(d.Created), GiB: int64(d.Size)}
 	v.MadeFor = madeFor(marks(d.Tags))
+	if IsName(d.Zone) {
+		v.Zone = d.Zone
+	}
 	if d.Attachments != nil {
 		for _, a := range *d.Attachments {
 			if a.State == "detached" {

@@ -181,8 +181,8 @@ func TestFormats(t *testing.T) {
 		want List
 	}{
 		{awsText, List{Format: AWS, Scope: []string{"us-east-1a", "us-east-1b"}, Volumes: []Volume{
-			{ID: "vol-049df61146c4d7901", State: "in-use", MadeFor: &MadeFor{PersistentVolume: "pvc-1"}, Created: at("2026-11-18T21:03:57Z"), GiB: 8, Attachments: []Attachment{{Machine: "i-1234567890abcdef0", Since: at("2026-11-18T21:03:57Z")}}},
-			{ID: "vol-1234567890abcdef0", State: "available", GiB: 8},
+			{ID: "vol-049df61146c4d7901", Zone: "us-east-1a", State: "in-use", MadeFor: &MadeFor{PersistentVolume: "pvc-1"}, Created: at("2026-11-18T21:03:57Z"), GiB: 8, Attachments: []Attachment{{Machine: "i-1234567890abcdef0", Since: at("2026-11-18T21:03:57Z")}}},
+			{ID: "vol-1234567890abcdef0", Zone: "us-east-1b", State: "available", GiB: 8},
 		}}},
 		{azureText, List{Format: Azure, Scope: []string{"eastus"}, Volumes: []Volume{
 			{ID: azure + "mc_rg" + path + "disks/pvc-1", State: "Attached", GiB: 127, Attachments: []Attachment{

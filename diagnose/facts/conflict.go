@@ -72,8 +72,20 @@ func (p *View) Rivals(holders []*corev1.Pod, since metav1.Time) bool {
 
 // RunsOn reports whether nothing but a deletion ends the pod: its containers are started
 // again, and nobody has asked it to go.
-func RunsOn(pod *corev1.Pod) bool {
-	return pod.DeletionTimestamp == nil && (pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == "")
+func RunsOn(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && startedAgain(pod) }
+
+func startedAgain(pod *corev1.Pod) bool {
+	return pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
+}
+
+// WaitedInVain reports whether the pod counted as a rival of the holder already when the
+// holder's deletion was asked for: that a lost node's pods are evicted begins no new wait.
+func WaitedInVain(waiter, holder *corev1.Pod) bool {
+	grace := ConflictFails
+	if startedAgain(holder) {
+		grace = ConflictGrace
+	}
+	return BoundAt(waiter).Add(grace).Before(endAsked(holder).Time)
 }
 
 // ConflictSeverity is how severe a wait is for a volume that another pod has: an error once the

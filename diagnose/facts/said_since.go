@@ -115,9 +115,14 @@ func (v *View) attachBegan(pod *corev1.Pod, name string) (began, ended metav1.Ti
 	return began, ended
 }
 
-// mountBegan is the same for a mount, which needs the driver's entry in the CSINode, too.
+// mountBegan is the same for a mount, which needs the driver's entry in the CSINode, too. The
+// kubelet may have begun before the volume was attached, by an entry of the node's list that was
+// left: what it said until then is over.
 func (v *View) mountBegan(pod *corev1.Pod, name string) metav1.Time {
 	began, _ := v.attachBegan(pod, name)
+	if e := v.AttachSucceeded(pod, name); e != nil {
+		began = Latest(began, EventTime(e))
+	}
 	pv := v.Snapshot.Volume(name)
 	if csiNode := v.Snapshot.CSINode(NodeOf(pod)); csiNode != nil && pv != nil && pv.Spec.CSI != nil {
 		began = Latest(began, csiNode.CreationTimestamp)

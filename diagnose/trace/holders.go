@@ -127,7 +127,10 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 				s.Detail += "; the node's Ready condition is " + facts.ReadyText(node)
 			}
 			if on != PodCollector { // no timer ends it: the node comes back, or somebody takes the finalizers off
-				since, bound, stays = facts.Latest(since, t.LostPodSince(live[0])), facts.LostPodWarns, true
+				if !facts.WaitedInVain(t.pod, live[0]) {
+					since = facts.Latest(since, t.LostPodSince(live[0]))
+				}
+				bound, stays = facts.LostPodWarns, true
 			}
 		}
 	case len(live) > 0:

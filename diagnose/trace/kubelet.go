@@ -74,11 +74,16 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 // pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), facts.MountFailure.Passing)
-	if len(own) > 0 || v.pv == nil || v.Driver == "" {
+	if len(own) > 0 {
 		return own
 	}
-	if t.userOnNode(v) != nil {
-		return nil // it is staged by now
+	return t.sharedFailures(v)
+}
+
+// sharedFailures are those of other pods that wait for the volume on the node, oldest first.
+func (t *tracer) sharedFailures(v *tracedVolume) []facts.MountFailure {
+	if v.pv == nil || v.Driver == "" || t.userOnNode(v) != nil { // else it is staged by now
+		return nil
 	}
 	var shared []facts.MountFailure
 	for _, f := range useOf(t.View, v.pair).failuresOf(t.View, v.specName()) {

@@ -212,7 +212,7 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 // failedMount is a mount that fails, as the kubelet says.
 func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVolume) Stage {
 	last := failures[len(failures)-1]
-	since := facts.FailingSince(failures)
+	since := facts.FailingSince(slices.Concat(t.sharedFailures(v), failures)) // that the kubelet fails in the name of this pod now begins nothing anew
 	s.State, s.old = StageBlocked, t.NotRepeated(t.pod, failures)
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}

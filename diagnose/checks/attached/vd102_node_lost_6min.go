@@ -121,6 +121,9 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
 	f.SelfHeals = p.LostPodHeals(*f.Since, "the node may come back, and its kubelet then ends the pod", "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
 	f.Severity = p.LostPodSeverity(*f.Since)
+	if facts.WaitedInVain(waiters[0], holder) {
+		f.Severity = p.ConflictSeverity(facts.BoundAt(waiters[0]))
+	}
 	node := p.Snapshot.Node(va.Node)
 	if node == nil {
 		collected(p, &f, holders)

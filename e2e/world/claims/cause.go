@@ -85,17 +85,17 @@ var harmless = []string{"drain", "delete the pod", "force-delete the pod", "cut 
 // back-off of the attacher, a call and the controller's next pass.
 const echo = 8 * time.Minute
 
-// chained is the same where two calls follow each other, and the controller comes last: a volume is
-// attached once it is detached, each when the attacher asks again, which pauses for five minutes
-// at most, and the controller pauses, too, after an attach that was refused.
+// chained is the same of a detach: an attach elsewhere follows it, which was refused meanwhile, so
+// that the attacher pauses a second time, for five minutes at most.
 const chained = echo + 5*time.Minute
 
 // at reports whether the cause is at work at that moment, or was shortly before.
-func (c Cause) at(when time.Time) bool { return c.within(when, echo) }
-
-// within reports whether the cause is at work at that moment, or was less than so long before.
-func (c Cause) within(when time.Time, echo time.Duration) bool {
-	return !c.From.After(when) && (slices.Contains(lasting, c.Kind) || c.To.IsZero() || when.Sub(c.To) < echo)
+func (c Cause) at(when time.Time) bool {
+	after := echo
+	if slices.Contains(detaches, c.Kind) {
+		after = chained
+	}
+	return !c.From.After(when) && (slices.Contains(lasting, c.Kind) || c.To.IsZero() || when.Sub(c.To) < after)
 }
 
 // about reports whether the cause can be what a finding is about: of the volume that the
@@ -174,11 +174,7 @@ func (j *judging) actor(l Look, w finding.Waiting) {
 			continue
 		}
 		j.Judged[judge]++
-		after := echo
-		if w.Actor == "the attach/detach controller" {
-			after = chained
-		}
-		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.within(l.ended(), after) && slices.Contains(a.kinds, c.Kind) }) {
+		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.at(l.ended()) && slices.Contains(a.kinds, c.Kind) }) {
 			j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(a.kinds, ", "))
 		}
 		return

@@ -263,6 +263,10 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if v.Driver == "" {
 		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
 	}
+	if lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName); lease != nil && lease.Spec.RenewTime != nil && !t.KubeletLives(t.node) {
+		s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again"
+		s.Detail = "the kubelet has not renewed its lease since " + facts.Stamp(facts.Renewed(lease))
+	}
 	if t.pod.Spec.SecurityContext != nil && t.pod.Spec.SecurityContext.FSGroup != nil && v.pv != nil && t.kubelet.Before(facts.PermissionEvents) {
 		s.Detail += fmt.Sprintf("; the pod has an fsGroup, and a kubelet of 1.%d changes the owner of many files without a word", t.kubelet)
 	}

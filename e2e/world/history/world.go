@@ -4,6 +4,7 @@ package history
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -14,6 +15,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -274,25 +276,52 @@ func (w *World) make(size Size) error {
 	return nil
 }
 
-// MakeNode makes a node and its CSINode, as its kubelet does when it registers.
+// MakeNode makes a node and its CSINode, as its kubelet does when it registers: it asks again
+// where an answer was lost.
 func (w *World) MakeNode(name string) error {
-	n, err := w.client.CoreV1().Nodes().Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
-		Labels:      map[string]string{corev1.LabelHostname: name},
-		Annotations: map[string]string{managedAnnotation: "true"},
-	}}, metav1.CreateOptions{})
-	if err != nil {
-		return err
-	}
-	if err := w.changeNode(name, true, func(n *corev1.Node) {
-		parts.SetReady(n)
-		n.Status.NodeInfo.KubeletVersion = api.Version
+	nodes, csiNodes := w.client.CoreV1().Nodes(), w.client.StorageV1().CSINodes()
+	var n *corev1.Node
+	if err := w.untilThere(func() (err error) {
+		_, made := nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels:      map[string]string{corev1.LabelHostname: name},
+			Annotations: map[string]string{managedAnnotation: "true"},
+		}}, metav1.CreateOptions{})
+		n, err = nodes.Get(w.ctx, name, metav1.GetOptions{})
+		return errors.Join(ignoreExists(made), err)
 	}); err != nil {
 		return err
 	}
-	_, err = w.client.StorageV1().CSINodes().Create(w.ctx, &storagev1.CSINode{
-		ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: n.UID}}},
-		Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: DriverName, NodeID: name}}},
-	}, metav1.CreateOptions{})
+	if err := w.untilThere(func() error {
+		return w.changeNode(name, true, func(n *corev1.Node) {
+			parts.SetReady(n)
+			n.Status.NodeInfo.KubeletVersion = api.Version
+		})
+	}); err != nil {
+		return err
+	}
+	return w.untilThere(func() error {
+		_, err := csiNodes.Create(w.ctx, &storagev1.CSINode{
+			ObjectMeta: metav1.ObjectMeta{Name: name, OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: name, UID: n.UID}}},
+			Spec:       storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: DriverName, NodeID: name}}},
+		}, metav1.CreateOptions{})
+		return ignoreExists(err)
+	})
+}
+
+func ignoreExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// untilThere does it at most five times, until it succeeds.
+func (w *World) untilThere(do func() error) (err error) {
+	for range 5 {
+		if err = do(); err == nil {
+			return nil
+		}
+	}
 	return err
 }
 

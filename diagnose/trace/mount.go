@@ -108,7 +108,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	if stage, known := t.readNode(StageRegistered); !known {
 		return stage
 	}
-	since := facts.Latest(facts.BoundAt(t.pod), t.node.CreationTimestamp)
+	since := facts.Latest(facts.WaitsSince(t.pod), t.node.CreationTimestamp)
 	plugins := t.NodePlugins(t.node, "/plugins/"+v.Driver)
 	for _, plugin := range plugins {
 		s.Detail += fmt.Sprintf("; pod %s: %s", facts.PodName(plugin), facts.PluginState(plugin))
@@ -232,7 +232,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 
 // mountBegan is when the kubelet could first mount the volume, as far as objects tell.
 func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
-	began := facts.BoundAt(t.pod)
+	began := facts.WaitsSince(t.pod)
 	if va := t.attachmentOf(v); va != nil {
 		began = facts.Latest(began, va.CreationTimestamp)
 	}

@@ -115,7 +115,7 @@ func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 		s.Said = []Said{quote(e, w.means(v.Name, t.kubelet))}
 		s.Detail = "the kubelet has no plugin for a volume of type " + v.Type
 	}
-	return t.never(s, facts.BoundAt(t.pod)), true
+	return t.never(s, facts.WaitsSince(t.pod)), true
 }
 
 // lacksPlugin is what the kubelet said, at any time, of a volume for which it has no
@@ -154,7 +154,7 @@ func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 		last := failures[len(failures)-1]
 		s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
 	}
-	return t.never(s, facts.BoundAt(t.pod)), true
+	return t.never(s, facts.WaitsSince(t.pod)), true
 }
 
 // notInline is the stage of a volume that stands in the pod and whose driver takes none
@@ -175,7 +175,7 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 			break
 		}
 	}
-	return t.never(s, facts.BoundAt(t.pod)), true
+	return t.never(s, facts.WaitsSince(t.pod)), true
 }
 
 // userOnNode is the pod on the same node, beside this one, that uses the volume; nil

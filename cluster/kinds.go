@@ -84,6 +84,14 @@ func (k *kindOf[T, P]) list(r *reading) source {
 	chosen := k.chosen(r.options, facts.NeedsOf(&r.objects))
 	s := from[T, P](r.Cluster, k.kind, snapshot.ListOf[P](&r.objects), chosen)
 	s.fallback, s.optional = k.fallback(r.Cluster), snapshot.ResourceOf(k.kind).Optional
+	if k.kind == snapshot.Pods && chosen.spool == nil {
+		read := s.read
+		s.read = func(ctx context.Context, namespace string) (int, error) {
+			seen, err := read(ctx, namespace)
+			r.objects.OtherPods = seen - len(r.objects.Pods)
+			return seen, err
+		}
+	}
 	return s
 }
 

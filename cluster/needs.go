@@ -39,6 +39,7 @@ func (s *store[P]) widen(needs facts.PodNeeds) (missing facts.PodNeeds, lists in
 		for _, o := range slices.Clone(s.objects.Items()) {
 			if !s.keep(o) {
 				s.objects.Delete(nameOf(o))
+				s.others++
 			}
 		}
 	}
@@ -59,6 +60,7 @@ func (s *store[P]) merge(needs facts.PodNeeds, lists int, objects []P, err error
 			name := nameOf(o)
 			if _, known := s.objects.Get(name); !known && !s.left[name] && s.keep(o) {
 				s.objects.Put(o)
+				s.others--
 			}
 		}
 		s.met = both(needs, s.needs)

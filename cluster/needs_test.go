@@ -185,7 +185,7 @@ func TestMerge(t *testing.T) {
 		"nothing":      {func(*store[*corev1.Pod]) error { return nil }, "5", false},
 		"a change":     {func(s *store[*corev1.Pod]) error { return s.Update(plainPod("a", "6")) }, "6", false},
 		"its end":      {func(s *store[*corev1.Pod]) error { return s.Delete(plainPod("a", "6")) }, "", false},
-		"another list": {func(s *store[*corev1.Pod]) error { s.ready(nil, facts.PodNeeds{}); return s.Replace(nil, "9") }, "", true},
+		"another list": {func(s *store[*corev1.Pod]) error { s.ready(nil, 0, facts.PodNeeds{}); return s.Replace(nil, "9") }, "", true},
 		"other needs":  {func(s *store[*corev1.Pod]) error { s.widen(facts.PodNeeds{}); return nil }, "", true},
 	} {
 		s := newStore(chosen, func() {}, func() {})
@@ -204,5 +204,53 @@ func TestMerge(t *testing.T) {
 		if gap := s.gap(needs); version != test.version || (gap != nil) != test.gap {
 			t.Errorf("%s: version %q, gap %v", name, version, gap)
 		}
+	}
+}
+
+// TestCountsPodsThatAreNotKept: of a watched cluster, too, all pods count as read.
+func TestCountsPodsThatAreNotKept(t *testing.T) {
+	s := newStore(func(needs facts.PodNeeds) choice[*corev1.Pod] { return podsOfUse(Options{}, needs) }, func() {}, func() {})
+	named := func(pod *corev1.Pod, name string) *corev1.Pod { pod.Name = name; return pod }
+	s.ready([]*corev1.Pod{webPod("1")}, 3, facts.PodNeeds{}) // with the pods a and b
+	for i, step := range []struct {
+		do         func() error
+		read, kept int
+	}{
+		{func() error { return s.Replace(nil, "1") }, 3, 1},
+		{func() error { return s.Add(plainPod("c", "2")) }, 4, 1},
+		{func() error { return s.Add(named(webPod("3"), "web-1")) }, 5, 2},
+		{func() error { return s.Update(plainPod("a", "4")) }, 5, 2},
+		{func() error { return s.Update(named(webPod("5"), "a")) }, 5, 3},
+		{func() error { return s.Update(plainPod("a", "6")) }, 5, 2},
+		{func() error { return s.Delete(plainPod("b", "7")) }, 4, 2},
+		{func() error { return s.Delete(webPod("8")) }, 3, 1},
+		{func() error { s.widen(facts.PodNeeds{Drained: sets.New("n1")}); return nil }, 3, 1},
+		{func() error {
+			s.merge(facts.PodNeeds{Drained: sets.New("n1")}, s.lists, []*corev1.Pod{plainPod("a", "6"), plainPod("c", "2")}, nil)
+			return nil
+		}, 3, 3},
+		{func() error { s.widen(facts.PodNeeds{}); return nil }, 3, 1},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatal(err)
+		}
+		var o snapshot.Objects
+		s.fill(&o)
+		if read := len(o.Pods) + o.OtherPods; read != step.read || len(o.Pods) != step.kept {
+			t.Errorf("step %d: %d pods read and %d kept, want %d and %d", i, read, len(o.Pods), step.read, step.kept)
+		}
+	}
+}
+
+// TestCountsPodsOfLists: all pods of a list count as read, also those that are not kept.
+func TestCountsPodsOfLists(t *testing.T) {
+	a := newAPI(t)
+	a.serve(podsPath, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []corev1.Pod{*webPod("9"), *plainPod("a", "8")}})
+	s, err := a.cluster(Options{}).Snapshot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if read := s.Counts()[snapshot.Pods]; read != 2 || len(s.Pods) != 1 {
+		t.Errorf("%d pods read and %d kept, want 2 and 1", read, len(s.Pods))
 	}
 }

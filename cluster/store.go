@@ -38,6 +38,8 @@ type store[P object] struct {
 	// only Watch.shareNames writes to them, before the first look.
 	sync.Mutex
 	objects *index.Set[types.NamespacedName, P]
+	// others counts the objects that were read and are not kept.
+	others int
 	// needs decide which pods are kept from now on. met is the part of them for which the
 	// store has all pods; unread is why it lacks those of the others. See widen.
 	needs, met facts.PodNeeds
@@ -58,6 +60,7 @@ type store[P object] struct {
 // readList is a list as it was read.
 type readList[P object] struct {
 	objects []P
+	seen    int            // also those that were not kept
 	needs   facts.PodNeeds // for which it was chosen
 }
 
@@ -85,11 +88,11 @@ func nameOf[P object](o P) types.NamespacedName {
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-func (s *store[P]) Add(object any) error { return s.put(object) }
+func (s *store[P]) Add(object any) error { return s.put(object, true) }
 
-func (s *store[P]) Update(object any) error { return s.put(object) }
+func (s *store[P]) Update(object any) error { return s.put(object, false) }
 
-func (s *store[P]) put(object any) error {
+func (s *store[P]) put(object any, isNew bool) error {
 	o, ok := object.(P)
 	if !ok {
 		return fmt.Errorf("an unexpected %T", object)
@@ -98,6 +101,11 @@ func (s *store[P]) put(object any) error {
 	name := nameOf(o)
 	before, known := s.objects.Get(name)
 	kept := s.keep(o)
+	if other := !known && !isNew; other && kept {
+		s.others--
+	} else if !other && !kept {
+		s.others++
+	}
 	if kept {
 		s.keepShared(o)
 		s.objects.Put(o)
@@ -141,6 +149,9 @@ func (s *store[P]) Delete(object any) error {
 	s.Lock()
 	name := nameOf(o)
 	_, known := s.objects.Get(name)
+	if !known {
+		s.others--
+	}
 	s.drop(name)
 	s.Unlock()
 	if known {
@@ -170,11 +181,11 @@ func (s *store[P]) held(o P) P {
 	return none
 }
 
-// ready hands over a list that was read, for Replace.
-func (s *store[P]) ready(objects []P, needs facts.PodNeeds) {
+// ready hands over a list that was read, for Replace: its objects that were kept of all seen.
+func (s *store[P]) ready(objects []P, seen int, needs facts.PodNeeds) {
 	s.Lock()
 	defer s.Unlock()
-	s.list = &readList[P]{objects, needs}
+	s.list = &readList[P]{objects, seen, needs}
 }
 
 // Replace takes over the list that is ready: the reflector's own list has no objects.
@@ -191,6 +202,7 @@ func (s *store[P]) Replace([]any, string) error {
 			s.objects.Put(o)
 		}
 	}
+	s.others = list.seen - len(s.objects.Items())
 	s.list, s.met = nil, both(list.needs, s.needs)
 	s.lists++
 	if s.began != nil {
@@ -210,6 +222,9 @@ func (s *store[P]) fill(o *snapshot.Objects) {
 	s.Lock()
 	defer s.Unlock()
 	*snapshot.ListOf[P](o) = slices.Clone(s.objects.Items())
+	if _, pods := any(s).(*store[*corev1.Pod]); pods {
+		o.OtherPods = s.others
+	}
 }
 
 // sameHolder reports whether the lease was only renewed: in a large cluster that happens

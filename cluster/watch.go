@@ -327,7 +327,7 @@ func (k *kindOf[T, P]) follow(w *Watch) *following {
 			if err := p.read(ctx); err != nil {
 				return "", err
 			}
-			store.ready(p.kept, needs)
+			store.ready(p.kept, p.seen, needs)
 			return p.version, nil
 		}
 		return cache.NewReflectorWithOptions(source, P(new(T)), store, cache.ReflectorOptions{Name: string(k.kind)})

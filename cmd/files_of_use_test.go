@@ -89,11 +89,6 @@ func TestFilesKeepWhatIsOfUse(t *testing.T) {
 	cases, _ := casesWithCommands(t)
 	g := &globalFlags{kube: genericclioptions.NewConfigFlags(true)}
 	e := &examination{reportPrinter: reportPrinter{globalFlags: g}}
-	report := func(s *snapshot.Snapshot) *finding.Report {
-		r := e.examine(s)
-		r.Scope.Objects = nil // it counts the kept objects
-		return r
-	}
 	left := 0
 	for _, c := range cases {
 		s := withIdlePods(read(t, c))
@@ -108,7 +103,7 @@ func TestFilesKeepWhatIsOfUse(t *testing.T) {
 				t.Fatalf("%s, %s: %v", c.Name, layout, err)
 			}
 			left += len(whole.Pods) - len(kept.Pods)
-			if diff := cmp.Diff(report(whole), report(kept), cmpopts.IgnoreUnexported(finding.Report{}, finding.Finding{})); diff != "" {
+			if diff := cmp.Diff(e.examine(whole), e.examine(kept), cmpopts.IgnoreUnexported(finding.Report{}, finding.Finding{})); diff != "" {
 				t.Errorf("%s, %s: -whole file +what is kept of it:\n%s", c.Name, layout, diff)
 			}
 		}
@@ -153,6 +148,9 @@ func TestLeftPodsAreAskedFor(t *testing.T) {
 		}
 		if len(s.Pods) != c.want {
 			t.Errorf("%s: %d pods are kept, want %d", name, len(s.Pods), c.want)
+		}
+		if read := s.Counts()[snapshot.Pods]; read != 2 {
+			t.Errorf("%s: %d pods count as read, want 2", name, read)
 		}
 	}
 	twice := header + pod + strings.Replace(pod, "n1", "n2", 1)

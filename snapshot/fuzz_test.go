@@ -47,6 +47,9 @@ func FuzzRead(f *testing.F) {
 			checkLine(t, err.Error())
 			return
 		}
+		if kept.Counts()[Pods] != len(s.Pods) {
+			t.Fatalf("%d of %d pods count as read where not all are kept", kept.Counts()[Pods], len(s.Pods))
+		}
 		if len(kept.Pods) != len(s.Pods) {
 			wants := onDrained(&s.Objects)
 			s := New(s.TakenAt, s.Source, s.Objects, s.Gaps)

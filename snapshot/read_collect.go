@@ -212,6 +212,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return fail("%w", err)
 	}
+	c.objects.OtherPods = c.left.n
 	*c.reading = reading{limits: c.limits, opts: c.opts} // releases the memory, which is large for a large file
 	c.seen, c.left = seen{}, left{}
 	c.objects.ShareNames()
@@ -312,6 +313,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 		c.total++
 		if known != seenAlready {
 			c.left.pods = append(c.left.pods, pod)
+			c.left.n++
 			c.countKnown(kind, known)
 		}
 	}
@@ -326,6 +328,7 @@ func (c *collector) takeKind(o *collector, kind Kind) {
 	}
 	if kind == Pods {
 		c.left.taken = append(append(c.left.taken, o.left.taken...), o.left.pods)
+		c.left.n += o.left.n
 	}
 	c.counts[kind] += o.counts[kind]
 	c.total += o.counts[kind]

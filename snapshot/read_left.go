@@ -17,6 +17,8 @@ type left struct {
 	ofUse func(*Objects) func(*corev1.Pod) bool
 	// wants is the decision based on the objects that came before the first pod.
 	wants func(*corev1.Pod) bool
+	// n counts them; of a file in the order of Write nothing else is remembered.
+	n     int
 	pods  []leftPod
 	taken [][]leftPod // pods left by other collectors
 }
@@ -86,6 +88,7 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 	if l.wants(pod) {
 		return false
 	}
+	l.n++
 	if ordered {
 		return true
 	}

@@ -107,6 +107,9 @@ type Objects struct {
 	Events            []*corev1.Event
 	Pods              []*corev1.Pod
 	Deployments       []*appsv1.Deployment
+	// OtherPods is the number of pods that were read and are not in Pods, because nothing
+	// asks about them.
+	OtherPods int
 }
 
 // Snapshot is one picture of the objects, each list sorted by namespace and name. Nothing may
@@ -227,7 +230,7 @@ func (s *Snapshot) CompleteIn(kind Kind, namespace string) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && g.Hides(namespace) })
 }
 
-// Counts returns the number of objects of each of Kinds.
+// Counts returns the number of objects of each of Kinds that were read.
 func (s *Snapshot) Counts() map[Kind]int {
 	counts := map[Kind]int{}
 	for _, r := range resources {
@@ -235,6 +238,7 @@ func (s *Snapshot) Counts() map[Kind]int {
 			counts[r.Kind] = r.count(&s.Objects)
 		}
 	}
+	counts[Pods] += s.OtherPods
 	return counts
 }
 

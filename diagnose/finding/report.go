@@ -88,8 +88,7 @@ type Cluster struct {
 
 // Scope counts what was examined.
 type Scope struct {
-	// Objects are how many of each kind were kept: of pods those that have to do with
-	// a volume or a driver.
+	// Objects are how many of each kind were read.
 	Objects map[snapshot.Kind]int `json:"objects,omitempty"`
 	// Checks are how many ran.
 	Checks int `json:"checks"`

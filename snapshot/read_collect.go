@@ -208,7 +208,10 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for kind := range c.twice {
 		resourceOf(kind).newest(&c.objects)
 	}
+	kept := c.objects.Pods
+	c.objects.Pods = slices.Concat(kept, c.left.some)
 	gaps, err := c.believe(opts.Whole, c.gaps(takenAt))
+	c.objects.Pods = kept
 	if err != nil {
 		return fail("%w", err)
 	}
@@ -305,6 +308,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 	if kind != Pods {
 		return nil
 	}
+	c.left.some = append(c.left.some, o.left.some...)
 	for pod := range o.left.all() {
 		known, err := c.seen.merge(pod.identity(), &o.seen)
 		if err != nil {
@@ -329,6 +333,7 @@ func (c *collector) takeKind(o *collector, kind Kind) {
 	if kind == Pods {
 		c.left.taken = append(append(c.left.taken, o.left.taken...), o.left.pods)
 		c.left.n += o.left.n
+		c.left.some = append(c.left.some, o.left.some...)
 	}
 	c.counts[kind] += o.counts[kind]
 	c.total += o.counts[kind]

@@ -6,8 +6,11 @@ import (
 	"iter"
 	"slices"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
 
 // left are the pods that were read and not kept. In a large cluster most pods matter to no question
@@ -21,6 +24,10 @@ type left struct {
 	n     int
 	pods  []leftPod
 	taken [][]leftPod // pods left by other collectors
+	// some are the first that runs in each namespace and on each node, with nothing else of it:
+	// what is missing beside pods is missing beside these, too.
+	some            []*corev1.Pod
+	spaces, onNodes sets.Set[string]
 }
 
 func (l *left) all() iter.Seq[leftPod] {
@@ -89,6 +96,7 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 		return false
 	}
 	l.n++
+	l.sample(pod)
 	if ordered {
 		return true
 	}
@@ -97,6 +105,23 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 	sharer.Text(&p.node)
 	l.pods = append(l.pods, p)
 	return true
+}
+
+// sample keeps of the pod what it shows of its namespace and its node, where none has before.
+func (l *left) sample(pod *corev1.Pod) {
+	if l.spaces == nil {
+		l.spaces, l.onNodes = sets.New[string](), sets.New[string]()
+	}
+	if pod.Status.Phase != corev1.PodRunning || l.spaces.Has(pod.Namespace) && l.onNodes.Has(pod.Spec.NodeName) {
+		return
+	}
+	l.spaces.Insert(pod.Namespace)
+	l.onNodes.Insert(pod.Spec.NodeName)
+	l.some = append(l.some, &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp},
+		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
+		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
+	})
 }
 
 // check returns an error if one of the pods that were not kept is wanted after all.

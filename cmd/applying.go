@@ -153,7 +153,7 @@ func (m *applying) describe(w io.Writer, p repair.Repair) {
 	case p.Undo == nil:
 		undo = "cannot be undone: " + p.WhyNot
 	case p.WhyNot != "":
-		undo += ", but " + p.WhyNot
+		undo += "; " + p.WhyNot
 	}
 	m.show(w, p.Finding)
 	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)

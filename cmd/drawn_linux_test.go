@@ -199,7 +199,7 @@ type toldCause struct {
 }
 
 var (
-	saysUndone  = regexp.MustCompile(`--apply \((?:cannot be undone|can be undone(?:, but [^)]+)?)\) `)
+	saysUndone  = regexp.MustCompile(`--apply \((?:cannot be undone|can be undone(?:; [^)]+)?)\) `)
 	causeBegins = regexp.MustCompile(`^(?:error|warning|info) VD[0-9]+`)
 	fieldBegins = regexp.MustCompile(`^  ([a-z?']+) +(.*)$`)
 )

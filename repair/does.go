@@ -54,7 +54,7 @@ func (r *Repair) does() string {
 	case r.Undo == nil:
 		return text + " (cannot be undone)"
 	case r.WhyNot != "":
-		return text + " (can be undone, but " + r.WhyNot + ")"
+		return text + " (can be undone; " + r.WhyNot + ")"
 	}
 	return text + " (can be undone)"
 }

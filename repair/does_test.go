@@ -49,7 +49,7 @@ func undone(r *Repair) string {
 	case r.Undo == nil:
 		return "(cannot be undone)"
 	case r.Kind == OutOfServiceTaint:
-		return "(can be undone, but the pods that have ended stay away)"
+		return "(can be undone; ended pods stay away)"
 	}
 	return "(can be undone)"
 }

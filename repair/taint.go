@@ -67,7 +67,7 @@ func proposeTaint(v *View, f finding.Finding, node *corev1.Node) (Repair, error)
 		SoThat:   "its pods end and their volumes are detached without its kubelet",
 		Do:       do,
 		Undo:     &undo,
-		WhyNot:   "the pods that have ended stay away",
+		WhyNot:   "ended pods stay away",
 		PreImage: taintImage(node),
 		stands:   func(v *View) bool { now := sameNode(v, node); return now != nil && reconcile.OutOfService(now) },
 		check:    answered(func(after *image) error { return after.checkTaints(want) }),

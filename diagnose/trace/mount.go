@@ -214,6 +214,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	last := failures[len(failures)-1]
 	since := facts.FailingSince(slices.Concat(t.sharedFailures(v), failures)) // that the kubelet fails in the name of this pod now begins nothing anew
 	s.State, s.old = StageBlocked, t.NotRepeated(t.pod, failures)
+	t.doubt(&s, snapshot.Events) // one of them may show that the words are over
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
 	permanent := t.blame(&s, last, v)
@@ -262,6 +263,9 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	s.Ends = "the driver answers, or its call ends after 2 min and is repeated"
 	if v.Driver == "" {
 		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
+	}
+	if s.unread == "" && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
+		s.unread = snapshot.Leases // a kubelet that is silent would have to act first
 	}
 	if lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName); lease != nil && lease.Spec.RenewTime != nil && !t.KubeletLives(t.node) {
 		s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again"

@@ -69,7 +69,7 @@ func asksForAnother(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVo
 func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*corev1.PersistentVolume) finding.Finding {
 	f := finding.Finding{
 		Cause:     "the earlier claim was deleted, and the new claim has another UID than the claimRef of the volume",
-		SelfHeals: finding.SelfHeals{Because: whyApart(claim, kept[0]) + "; a claim that gets another volume gets an empty one"},
+		SelfHeals: finding.SelfHeals{Because: whyApart(claim, kept[0]) + "; another volume would be empty"},
 		Never:     "help the claim to another volume before that one's data was looked for: the pod starts on an empty disk",
 	}
 	for _, pv := range kept {

@@ -88,7 +88,7 @@ func (k *kindOf[T, P]) list(r *reading) source {
 		read := s.read
 		s.read = func(ctx context.Context, namespace string) (int, error) {
 			seen, err := read(ctx, namespace)
-			r.objects.OtherPods = seen - len(r.objects.Pods)
+			r.otherPods = seen - len(r.objects.Pods)
 			return seen, err
 		}
 	}

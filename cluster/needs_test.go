@@ -236,7 +236,7 @@ func TestCountsPodsThatAreNotKept(t *testing.T) {
 		}
 		var o snapshot.Objects
 		s.fill(&o)
-		if read := len(o.Pods) + o.OtherPods; read != step.read || len(o.Pods) != step.kept {
+		if read := len(o.Pods) + s.notKept(); read != step.read || len(o.Pods) != step.kept {
 			t.Errorf("step %d: %d pods read and %d kept, want %d and %d", i, read, len(o.Pods), step.read, step.kept)
 		}
 	}

@@ -93,6 +93,7 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 	r.objects.ShareNames()
 	from := snapshot.Source{Context: c.options.Context, Server: c.server, ServerVersion: serverVersion}
 	s := snapshot.New(time.Time{}, from, r.objects, r.gaps)
+	s.OtherPods = r.otherPods
 	c.renewed.note(s, r.windows)
 	r.renewedAgain(ctx, s)
 	if err := c.setTakenAt(s, &now); err != nil {
@@ -136,6 +137,8 @@ type reading struct {
 	*Cluster
 	now     *clock
 	objects snapshot.Objects
+	// otherPods counts the pods that were read and are not kept.
+	otherPods int
 	// backends are the lists made from the drivers' own objects.
 	backends []*backend.List
 

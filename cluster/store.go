@@ -222,9 +222,13 @@ func (s *store[P]) fill(o *snapshot.Objects) {
 	s.Lock()
 	defer s.Unlock()
 	*snapshot.ListOf[P](o) = slices.Clone(s.objects.Items())
-	if _, pods := any(s).(*store[*corev1.Pod]); pods {
-		o.OtherPods = s.others
-	}
+}
+
+// notKept counts the objects that were read and are not kept.
+func (s *store[P]) notKept() int {
+	s.Lock()
+	defer s.Unlock()
+	return s.others
 }
 
 // sameHolder reports whether the lease was only renewed: in a large cluster that happens

@@ -135,8 +135,12 @@ func (w *Watch) Snapshot(unanswered error) (*snapshot.Snapshot, error) {
 func (w *Watch) snapshot(now time.Time, unanswered error) *snapshot.Snapshot {
 	var o snapshot.Objects
 	var gaps []snapshot.Gap
+	otherPods := 0
 	for _, f := range w.kinds { // pods last, as when they are read
 		gap := f.fill(&o)
+		if f.kind == snapshot.Pods {
+			otherPods = f.store.notKept()
+		}
 		if unanswered != nil {
 			gap = &snapshot.Gap{Kind: f.kind, Reason: snapshot.ReasonUnavailable, Detail: unanswered.Error()}
 		}
@@ -146,6 +150,7 @@ func (w *Watch) snapshot(now time.Time, unanswered error) *snapshot.Snapshot {
 	}
 	from := snapshot.Source{Context: w.options.Context, Server: w.server, ServerVersion: w.version}
 	s := snapshot.New(now, from, o, gaps)
+	s.OtherPods = otherPods
 	s.Followed = w.followed(s.VolumeAttachments)
 	_, lists := w.drivers.now()
 	addDrivers(s, lists)
@@ -163,6 +168,7 @@ type following struct {
 	store    interface {
 		cache.ReflectorStore
 		fill(*snapshot.Objects)
+		notKept() int
 		sync.Locker
 	}
 	reflector func(namespace string) *cache.Reflector

@@ -164,7 +164,7 @@ func TestDocs(t *testing.T) {
 		}
 		var got []string
 		for i, line := range strings.Split(page, "\n") {
-			if len([]rune(line)) > 80 && !(strings.HasPrefix(line, "- https://") && !strings.Contains(line[2:], " ")) { // a link is not broken
+			if len([]rune(line)) > 80 && (!strings.HasPrefix(line, "- https://") || strings.Contains(line[2:], " ")) { // a link is not broken
 				t.Errorf("docs/%s.md:%d has more than 80 columns", c.Code, i+1)
 			}
 			if strings.HasPrefix(line, "## ") && line != reachSection { // generated, where it is needed

@@ -26,7 +26,7 @@ func (n *Names) Snapshot(s *snapshot.Snapshot) (*snapshot.Snapshot, error) {
 	gaps := append([]snapshot.Gap(nil), s.Gaps...)
 	n.change(reflect.ValueOf(gaps), n.In)
 	hashed := snapshot.New(s.TakenAt, s.Source, objects, gaps)
-	hashed.NamesHashed = true
+	hashed.OtherPods, hashed.NamesHashed = s.OtherPods, true
 	for _, part := range []func() error{
 		func() error { return n.copy(s.Controller, &hashed.Controller) },
 		func() error { return n.copy(s.Manager, &hashed.Manager) },

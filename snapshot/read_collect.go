@@ -215,11 +215,12 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return fail("%w", err)
 	}
-	c.objects.OtherPods = c.left.n
+	otherPods := c.left.n
 	*c.reading = reading{limits: c.limits, opts: c.opts} // releases the memory, which is large for a large file
 	c.seen, c.left = seen{}, left{}
 	c.objects.ShareNames()
 	s := New(takenAt.UTC(), source, c.objects, gaps)
+	s.OtherPods = otherPods
 	if s.Controller = c.controller; s.Controller != nil {
 		s.Controller.Sort()
 	}

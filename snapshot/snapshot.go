@@ -107,9 +107,6 @@ type Objects struct {
 	Events            []*corev1.Event
 	Pods              []*corev1.Pod
 	Deployments       []*appsv1.Deployment
-	// OtherPods is the number of pods that were read and are not in Pods, because nothing
-	// asks about them.
-	OtherPods int
 }
 
 // Snapshot is one picture of the objects, each list sorted by namespace and name. Nothing may
@@ -120,6 +117,9 @@ type Snapshot struct {
 	Source  Source
 	Gaps    []Gap
 	Objects
+	// OtherPods is the number of pods that were read and are not in Pods, because nothing
+	// asks about them.
+	OtherPods int
 	// Controller is nil if no log of the controller was given.
 	Controller *Controller
 	// Manager is nil if kube-controller-manager was not asked.

@@ -264,7 +264,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if v.Driver == "" {
 		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
 	}
-	if s.unread == "" && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
+	if s.unread == "" && s.On != kubeletOf(t.pod.Spec.NodeName) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
 		s.unread = snapshot.Leases // a kubelet that is silent would have to act first
 	}
 	if lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName); lease != nil && lease.Spec.RenewTime != nil && !t.KubeletLives(t.node) {

@@ -20,7 +20,7 @@ type left struct {
 	ofUse func(*Objects) func(*corev1.Pod) bool
 	// wants is the decision based on the objects that came before the first pod.
 	wants func(*corev1.Pod) bool
-	// n counts them; of a file in the order of Write nothing else is remembered.
+	// n counts them. Of those of a file in the order of Write no name is remembered.
 	n     int
 	pods  []leftPod
 	taken [][]leftPod // pods left by other collectors

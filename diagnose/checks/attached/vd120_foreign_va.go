@@ -83,7 +83,11 @@ func foreign(p *check.Run, va facts.Attachment) {
 		f.Never = "delete it now: the driver would detach the volume under the controller's own VolumeAttachment"
 	case len(users) > 0:
 		f.Pods = facts.PodNames(users)
-		facts.Also(&f, "pod %s on that node %s the volume", facts.PodName(users[0]), map[bool]string{true: "uses", false: "waits for"}[facts.Mounted(users[0])])
+		does := "waits for"
+		if facts.Mounted(users[0]) {
+			does = "uses"
+		}
+		facts.Also(&f, "pod %s on that node %s the volume", facts.PodName(users[0]), does)
 		f.Advice, f.ByHand = "", "let the pods on the node that use the volume leave first"
 		f.Never = "delete it while a pod on the node uses the volume: the driver would detach it"
 	}

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -26,22 +25,31 @@ func (c *collector) usual(raw []byte) (*row, apiObject) {
 
 // firstType returns the type of an object if its first two fields give it.
 func firstType(raw []byte) (t typeName) {
-	tokens := json.NewDecoder(bytes.NewReader(raw[:min(len(raw), 200)]))
-	if begin, _ := tokens.Token(); begin != json.Delim('{') {
-		return typeName{}
-	}
-	for range 2 {
-		field, _ := tokens.Token()
-		value, _ := tokens.Token()
-		text, _ := value.(string)
-		switch field {
-		case "apiVersion":
-			t.apiVersion = text
-		case "kind":
-			t.kind = text
+	for _, mark := range []string{"{", ","} {
+		var field, text []byte
+		if field, text, raw = textField(raw, mark); string(field) == "kind" {
+			t.kind = string(text)
+		} else if string(field) == "apiVersion" {
+			t.apiVersion = string(text)
 		}
 	}
 	return t
+}
+
+// textField returns a field that follows the mark and has a text, and what follows the text. All
+// are nil if something else follows the mark.
+func textField(raw []byte, mark string) (field, text, rest []byte) {
+	for i, part := range []string{mark, `"`, ":", `"`} {
+		var ok bool
+		if raw, ok = bytes.CutPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte(part)); !ok {
+			return nil, nil, nil
+		}
+		if i == 1 {
+			field, raw, _ = bytes.Cut(raw, []byte(`"`))
+		}
+	}
+	text, rest, _ = bytes.Cut(raw, []byte(`"`))
+	return field, text, rest
 }
 
 // hasItems reports whether the object has a field "items", as lists do.

@@ -48,7 +48,7 @@ var servings = map[string]Serving{
 	// one of several ways, by the volume's attributes
 	"rbd.csi.ceph.com": byAttributes, "cephfs.csi.ceph.com": byAttributes, "blob.csi.azure.com": byAttributes, "driver.longhorn.io": byAttributes,
 	// pods or services of their own
-	"s3.csi.aws.com":                 byOthers, // services of the machine; from version 2 on pods in the namespace mount-s3
+	"s3.csi.aws.com":                 byOthers, // services of the machine; from version 2 on pods in namespace mount-s3
 	"gcsfuse.csi.storage.gke.io":     byOthers, // a sidecar in each pod that mounts
 	"fuse.csi.fluid.io":              byOthers,
 	"csi.quobyte.com":                byOthers,

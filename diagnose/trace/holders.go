@@ -283,7 +283,8 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		t.doubtAttacher(&s, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher) // nobody asks the driver
+		// nobody asks the driver
+		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {

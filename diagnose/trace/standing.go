@@ -62,7 +62,8 @@ func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 		s.Stage.Stage, s.Stage.On = StageRegistered, registered.On
 	case staged.State == StageUnknown:
 		s.Possible = []StageName{StageStaged, StageMounted}
-		s.Stage.On = cmp.Or(s.Stage.On, staged.On) // the last stage that failed knows the actor better than one that has not begun
+		// a stage that failed knows the actor better than one that has not begun
+		s.Stage.On = cmp.Or(s.Stage.On, staged.On)
 	}
 	return s, true
 }

@@ -723,7 +723,8 @@ func (u *useTracer) concerns(f finding.Finding) bool {
 	case f.Volume != "" || f.PersistentVolume != "":
 		return false
 	}
-	return slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.Wait != "" && f.Names(p.Pod) }) // a finding about its driver or its node
+	// a finding about the pod's driver or node
+	return slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.Wait != "" && f.Names(p.Pod) })
 }
 
 // waitRank orders the verdicts on pods, the worst first.

@@ -64,9 +64,11 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	if t.pod.DeletionTimestamp != nil {
-		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" || t.hasSubPath(v) }) // for a whole one nothing is mounted
+		// nothing is mounted for a whole hostPath volume
+		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" || t.hasSubPath(v) })
 		switch {
-		case len(list) > 0 && !t.knows(snapshot.Events, t.pod.Namespace): // they may show that the kubelet has not reached them
+		case len(list) > 0 && !t.knows(snapshot.Events, t.pod.Namespace):
+			// events may show that the kubelet has not reached them
 			for _, v := range list {
 				*v.stage(StageUnmounted) = unread(StageUnmounted, snapshot.Events)
 			}

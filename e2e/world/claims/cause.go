@@ -153,10 +153,12 @@ var actors = []struct {
 	kinds []string
 }{
 	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
-	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})}, // who refuses what an attacher that was away has left attached
+	// a driver also refuses what an attacher that was away has left attached
+	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
-	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers", "run a second pod"})}, // it unmounts for a pod that has just gone
+	// the kubelet unmounts for a pod that has just gone
+	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers", "run a second pod"})},
 	{regexp.MustCompile(`^node `), lostNodes},
 	{regexp.MustCompile(`^pod `), []string{"run a second pod"}},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},

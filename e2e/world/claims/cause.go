@@ -145,8 +145,8 @@ func (j *judging) remainder(l Look, f finding.Finding) {
 	}
 }
 
-// actors are, for what a wait says of who has to act next, the kinds of which one is wrong
-// with that part. The controller and the attacher are also waited for while they pause
+// actors are, by the words with which a wait names who has to act next, the kinds of causes
+// of which one explains that. The controller and the attacher are also waited for while they pause
 // after a failure.
 var actors = []struct {
 	words *regexp.Regexp

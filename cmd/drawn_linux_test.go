@@ -270,7 +270,8 @@ func (c toldCause) contradicts() (wrong []string) {
 		does := ""
 		for i, word := range words {
 			if m := objectOf.FindStringSubmatch(word); m != nil {
-				its := strings.HasPrefix(word, "volumeattachment/") && strings.Contains(last, "that VolumeAttachment") // a name of 68 letters is not repeated
+				// a name of 68 letters is not repeated
+				its := strings.HasPrefix(word, "volumeattachment/") && strings.Contains(last, "that VolumeAttachment")
 				if !its && !strings.Contains(sentences+" "+c.headline, m[1]) || strings.HasPrefix(last, "look at pod ") && !strings.Contains(last, m[1]) {
 					say("nothing above it names %s: %s", m[1], line)
 				}

@@ -111,7 +111,8 @@ func TestAnswersAreTheCommands(t *testing.T) {
 				continue
 			}
 			whole++
-			data = regexp.MustCompile(`(?m)^  object  .*\n`).ReplaceAllString(data+"\n", "") // which the text names by what it stands for
+			// the model also gets the name of an object for which the text has a stand-in
+			data = regexp.MustCompile(`(?m)^  object  .*\n`).ReplaceAllString(data+"\n", "")
 			got, want := strings.Split(strings.TrimRight(data, "\n"), "\n\n"), strings.Split(strings.TrimRight(out.String()+"\n"+errOut.String(), "\n"), "\n\n")
 			if q.tool == "diagnose" { // this puts the most severe first
 				slices.Sort(got)

@@ -123,7 +123,8 @@ func withoutOrders(value any) any {
 	case map[string]any:
 		made := make(map[string]any, len(v))
 		for name, inner := range v {
-			if !slices.ContainsFunc(commandFields, func(field string) bool { return strings.EqualFold(field, name) }) { // encoding/json matches fields the same way
+			// encoding/json matches fields the same way
+			if !slices.ContainsFunc(commandFields, func(field string) bool { return strings.EqualFold(field, name) }) {
 				inner = withoutOrders(inner)
 			}
 			name = proseOf(name)

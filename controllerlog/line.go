@@ -139,8 +139,8 @@ func (p *parser) header(text string) (at time.Time, rest string, ok bool) {
 	if !ok || len(head) < 1+len(stamp) {
 		return at, "", false
 	}
-	// A year that has every day is filled in; it is replaced by the year of now, or the one
-	// before.
+	// klog prints no year. 2000 has every day, so the text is read as of 2000. The year is then
+	// the current one, or the one before if that lies more than a day in the future.
 	month, err := time.ParseInLocation("2006 "+stamp, "2000 "+text[1:1+len(stamp)], p.zone)
 	if err != nil {
 		return at, "", false

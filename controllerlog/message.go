@@ -26,14 +26,15 @@ const (
 	uncertainText = "Marking volume attachment as uncertain as volume:"
 	attachStarted = "attacherDetacher.AttachVolume started" // reconciler.attachDesiredVolumes
 	// detachStarted also begins the line about a forced detach (reconciler.reconcile).
-	detachStarted   = "attacherDetacher.DetachVolume started"
-	attachDidNot    = "attacherDetacher.AttachVolume failed to start"
-	detachDidNot    = "attacherDetacher.DetachVolume failed to start"
-	statusFailed    = "UpdateNodeStatusForNode failed while attempting to report volume as attached"
-	alreadyAdded    = "Volume is already added to attachedVolume list to node, update device path" // AddVolumeNode
-	attachSucceeded = "AttachVolume.Attach succeeded"                                              // GenerateAttachVolumeFunc
-	detachSucceeded = "DetachVolume.Detach succeeded"                                              // GenerateDetachVolumeFunc
-	verifiedSafe    = "Verified volume is safe to detach"                                          // verifyVolumeIsSafeToDetach
+	detachStarted = "attacherDetacher.DetachVolume started"
+	attachDidNot  = "attacherDetacher.AttachVolume failed to start"
+	detachDidNot  = "attacherDetacher.DetachVolume failed to start"
+	statusFailed  = "UpdateNodeStatusForNode failed while attempting to report volume as attached"
+	// AddVolumeNode
+	alreadyAdded    = "Volume is already added to attachedVolume list to node, update device path"
+	attachSucceeded = "AttachVolume.Attach succeeded"     // GenerateAttachVolumeFunc
+	detachSucceeded = "DetachVolume.Detach succeeded"     // GenerateDetachVolumeFunc
+	verifiedSafe    = "Verified volume is safe to detach" // verifyVolumeIsSafeToDetach
 	attachFailed    = "AttachVolume.Attach failed"
 	detachFailed    = "DetachVolume.Detach failed"
 	forgotten       = "VerifyVolumesAreAttached determined volume " // GenerateVolumesAreAttachedFunc

@@ -14,14 +14,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// workloads are what made the pods, as namespace/Kind/name; sorted. A ReplicaSet
-// that a Deployment made counts as that.
+// workloads are the owners of the pods, as namespace/Kind/name; sorted. A Deployment stands for
+// its ReplicaSets.
 func workloads(p *facts.View, pods []string) []string {
 	var names []string
 	for _, pod := range named(p, pods) {
 		owner := metav1.GetControllerOf(pod)
 		switch {
-		case owner == nil || owner.Kind == "Node": // nobody's, or a static pod
+		case owner == nil || owner.Kind == "Node": // no owner, or a static pod
 		case facts.DeploymentOf(pod) != "":
 			names = append(names, pod.Namespace+"/Deployment/"+facts.DeploymentOf(pod))
 		default:
@@ -32,8 +32,7 @@ func workloads(p *facts.View, pods []string) []string {
 	return slices.Compact(names)
 }
 
-// claims are those through which the pods use the volume, as namespace/name;
-// sorted.
+// claims are the claims through which the pods use the volume, as namespace/name; sorted.
 func claims(p *facts.View, pods []string, pv string) []string {
 	var names []string
 	for _, pod := range named(p, pods) {
@@ -48,7 +47,8 @@ func claims(p *facts.View, pods []string, pv string) []string {
 	return slices.Compact(names)
 }
 
-// health is what the driver says of the finding's volume, as far as its pods use it.
+// health is the driver's evidence of the health of the finding's volume, from its pods and
+// their claims.
 func health(p *facts.View, f finding.Finding) []finding.Evidence {
 	driver, _, _ := reconcile.ParseCSI(f.Volume)
 	var said []finding.Evidence

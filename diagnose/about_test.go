@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
-// TestHealthIsEvidence: what the driver says of a claim is evidence of the findings about
-// its volume, and of no others.
+// TestHealthIsEvidence: the health of a claim that the driver reports is evidence of the
+// findings about its volume, and of no others.
 func TestHealthIsEvidence(t *testing.T) {
 	long.Test(t)
 	c := caseNamed(t, "vd401-driver-refuses")

@@ -18,9 +18,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// actorsDiffer are the places where one report names different actors for one wait: in a
-// finding's words and in what it hands on, and in a certain finding and in the verdict. It
-// also says where a wait that nobody can end, or that no retry can, counts as in flight.
+// actorsDiffer returns the contradictions about actors in one report: between a finding's text
+// and its Actor, and between a certain finding and the verdict. It also returns waits that
+// count as in flight although nobody or no retry can end them.
 func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for _, f := range report.Findings {
@@ -71,7 +71,7 @@ func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string)
 	return wrong
 }
 
-// TestActorsDiffer: the judge notices each kind of contradiction.
+// TestActorsDiffer: actorsDiffer notices each kind of contradiction.
 func TestActorsDiffer(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "web"}, Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "data"}}}}
 	s := remade(&snapshot.Snapshot{}, snapshot.Objects{Pods: []*corev1.Pod{pod}}, nil)

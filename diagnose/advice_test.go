@@ -19,11 +19,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// retained matches where a text says how a volume's disk is kept, up to the volumes' names.
+// retained matches the clause that disks are deleted with their pods, up to the volumes' names.
 var retained = regexp.MustCompile(`the disks? of ([^:]+?) (?:is|are) deleted with the pods?`)
 
-// TestWhatEndsAPodComesLast: of each pod what has to be saved is saved before it is deleted, and
-// the disk that goes with it is told of once.
+// TestWhatEndsAPodComesLast: data of a pod is saved before the pod is deleted, and the disk
+// that would go with it is mentioned once.
 func TestWhatEndsAPodComesLast(t *testing.T) {
 	saved, kept := 0, 0
 	for _, c := range corpus(t) {
@@ -58,8 +58,8 @@ func TestWhatEndsAPodComesLast(t *testing.T) {
 	}
 }
 
-// TestAllThatWaitAlikeAreDeleted: where the deletion of a pod is the cure, it is that of each pod
-// that waits like it.
+// TestAllThatWaitAlikeAreDeleted: where the deletion of a pod is the cure, the advice deletes
+// every pod that waits like it.
 func TestAllThatWaitAlikeAreDeleted(t *testing.T) {
 	several := 0
 	for _, name := range []string{"vd302-near-no-attach", "vd108-waits-for-no-attach", "vd412-mount-option", "vd412-two-pods-one-volume"} {
@@ -87,8 +87,8 @@ func TestAllThatWaitAlikeAreDeleted(t *testing.T) {
 	}
 }
 
-// TestNextToActIsWhereToLook: of a pod of which no check knows why it waits, what to do first is
-// about who has to act, and where an object that was not read may show who that is, about that.
+// TestNextToActIsWhereToLook: for a pod whose wait no check explains, the first step is about
+// who has to act or, where an unread object may show that, about that object.
 func TestNextToActIsWhereToLook(t *testing.T) {
 	unread, nodes := 0, 0
 	for _, c := range corpus(t) {
@@ -119,8 +119,8 @@ func TestNextToActIsWhereToLook(t *testing.T) {
 	}
 }
 
-// TestPluginOfTheNamedNode: of a claim whose volume is not made because the driver does not know a
-// node, the node plugin there is restarted, and no other.
+// TestPluginOfTheNamedNode: where a claim's volume is not made because the driver does not know
+// a node, the node plugin on that node is restarted, and no other.
 func TestPluginOfTheNamedNode(t *testing.T) {
 	for _, name := range []string{"vd512-node-that-is-there", "vd512-selected-node-there"} {
 		c := caseNamed(t, name)
@@ -140,9 +140,9 @@ func TestPluginOfTheNamedNode(t *testing.T) {
 	}
 }
 
-// TestNothingInFlightStays: of no pod whose wait is no longer than is usual a finding says that
-// the wait does not end by itself; and a pod that a lost node keeps waiting counts as stuck from
-// the moment from which the finding warns.
+// TestNothingInFlightStays: for a pod whose wait is within its usual time, no finding says that
+// the wait does not end by itself. A pod that waits for a lost node counts as stuck from the
+// moment at which the finding warns.
 func TestNothingInFlightStays(t *testing.T) {
 	flights := 0
 	for _, c := range corpus(t) {
@@ -181,8 +181,9 @@ func TestNothingInFlightStays(t *testing.T) {
 	}
 }
 
-// TestCommandsStandUnderTheirSentences: of every case the sentence above a command names the object
-// of the command, or the headline that of a look, and what keeps a disk comes before what lets it go.
+// TestCommandsStandUnderTheirSentences: in every case the sentence above a command names the
+// command's object; for a look, the headline may name it. Keeping a disk comes before giving it
+// away.
 func TestCommandsStandUnderTheirSentences(t *testing.T) {
 	commands := 0
 	for _, c := range corpus(t) {

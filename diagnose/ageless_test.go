@@ -12,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
-// TestNoAgeOfWhatHasNone: objects written by hand have no creationTimestamp. No sentence
-// may count from the year 1, in days or as a moment.
+// TestNoAgeOfWhatHasNone: objects written by hand have no creationTimestamp. No sentence counts
+// from the year 1, in days or as a moment.
 func TestNoAgeOfWhatHasNone(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
-// rootsOf are how many causes the report tells of the code.
+// rootsOf is the number of causes with the code in the report.
 func rootsOf(r *finding.Report, code finding.Code) (n int) {
 	for _, tree := range r.Roots() {
 		if tree[0].Code == code {
@@ -21,8 +21,8 @@ func rootsOf(r *finding.Report, code finding.Code) (n int) {
 	return n
 }
 
-// TestAlikeIsToldOnce: six volumes with which one and the same is wrong have one cause, which
-// stands for all; what has to be done to each for itself stays six.
+// TestAlikeIsToldOnce: six volumes with the same fault have one cause, which represents them
+// all. Where each needs an action of its own, there are six.
 func TestAlikeIsToldOnce(t *testing.T) {
 	for name, want := range map[string]int{
 		"vd101-pod-deleted-while-controller-was-down": 1,
@@ -48,7 +48,7 @@ func TestAlikeIsToldOnce(t *testing.T) {
 			t.Errorf("%s: %d causes of %s in place of %d", name, n, code, want)
 		}
 		causesHold(t, r)
-		for _, tree := range r.Roots() { // each is there, with its own name
+		for _, tree := range r.Roots() { // each is listed, with its own name
 			named := map[string]bool{}
 			for _, f := range tree {
 				if f.Code == code {
@@ -62,8 +62,8 @@ func TestAlikeIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestNothingIsToldTwiceInTheSameWords: of no case with six of everything are two causes told
-// with the same words, but for names, and the same advice.
+// TestNothingIsToldTwiceInTheSameWords: with six of everything, no case has two causes with the
+// same texts, but for names, and the same advice.
 func TestNothingIsToldTwiceInTheSameWords(t *testing.T) {
 	cases, together := corpus(t), 0
 	for _, c := range cases {

@@ -9,9 +9,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// TestMountChecksKeepUpWithTrace: these checks wait no longer than the trace does.
-// In their cases every pod that the trace calls stuck is named by a finding, in the
-// near misses that are one minute short of the failure too.
+// TestMountChecksKeepUpWithTrace: these checks wait no longer than the trace does. In their
+// cases, a finding names every pod that the trace calls stuck, also in the near misses that are
+// one minute short of the failure.
 func TestMountChecksKeepUpWithTrace(t *testing.T) {
 	stuck := 0
 	for _, c := range corpus(t) {

@@ -13,47 +13,48 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// Request says what is asked of a report. The zero value asks for all that the checks find.
+// Request chooses what a report covers. The zero value covers everything that the checks find.
 type Request struct {
-	// Checks are the ones to run; nil runs all.
+	// Checks are the checks to run; nil runs all.
 	Checks []check.Check
-	// Answer are pods to answer for, also those that wait for nothing.
+	// Answer are pods to answer for, including those that wait for nothing.
 	Answer []*corev1.Pod
-	// Earlier is an earlier report of the same cluster: only what it found, too, is
+	// Earlier is an earlier report of the same cluster: only findings that it has, too, are
 	// reported. nil for none.
 	Earlier *finding.Report
-	// Since has, by their fingerprints, when earlier looks at the same cluster first found the
-	// findings that they have found ever since: Report.FoundSince.
+	// Since is the result of Report.FoundSince over earlier looks at the same cluster: when
+	// they first found what they have found ever since, by fingerprint.
 	Since map[string]metav1.Time
-	// Scope is nil for the whole cluster.
+	// Scope is the part to report on; nil for the whole cluster.
 	Scope *Scope
-	// Flags are those that kubectl needs to reach this cluster, as --context=NAME: each
+	// Flags are the flags with which kubectl reaches this cluster, such as --context=NAME: each
 	// command of an advice gets them.
 	Flags []string
-	// LeaveOut is what is known already.
+	// LeaveOut is what is already known.
 	LeaveOut finding.LeaveOut
-	// Finish completes the report before anybody has it. Package repair, which stands above
-	// this one, adds the repairs to its findings.
+	// Finish completes the report before it is returned. Package repair, which imports this
+	// one, adds the repairs to its findings.
 	Finish func(*finding.Report)
 }
 
-// Scope is what a report is about. What was read as evidence stays the whole cluster.
+// Scope is the part of the cluster that a report is about. The evidence comes from the whole
+// cluster in any case.
 type Scope struct {
-	// Of names it in a sentence, such as "namespace shop"; "" is the whole cluster.
+	// Of names the part in a sentence, such as "namespace shop"; "" is the whole cluster.
 	Of string
-	// Waits reports whether the entry is about a pod that was asked about.
+	// Waits reports whether the entry is about a requested pod.
 	Waits func(finding.Waiting) bool
-	// Concerns reports whether the finding is about what was asked about.
+	// Concerns reports whether the finding is about the requested part.
 	Concerns func(finding.Finding) bool
-	// Repairs leaves out the findings that only say why a pod in question is stuck: they
-	// may be about its driver or another node, and what is repaired is what was asked for.
+	// Repairs leaves out the findings that only explain why a requested pod is stuck: they may
+	// be about its driver or another node, and only requested objects are repaired.
 	Repairs bool
 }
 
-// Build makes the report that is asked for. Nothing changes it afterwards.
+// Build makes the requested report. Nothing changes it afterwards.
 func Build(view *facts.View, request Request) *finding.Report {
 	r := examine(view, request.Checks)
-	for _, pod := range request.Answer { // the whole report answers: what is left out of it changes no verdict
+	for _, pod := range request.Answer { // the whole report decides: what is left out of it changes no verdict
 		r.Answers = append(r.Answers, answerFor(view, r, pod))
 	}
 	if request.Earlier != nil {
@@ -87,8 +88,8 @@ func Build(view *facts.View, request Request) *finding.Report {
 	return r
 }
 
-// of is the part of the report that was asked for, and the findings that say why a pod in
-// question is stuck.
+// of is the requested part of the report, with the findings that explain why a requested pod is
+// stuck.
 func (s *Scope) of(r *finding.Report) *finding.Report {
 	r = r.KeepWaiting(s.Waits)
 	stuck := sets.New[string]()

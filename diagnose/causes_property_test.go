@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
-// causesHold fails where a finding's cause is not in the report, stands behind
-// it or leads back to it, or where the trees of roots are not the findings.
+// causesHold fails where a finding's cause is not in the report, comes after it or leads back
+// to it, or where the trees of Roots are not the findings.
 func causesHold(t interface{ Errorf(string, ...any) }, r *finding.Report) {
 	place := map[string]int{}
 	for i, f := range r.Findings {
@@ -28,7 +28,7 @@ func causesHold(t interface{ Errorf(string, ...any) }, r *finding.Report) {
 	for i, f := range r.Findings {
 		for cause := f.CausedBy; cause != ""; {
 			j, ok := place[cause]
-			if !ok || j >= i { // before it, step for step: no circle
+			if !ok || j >= i { // each step goes to an earlier one: no cycle
 				t.Errorf("%s follows from %q, which is not before it", f.Code, cause)
 				break
 			}
@@ -94,8 +94,8 @@ func TestCausesOfRandomClusters(t *testing.T) {
 	})
 }
 
-// narrowedHolds fails where narrowing loses a finding that was asked for, or
-// leaves one that follows from what the report does not name.
+// narrowedHolds fails where narrowing loses a requested finding, or leaves one whose cause the
+// report does not name.
 func narrowedHolds(t *rapid.T, r *finding.Report, asked map[string]bool) {
 	before := causes(r)
 	r = r.Keep(func(f finding.Finding) bool { return asked[f.Fingerprint] })
@@ -141,7 +141,8 @@ func causes(r *finding.Report) map[string]string {
 	return causes
 }
 
-// Whatever made the pods, and whatever leads them to the volume, is named once.
+// TestWorkloadsAndClaims: each owner of the pods, and each claim that leads them to the volume,
+// is named once.
 func TestWorkloadsAndClaims(t *testing.T) {
 	all := corpus(t)
 	want := map[string]struct {

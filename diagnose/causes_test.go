@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// exercised are the links of all cases, by the codes of cause and effect. It does
-// not take them from the expectations, which make generate is about to write.
+// exercised are the links between findings of all cases, by the codes of cause and effect. It
+// does not read the expectations, which make generate is about to write.
 func exercised(t *testing.T) map[[2]finding.Code]bool {
 	cases, err := testcases.All()
 	if err != nil {
@@ -39,8 +39,7 @@ func exercised(t *testing.T) map[[2]finding.Code]bool {
 	return links
 }
 
-// TestCausesAreExercised: every code of every relation and of every group is at
-// work in some case.
+// TestCausesAreExercised: every code of every relation and of every group occurs in some case.
 func TestCausesAreExercised(t *testing.T) {
 	long.Test(t)
 	links := exercised(t)
@@ -72,8 +71,8 @@ func TestCausesAreExercised(t *testing.T) {
 	}
 }
 
-// sameMatch are the codes whose findings follow from the causes of the relation
-// by the same function.
+// sameMatch are the codes whose findings follow from the relation's causes by the same
+// function.
 func sameMatch(r check.Relation) []finding.Code {
 	var effects []finding.Code
 	for _, c := range Checks() {
@@ -86,8 +85,7 @@ func sameMatch(r check.Relation) []finding.Code {
 	return effects
 }
 
-// TestCausesShareWhatTheyAreFoundBy: no row passes over a cause for what it is
-// found by.
+// TestCausesShareWhatTheyAreFoundBy: no relation misses a cause because Share differs.
 func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
 	long.Test(t)
 	matches := map[finding.Code][]int{}
@@ -113,7 +111,7 @@ func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
 	}
 }
 
-// sharing counts the pairs that match, and fails where one of them would not be
+// sharing counts the pairs that match, and fails where Share would keep one of them from being
 // compared.
 func sharing(t *testing.T, path string, p *facts.View, r check.Relation, effect finding.Code, findings []finding.Finding) (matches int) {
 	for _, a := range findings {
@@ -130,8 +128,8 @@ func sharing(t *testing.T, path string, p *facts.View, r check.Relation, effect 
 	return matches
 }
 
-// TestCausesAreCodes: the checks name checks that there are, and each pair of
-// them once. The members of a group are those that name it.
+// TestCausesAreCodes: the checks name existing checks, and each pair of them once. The members
+// of a group are the checks that name it.
 func TestCausesAreCodes(t *testing.T) {
 	known, grouped := map[finding.Code]bool{}, map[*check.Group][]finding.Code{}
 	for _, c := range Checks() {
@@ -164,8 +162,8 @@ func TestCausesAreCodes(t *testing.T) {
 	}
 }
 
-// TestCausesHaveNoCycles: no code brings about itself, however far around. The
-// members of a group follow only from one that follows from nothing, and close no circle.
+// TestCausesHaveNoCycles: no code causes itself, however indirectly. Members of a group follow
+// only from a code that follows from nothing, and close no cycle.
 func TestCausesHaveNoCycles(t *testing.T) {
 	effects := map[finding.Code][]finding.Code{}
 	for _, c := range Checks() {
@@ -191,8 +189,8 @@ func TestCausesHaveNoCycles(t *testing.T) {
 	}
 }
 
-// TestNarrowedReportNamesCauses: what was not asked for is named in words where
-// it is the cause, and only replaced where it stood for others like it.
+// TestNarrowedReportNamesCauses: a cause that was not requested is named with its message. It
+// is replaced only where it represented others of its group.
 func TestNarrowedReportNamesCauses(t *testing.T) {
 	finding_ := func(code finding.Code, fingerprint, causedBy string) finding.Finding {
 		return finding.Finding{Code: code, Fingerprint: fingerprint, CausedBy: causedBy, Severity: finding.Error, Subject: finding.Object{Kind: "Pod", Name: fingerprint}}
@@ -227,8 +225,8 @@ func TestNarrowedReportNamesCauses(t *testing.T) {
 	}
 }
 
-// TestRootsLoseNothing: a report that was put together from others, or written
-// by hand, may have fingerprints twice, none, or causes in a circle.
+// TestRootsLoseNothing: a report that was put together from others, or written by hand, may
+// have fingerprints twice, none, or causes in a cycle.
 func TestRootsLoseNothing(t *testing.T) {
 	f := func(fingerprint, causedBy string) finding.Finding {
 		return finding.Finding{Fingerprint: fingerprint, CausedBy: causedBy}

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// names are for good: scripts and suppressions hold codes and names. Those of
-// failure modes that have no check yet are taken all the same.
+// names are permanent: scripts and suppressions contain codes and names. Those of failure modes
+// without a check are reserved.
 var names = map[finding.Code]string{
 	"VD101": "dangling-after-kcm-restart",
 	"VD102": "node-lost-6min",
@@ -164,7 +164,8 @@ func TestDocs(t *testing.T) {
 		}
 		var got []string
 		for i, line := range strings.Split(page, "\n") {
-			if len([]rune(line)) > 80 && (!strings.HasPrefix(line, "- https://") || strings.Contains(line[2:], " ")) { // a link is not broken
+			// a link is not broken
+			if len([]rune(line)) > 80 && (!strings.HasPrefix(line, "- https://") || strings.Contains(line[2:], " ")) {
 				t.Errorf("docs/%s.md:%d has more than 80 columns", c.Code, i+1)
 			}
 			if strings.HasPrefix(line, "## ") && line != reachSection { // generated, where it is needed
@@ -177,7 +178,7 @@ func TestDocs(t *testing.T) {
 	}
 }
 
-// Every check has a case in which it fires, and two that look like it.
+// TestCorpusCovers: every check has a case in which it fires, and at least two near misses.
 func TestCorpusCovers(t *testing.T) {
 	fires, near := map[finding.Code]int{}, map[finding.Code]int{}
 	for _, c := range corpus(t) {
@@ -191,7 +192,7 @@ func TestCorpusCovers(t *testing.T) {
 	}
 }
 
-// A finding can be acted on: it says where, why, and whether it goes away.
+// TestFindings: a finding can be acted on: it says where, why, and whether it ends by itself.
 func TestFindings(t *testing.T) {
 	for _, c := range corpus(t) {
 		for _, f := range c.diagnose(c.snapshot(t)).Findings {
@@ -227,7 +228,7 @@ func TestFindings(t *testing.T) {
 	}
 }
 
-// The README's first command.
+// TestBackoffDropSnapshot: the example snapshot has one finding, and is complete.
 func TestBackoffDropSnapshot(t *testing.T) {
 	file, err := os.Open("../testdata/snapshots/backoff-drop.yaml")
 	if err != nil {
@@ -259,10 +260,11 @@ func TestBackoffDropReleases(t *testing.T) {
 	}
 }
 
-// TestNeverIsSaid: what a page calls dangerous advice, the report says, too, in a line
-// that fits a terminal.
+// TestNeverIsSaid: where a page has dangerous advice, the report warns of it in a line that
+// fits a terminal.
 func TestNeverIsSaid(t *testing.T) {
-	bySituation := map[finding.Code]bool{"VD110": true, "VD125": true, "VD304": true, "VD510": true, "VD511": true} // its findings say it, each its own
+	// each of their findings has its own warning
+	bySituation := map[finding.Code]bool{"VD110": true, "VD125": true, "VD304": true, "VD510": true, "VD511": true}
 	for _, c := range diagnose.Checks() {
 		if c.Run == nil && !c.Remainder {
 			continue

@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
-// TestOldLeasesProveNothing: where the lists of a file are of different times, a lease of
-// kube-controller-manager is held against the other leases, and not against the file's time.
+// TestOldLeasesProveNothing: where the lists of a file are from different times, the lease of
+// kube-controller-manager is compared with the other leases, and not with the file's time.
 func TestOldLeasesProveNothing(t *testing.T) {
 	for _, c := range []struct {
 		others float64 // minutes ago

@@ -21,11 +21,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// background is the case that every other one is set into.
+// background is the case into which every other one is set.
 const background = "healthy-background"
 
-// corpusCase is one file of testdata/cases: a cluster, and what the plan and
-// the findings must be.
+// corpusCase is one file of testdata/cases: a cluster, and its expected plan and findings.
 type corpusCase struct {
 	*testcases.Case
 	name     string
@@ -45,7 +44,7 @@ func corpus(t testing.TB) []*corpusCase {
 	return cases
 }
 
-// caseNamed is that one of the corpus.
+// caseNamed is the case of the corpus with that name.
 func caseNamed(t *testing.T, name string) *corpusCase {
 	t.Helper()
 	cases := corpus(t)
@@ -74,7 +73,7 @@ func (c *corpusCase) near() finding.Code {
 	return ""
 }
 
-// fires is the code that a case must have; "" for near misses and the like.
+// fires is the code that a case must have; "" for near misses and cases without a code.
 func (c *corpusCase) fires() finding.Code {
 	code, _, _ := strings.Cut(c.name, "-")
 	if c.near() != "" || !strings.HasPrefix(code, "vd") {
@@ -125,8 +124,8 @@ func TestGeneratedCorpus(t *testing.T) {
 	}
 }
 
-// certain leaves out what is only suspected, and the remainder: with more objects to
-// look at, such as a lease, a pod that is stuck may get a cause that is suspected.
+// certain leaves out suspected findings and the remainder: with more objects, such as a lease,
+// a stuck pod may get a suspected cause.
 func certain(r *finding.Report) *finding.Report {
 	left := *r
 	left.Findings = slices.DeleteFunc(slices.Clone(r.Findings), func(f finding.Finding) bool {
@@ -152,8 +151,7 @@ func (c *corpusCase) want(t *testing.T, name, got string) {
 	}
 }
 
-// planText has one line for each decision, change of a node status and
-// skipped volume.
+// planText has one line for each decision, change of a node's status and skipped volume.
 func planText(world *reconcile.World, plan *reconcile.Plan) string {
 	var b strings.Builder
 	for _, d := range plan.Decisions {
@@ -187,10 +185,10 @@ func planText(world *reconcile.World, plan *reconcile.Plan) string {
 	return b.String()
 }
 
-// findingsText has three lines for each finding, a fourth where it follows from
-// another, and one for each check that was skipped. With advice there are also its
-// cause, what to do, and the commands. These name other objects of the cluster, such
-// as the pod of a node plugin, so that they differ where more of it was read.
+// findingsText has three lines for each finding, a fourth where it follows from another, and
+// one for each skipped check. With advice it also has the cause, the advice and the commands.
+// These name other objects of the cluster, such as the pod of a node plugin, and so differ
+// where more of it was read.
 func findingsText(r *finding.Report, advice bool) string {
 	var b strings.Builder
 	line := func(label, text string) {
@@ -238,7 +236,7 @@ func findingsText(r *finding.Report, advice bool) string {
 	return b.String()
 }
 
-// remade is the snapshot with other objects and gaps, and the rest as it was.
+// remade is the snapshot with other objects and gaps.
 func remade(s *snapshot.Snapshot, o snapshot.Objects, gaps []snapshot.Gap) *snapshot.Snapshot {
 	made := snapshot.New(s.TakenAt, s.Source, o, gaps)
 	made.Backends = s.Backends

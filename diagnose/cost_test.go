@@ -89,7 +89,7 @@ func TestCost(t *testing.T) {
 			runtime.ReadMemStats(&after)
 			return float64(after.TotalAlloc - before.TotalAlloc)
 		}
-		bytes(100) // what is made once for all is made by now
+		bytes(100) // values that are made once exist by now
 		small, large := bytes(400), bytes(800)
 		if large > 3*small {
 			t.Errorf("%s: %.0f bytes for 400, %.0f for 800", name, small, large)

@@ -1,5 +1,5 @@
-// Package diagnose runs coded checks over a snapshot and the worlds rebuilt
-// from it, and gathers what they find in a report.
+// Package diagnose runs coded checks over a snapshot and the worlds rebuilt from it, and makes
+// a report of their findings.
 package diagnose
 
 import (
@@ -18,22 +18,22 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Options choose what is examined.
+// Options choose what is examined, and how.
 type Options struct {
 	Reconcile reconcile.Options
-	// Checks are the ones to run; nil runs all.
+	// Checks are the checks to run; nil runs all.
 	Checks []check.Check
-	// Kubelet is what the kubelet of the pod's node says itself, for TracePod alone; nil
+	// Kubelet is what the kubelet of the pod's node itself reports, for TracePod alone; nil
 	// where it was not asked.
 	Kubelet *trace.KubeletView
 }
 
-// Diagnose rebuilds the worlds and runs the checks over them.
+// Diagnose rebuilds the worlds, runs the checks over them, and reports their findings.
 func Diagnose(s *snapshot.Snapshot, opts Options) *finding.Report {
 	return Build(viewOf(s, opts), Request{Checks: opts.Checks})
 }
 
-// examine runs the checks over worlds that are already rebuilt; nil runs all.
+// examine runs the checks over worlds that are already rebuilt; nil checks runs all.
 func examine(view *facts.View, checks []check.Check) *finding.Report {
 	s := view.Snapshot
 	if checks == nil {
@@ -50,7 +50,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 		Checks:            []finding.Code{},
 	}
 	for _, l := range s.Backends {
-		if err := storage.Usable(s, l); err != nil && l.Format.IsGiven() { // what was asked for is not all there
+		if err := storage.Usable(s, l); err != nil && l.Format.IsGiven() { // a requested list is not usable
 			r.Gaps = append(r.Gaps, snapshot.Gap{Kind: "backend", Reason: snapshot.ReasonOtherTime, Detail: l.File + ": " + err.Error()})
 		}
 	}
@@ -76,7 +76,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	found := foundBy(view, runs)
 	tracing.Wait()
 	judge(traces, found)
-	if len(r.SkippedChecks) == 0 { // one that could not run may know better
+	if len(r.SkippedChecks) == 0 { // a skipped check may know better
 		found = append(found, suspicions(view, runs, found, traces)...)
 	}
 	found = append(found, remainder(found, traces)...)
@@ -97,15 +97,15 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	return finding.New(*r)
 }
 
-// search runs the checks and returns what they find, without what yields to
-// another finding. What the superior checks find stands among it.
+// search runs the checks and returns their findings without those that yield to another one. It
+// includes the findings of the superior checks.
 func search(view *facts.View, asked, superior []check.Check) []finding.Finding {
 	runs := runsOf(view, slices.Concat(asked, superior))
 	sideBySide(runs)
 	return foundBy(view, runs)
 }
 
-// runsOf are runs of the checks, each with a view of its own.
+// runsOf makes a run for each check, each with a view of its own.
 func runsOf(view *facts.View, checks []check.Check) []*check.Run {
 	runs := make([]*check.Run, len(checks))
 	for i, c := range checks {
@@ -114,11 +114,11 @@ func runsOf(view *facts.View, checks []check.Check) []*check.Run {
 	return runs
 }
 
-// foundBy is what the runs found that yields to nothing else that they found.
+// foundBy are the findings of the runs that yield to no other.
 func foundBy(view *facts.View, runs []*check.Run) []finding.Finding {
 	byCode, count := map[finding.Code][]finding.Finding{}, 0
 	for _, run := range runs {
-		byCode[run.Check.Code] = slices.Clone(run.Findings) // others yield also to what is not reported
+		byCode[run.Check.Code] = slices.Clone(run.Findings) // others yield to these even where they are not reported
 		keepRead(run)
 		count += len(run.Findings)
 	}
@@ -129,8 +129,8 @@ func foundBy(view *facts.View, runs []*check.Run) []finding.Finding {
 	return found
 }
 
-// sideBySide runs the checks, as many at a time as there are processors. None
-// sees what another finds; what they find out for each other is remembered.
+// sideBySide runs the checks, as many at a time as there are processors. No check sees
+// another's findings; the facts that they compute are shared.
 func sideBySide(runs []*check.Run) {
 	sidebyside.Do(len(runs), func(i int) { runs[i].Check.Run(runs[i]) })
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ofUse leaves out of the snapshot the pods that no check needs and nobody has asked for,
-// and the kinds that no check needs in it.
+// ofUse removes the pods that no check needs and nobody has asked for, and the kinds that no
+// check needs in this snapshot.
 func ofUse(s *snapshot.Snapshot, asked func(*corev1.Pod) bool) *snapshot.Snapshot {
 	o := s.Objects
 	of := facts.PodsOfUse(&o)
@@ -36,8 +36,8 @@ func ofUse(s *snapshot.Snapshot, asked func(*corev1.Pod) bool) *snapshot.Snapsho
 	return remade(s, o, slices.Clone(s.Gaps))
 }
 
-// TestPodsOfUse: nobody misses the other pods, neither a report nor a plan, the
-// trace of a pod that is kept nor the preflight of a node whose pods are.
+// TestPodsOfUse: nothing changes without the other pods: no report, no plan, no trace of a kept
+// pod, and no preflight of a node whose pods are kept.
 func TestPodsOfUse(t *testing.T) {
 	long.Test(t)
 	cases := corpusSnapshots(t)
@@ -77,7 +77,7 @@ func TestPodsOfUse(t *testing.T) {
 	}
 	for _, s := range cases {
 		same(t, s, diagnose.Options{})
-		// Attachers that nothing but their containers tells: not the leader, no volumes.
+		// Attachers that only their containers show: not the leader, no volumes.
 		o := cloned(s.Objects)
 		for _, pod := range o.Pods {
 			if slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return strings.Contains(c.Image+c.Name, "csi-attacher") }) {

@@ -14,9 +14,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestRefusalsOfThePast: what a driver says of another machine makes a finding certain
-// only for who has seen it refuse twice since the last other VolumeAttachment of the
-// volume was there.
+// TestRefusalsOfThePast: a driver's message about another machine makes a finding certain only
+// for somebody who has seen it refuse twice since the last other VolumeAttachment of the volume
+// was gone.
 func TestRefusalsOfThePast(t *testing.T) {
 	for name, code := range map[string]finding.Code{
 		"vd404-detached-since": "VD404", "vd404-finalizer-was-stripped": "VD404", "vd404-foreign-machine": "VD404", "vd404-nobody-named": "VD404", "vd610-near-node-of-ours": "VD404",
@@ -68,9 +68,9 @@ func refusedNow(va *storagev1.VolumeAttachment) bool {
 	return va.Status.AttachError != nil && !va.Status.Attached
 }
 
-// TestLooksGoOnPastAReport: a kubelet reports its node's status every five minutes, also where
-// nothing has changed. Who has found for a minute that it has a volume which counts as detached
-// finds it then, too.
+// TestLooksGoOnPastAReport: a kubelet reports its node's status every five minutes, even
+// unchanged. Looks that have found for a minute that it has a volume which counts as detached
+// go on across that report.
 func TestLooksGoOnPastAReport(t *testing.T) {
 	for name, severity := range map[string]finding.Severity{"vd116-attached-elsewhere": finding.Warning, "vd116-status-fresh": finding.Info} {
 		c, err := testcases.Load(name)

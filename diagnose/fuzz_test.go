@@ -11,9 +11,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// FuzzReadSuppressions holds a file of suppressions against what is written of it
-// and read again. An error is one line; what is accepted comes back the same, and
-// hides no finding of another check.
+// FuzzReadSuppressions reads a file of suppressions, writes the result and reads it again. An
+// error is one line. What is accepted comes back unchanged, and hides no finding of another
+// check.
 func FuzzReadSuppressions(f *testing.F) {
 	for _, text := range []string{
 		"suppressions:\n- {check: VD301, reason: known, until: 2026-12-31}\n", "suppressions: &a [*a]\n", "suppressions: []\n---\n", "# a\n", "null\n",

@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// lacking is a kind that the check needs and that was not read in full, nor in any
-// namespace or of any driver that the check could speak about.
+// lacking is the first kind that the check needs and that was not read in full. For a check
+// about single namespaces or drivers it is enough that any of them was read.
 func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks bool) {
 	i := slices.IndexFunc(c.Needs, func(k snapshot.Kind) bool {
 		if k == snapshot.CSIDrivers && c.OfDriver {
@@ -28,20 +28,20 @@ func lacking(s *snapshot.Snapshot, c check.Check) (kind snapshot.Kind, lacks boo
 	return c.Needs[i], true
 }
 
-// lacksAll reports whether the check could not even speak about a part of the cluster.
+// lacksAll reports whether the check could not report on any part of the cluster.
 func lacksAll(s *snapshot.Snapshot, c check.Check) bool {
 	c.OfNamespace, c.OfDriver = true, true
 	_, lacks := lacking(s, c)
 	return lacks
 }
 
-// partlyRead reports whether all of the kind was read that is in one namespace.
+// partlyRead reports whether the kind was read in full in some namespace.
 func partlyRead(s *snapshot.Snapshot, kind snapshot.Kind) bool {
 	return !slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind && g.Namespace == "" })
 }
 
-// keepRead takes from a run what it found about namespaces and drivers that were not read: all
-// of it where the check does not speak about a part of the cluster.
+// keepRead drops the findings of a run that are about namespaces and drivers that were not
+// read: all of them where the check does not report on a part of the cluster.
 func keepRead(run *check.Run) {
 	s := run.Snapshot
 	if _, lacks := lacking(s, run.Check); lacks {
@@ -72,8 +72,8 @@ func keepRead(run *check.Run) {
 	})
 }
 
-// knowsDriversOf reports whether no CSIDriver that was not read could change the finding: of
-// its volume's driver, or else of those of all volumes of its pods.
+// knowsDriversOf reports whether no unread CSIDriver could change the finding: that of its
+// volume's driver, or else those of all volumes of its pods.
 func knowsDriversOf(v *facts.View, f finding.Finding) bool {
 	if driver := v.DriverOf(f); driver != "" {
 		return v.Snapshot.KnowsDriver(driver)
@@ -94,9 +94,9 @@ func knowsDriversOfPod(v *facts.View, pod *corev1.Pod) bool {
 	})
 }
 
-// namespacesOf are those of the claims that the finding is about, also through another
-// PersistentVolume of the same volume, and of its pods; none where it is about a volume that
-// pods of any namespace may use.
+// namespacesOf are the namespaces of the finding's pods and claims, including the claims of
+// other PersistentVolumes of the same volume; nil where pods of any namespace may use the
+// volume.
 func namespacesOf(v *facts.View, f finding.Finding) []string {
 	var namespaces []string
 	if f.Subject.Namespace != "" {

@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TracePod follows the volumes of the pod, which must be one of the snapshot's,
-// and names the findings that concern them.
+// TracePod follows the volumes of the pod, which must be in the snapshot, and adds the findings
+// about them.
 func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace {
 	view := viewOf(s, opts)
 	checks := opts.Checks
@@ -28,21 +28,21 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 	return t
 }
 
-// ChecksOfTrace are the checks whose findings a trace names. The remainder would only
-// repeat the trace.
+// ChecksOfTrace are the checks whose findings a trace names. The remainder is left out: it
+// would only repeat the trace.
 func ChecksOfTrace() []check.Check {
 	return slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
 }
 
-// answerFor says in short what TracePod would of the pod. The report is the whole one
-// on the view: what is left out of it later changes no verdict.
+// answerFor is the verdict of TracePod on the pod. The report must be the whole one on the
+// view: what is later left out of it changes no verdict.
 func answerFor(view *facts.View, report *finding.Report, pod *corev1.Pod) finding.Answer {
 	t := trace.OfPod(view, pod, nil)
 	t.AddFindings(report)
 	return finding.Answer{Pod: podOf(t), Verdict: t.Verdict.State, Message: t.Verdict.Message}
 }
 
-// PreflightNode looks ahead for the node, and names the findings about it.
+// PreflightNode makes the preflight of the node, with the findings about it.
 func PreflightNode(s *snapshot.Snapshot, name types.NodeName, opts Options) *preflight.Preflight {
 	view := viewOf(s, opts)
 	return preflight.OfNode(view, name, opts.Reconcile, examine(view, opts.Checks))

@@ -17,9 +17,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// forgetful says of releases, as their own code was read, whether the controller may hold
-// a volume for attached that it has forgotten to list: up to the fixes nothing puts a
-// volume back that was taken off for a detach which then was not started.
+// forgetful reports, by release and from its source, whether the controller may hold a volume
+// for attached that it has forgotten to list: up to the fixes nothing puts back a volume that
+// was removed for a detach which then did not start.
 var forgetful = map[string]bool{
 	"v1.19.16": true, "v1.20.15": true, "v1.21.6": true, "v1.21.7": true, "v1.21.14": true,
 	"v1.22.3": true, "v1.22.4": true, "v1.22.13": true, "v1.22.14": false, "v1.22.17": false,
@@ -28,8 +28,7 @@ var forgetful = map[string]bool{
 	"v1.36.3": false, "v1.37.2": false, "": true, "garbage": true,
 }
 
-// What is said of healing. The words are those of facts.LostEntry, and each claims what
-// stands beside it.
+// The clauses of facts.LostEntry about healing, each with its claim.
 const (
 	saysListed   = "it writes the list again, with the volume"       // by the next attach or detach
 	saysLeftOut  = "it leaves it out whenever it writes the list"    // by the next attach or detach
@@ -38,8 +37,8 @@ const (
 	saysOwnEntry = "takes it off when it next writes the list: when" // of VD302
 )
 
-// lostEntrySentences holds what VD301 and VD302 say of healing against what each release
-// is known to do.
+// lostEntrySentences compares what VD301 and VD302 say about healing with what each release
+// does.
 func lostEntrySentences(t interface{ Errorf(string, ...any) }, name, release string, s *snapshot.Snapshot, r *finding.Report) (found int) {
 	for _, f := range r.Findings {
 		node, because := s.Node(f.Node), f.SelfHeals.Because
@@ -80,7 +79,7 @@ func lostEntrySentences(t interface{ Errorf(string, ...any) }, name, release str
 	return found
 }
 
-// TestLostEntriesOfReleases: over the corpus, for each release.
+// TestLostEntriesOfReleases checks the sentences over the corpus, for each release.
 func TestLostEntriesOfReleases(t *testing.T) {
 	found := 0
 	for _, c := range corpus(t) {
@@ -98,8 +97,8 @@ func TestLostEntriesOfReleases(t *testing.T) {
 	}
 }
 
-// TestLostEntriesOfRandomClusters: the same over random clusters, whose lists were written
-// by whoever it may be.
+// TestLostEntriesOfRandomClusters checks them over random clusters, whose lists have any
+// writer.
 func TestLostEntriesOfRandomClusters(t *testing.T) {
 	long.Test(t)
 	cases := slices.DeleteFunc(corpusSnapshots(t), func(s *snapshot.Snapshot) bool { return len(s.Nodes) == 0 })
@@ -136,8 +135,8 @@ func TestLostEntriesOfRandomClusters(t *testing.T) {
 	}
 }
 
-// TestLeftOut: the controller has forgotten a volume only where it wrote the list itself,
-// for a volume that it attached well after the pod came, and that is attached and listed.
+// TestLeftOut: the controller has forgotten a volume only where it wrote the list itself, for
+// another volume that it attached well after the pod came and that is attached and listed.
 func TestLeftOut(t *testing.T) {
 	const (
 		name  = "vd301-taken-off-again"
@@ -172,7 +171,7 @@ func TestLeftOut(t *testing.T) {
 	}
 }
 
-// TestLostEntryPage: the page tells of each cause from which release on it is no more.
+// TestLostEntryPage: the page names, for each cause, the releases that fix it.
 func TestLostEntryPage(t *testing.T) {
 	page := strings.Join(strings.Fields(docs.Page("VD301")), " ")
 	for _, cause := range facts.LostEntryCauses {

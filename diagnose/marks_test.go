@@ -15,9 +15,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
-// TestAdviceNamesActions: no text that advises, of a check, of a word or of a guard, ends or
-// restarts something in its own words: it names the action by a mark, of which the sentence,
-// the command and whom it hits are made in one place.
+// TestAdviceNamesActions: no advice of a check, a message's meaning or a guard ends or restarts
+// something in its own words. It names the action by a mark, from which one place makes the
+// sentence, the command and the pods that it hits.
 func TestAdviceNamesActions(t *testing.T) {
 	named := map[step.Kind]int{}
 	look := func(where, text string) {
@@ -67,7 +67,7 @@ func TestAdviceNamesActions(t *testing.T) {
 					if name, ok := n.Type.(*ast.Ident); ok && name.Name == "Guard" && len(n.Elts) == 4 {
 						literals(n.Elts[3])
 					}
-				case *ast.FuncDecl: // what makes an advice
+				case *ast.FuncDecl: // functions that make advice
 					if strings.Contains(n.Name.Name, "dvice") || n.Name.Name == "registersAgain" || n.Name.Name == "whereToLook" {
 						literals(n.Body)
 					}

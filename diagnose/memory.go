@@ -6,8 +6,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// remember adds to each finding about a volume on a node what the controller's log
-// says of them. It changes nothing else of a finding.
+// remember adds evidence from the controller's log to each finding about a volume on a node. It
+// changes nothing else.
 func remember(view *facts.View, findings []finding.Finding) {
 	for i := range findings {
 		f := &findings[i]

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// narrowed is the snapshot with the claims, pods and events of one namespace alone.
+// narrowed is the snapshot with only the claims, pods and events of one namespace.
 func narrowed(s *snapshot.Snapshot, namespace string) *snapshot.Snapshot {
 	o := s.Objects
 	o.Claims = slices.DeleteFunc(slices.Clone(o.Claims), func(c *corev1.PersistentVolumeClaim) bool { return c.Namespace != namespace })
@@ -27,8 +27,8 @@ func narrowed(s *snapshot.Snapshot, namespace string) *snapshot.Snapshot {
 	return remade(s, o, gaps)
 }
 
-// TestNarrowedToNamespace: where one namespace alone was read, no finding says what the
-// whole cluster does not show, nor says it in other words.
+// TestNarrowedToNamespace: where only one namespace was read, no finding says anything that the
+// whole cluster does not show, or says it in other words.
 func TestNarrowedToNamespace(t *testing.T) {
 	long.Test(t)
 	kept, left := map[finding.Code]int{}, []string{}
@@ -65,8 +65,8 @@ func TestNarrowedToNamespace(t *testing.T) {
 	}
 }
 
-// TestWithoutDrivers: where CSIDrivers alone were not read, no finding says what the whole
-// cluster does not show, nor says it in other words; and most are still made.
+// TestWithoutDrivers: where only CSIDrivers were not read, no finding says anything that the
+// whole cluster does not show, or says it in other words; and most findings are still made.
 func TestWithoutDrivers(t *testing.T) {
 	long.Test(t)
 	kept, lost := map[finding.Code]int{}, map[finding.Code]int{}
@@ -89,8 +89,8 @@ func TestWithoutDrivers(t *testing.T) {
 	t.Logf("still found: %v; no longer: %v", kept, lost)
 }
 
-// TestChecksWithoutDrivers: where CSIDrivers alone were not read, the checks speak of the
-// drivers that VolumeAttachments show to attach, and of no others.
+// TestChecksWithoutDrivers: where only CSIDrivers were not read, the checks report on the
+// drivers that VolumeAttachments show to attach, and on no others.
 func TestChecksWithoutDrivers(t *testing.T) {
 	without := func(name string) *finding.Report {
 		for _, c := range corpus(t) {

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// presupposed are what a warning takes for granted, by its words: without that nobody can do
-// what it warns of, or nothing is lost by it.
+// presupposed are the conditions of warnings, by their words: without them nobody can do what
+// the warning is about, or nothing would be lost by it.
 var presupposed = []struct {
 	words *regexp.Regexp
 	there func(*snapshot.Snapshot, finding.Finding) bool
@@ -48,7 +48,8 @@ var presupposed = []struct {
 	}},
 }
 
-// TestNeverFitsTheCause: no finding of any case or thread warns of what cannot be done there.
+// TestNeverFitsTheCause: no finding of any case or thread warns about something that cannot be
+// done there.
 func TestNeverFitsTheCause(t *testing.T) {
 	warned := make([]int, len(presupposed))
 	look := func(name string, s *snapshot.Snapshot, r *finding.Report) {

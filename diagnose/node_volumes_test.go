@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// manyVolumes is a node that uses n volumes and has n others attached.
+// manyVolumes is a node with n volumes in use and n other volumes attached.
 func manyVolumes(n int) *snapshot.Snapshot {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	old := metav1.NewTime(now.Add(-24 * time.Hour))
@@ -25,8 +25,8 @@ func manyVolumes(n int) *snapshot.Snapshot {
 	return snapshot.New(now, snapshot.Source{ServerVersion: "v1.36.3"}, snapshot.Objects{Nodes: []*corev1.Node{node}}, nil)
 }
 
-// BenchmarkManyVolumesOfANode shows that the time for one volume does not grow with
-// the number of volumes: ns/volume is about the same in all three.
+// BenchmarkManyVolumesOfANode shows that the time for one volume does not grow with the number
+// of volumes: ns/volume is about the same for all sizes.
 func BenchmarkManyVolumesOfANode(b *testing.B) {
 	for _, n := range []int{2000, 8000, 32000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

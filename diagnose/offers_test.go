@@ -16,16 +16,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// offers are a command that writes, and what a page makes a button of.
+// offers matches a command that writes, and the parts of a page that have a button.
 var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|class="command"|apply the repair`)
 
-// refusals are the repairs that were refused, and those of them that a person could have
-// made by hand.
+// refusals are the numbers of refused repairs, and of those that a person could have made by
+// hand.
 type refusals struct{ refused, byHand int }
 
 // areNotOffered counts the refusals of a cluster. Where a guard refuses a repair and no flag
-// lifts that, the finding has neither commands nor the advice to do the same by hand, and no
-// format shows any.
+// overrides that, the finding has neither commands nor the advice to do the same by hand, and
+// no format shows any.
 func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diagnose.Options) {
 	before := map[string]string{}
 	for _, f := range diagnose.Diagnose(s, settings).Findings {
@@ -61,10 +61,12 @@ func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diag
 				t.Fatal(err)
 			}
 			text := b.String()
-			if format == "sarif" { // its rules are the pages of the checks
+			if format == "sarif" { // the rules of this format are the pages of the checks
 				_, text, _ = strings.Cut(text, `"results": [`)
 			}
-			if format == "html" { // so is the end of the page, which says that its commands are general, and has no button
+			// this format also ends with the pages, whose commands are general and have no
+			// button
+			if format == "html" {
 				before, pages, found := strings.Cut(text, `<section aria-labelledby="pages">`)
 				if !found || strings.Contains(pages, `class="command"`) {
 					t.Fatalf("%s: the pages of the checks are not set apart", f.Code)
@@ -85,7 +87,7 @@ func (n *refusals) shown(t *testing.T) {
 	t.Logf("%d repairs refused, %d with a way by hand", n.refused, n.byHand)
 }
 
-// TestNothingRefusedIsOffered takes each case of the corpus.
+// TestNothingRefusedIsOffered checks each case of the corpus.
 func TestNothingRefusedIsOffered(t *testing.T) {
 	var n refusals
 	for _, c := range corpus(t) {
@@ -94,9 +96,9 @@ func TestNothingRefusedIsOffered(t *testing.T) {
 	n.shown(t)
 }
 
-// TestNothingRefusedIsOfferedAnywhere takes random clusters.
+// TestNothingRefusedIsOfferedAnywhere checks random clusters.
 func TestNothingRefusedIsOfferedAnywhere(t *testing.T) {
-	long.Test(t) // of the few clusters that -short draws, few repairs are refused
+	long.Test(t) // -short draws so few clusters that few repairs are refused
 	cases := corpusSnapshots(t)
 	var n refusals
 	rapid.Check(t, func(t *rapid.T) { n.areNotOffered(t, drawCluster(t, cases), drawSettings(t)) })

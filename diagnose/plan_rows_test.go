@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// The plan of a node and the traces of its pods say the same of each volume.
+// TestKubeletPlanCorpus: the plan of a node and the traces of its pods agree on each volume.
 func TestKubeletPlanCorpus(t *testing.T) {
 	long.Test(t)
 	rows, waits, leftovers := 0, 0, 0
@@ -40,7 +40,7 @@ func TestKubeletPlanCorpus(t *testing.T) {
 	}
 }
 
-// So they do on clusters that are broken in ways that nobody has thought of.
+// TestKubeletPlanProperty: they also agree on random clusters.
 func TestKubeletPlanProperty(t *testing.T) {
 	cases := corpus(t)
 	snapshots := make([]*snapshot.Snapshot, len(cases))

@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// PodStuck is the remainder: pods that are stuck and that no other check names. Its
-// findings depend on those of all others, so that it has no run of its own.
+// PodStuck is the remainder: stuck pods that no other check names. It depends on the findings
+// of all other checks, so its own run finds nothing.
 var PodStuck = check.Check{
 	Code:      "VD409",
 	Name:      "pod-stuck",
@@ -25,11 +25,11 @@ var PodStuck = check.Check{
 	Run:       func(*check.Run) {},
 }
 
-// neverWhenStuck is said of every pod whose cause is not known.
+// neverWhenStuck is the warning about a pod whose cause is not known.
 const neverWhenStuck = "delete VolumeAttachments, strip finalizers or force-delete pods"
 
-// remainder has one finding for the pods that wait for the same actor in the same
-// stage with the same words or on the same node.
+// remainder makes one finding for all pods that wait in the same stage for the same driver,
+// with the same message or on the same node.
 func remainder(found []finding.Finding, traces []*trace.Trace) []finding.Finding {
 	groups := map[string][]*trace.Trace{}
 	var keys []string
@@ -47,8 +47,8 @@ func remainder(found []finding.Finding, traces []*trace.Trace) []finding.Finding
 	return run.Findings
 }
 
-// sharedWait is the same for pods whose waits look alike: their words are compared
-// without the names of what is each pod's own.
+// sharedWait is equal for pods whose waits look alike: their messages are compared without the
+// names of each pod's own objects.
 func sharedWait(t *trace.Trace) string {
 	v := t.Waits()
 	own := []string{string(t.Pod.UID), t.Pod.Name, v.PersistentVolume, v.Claim, v.Name, v.VolumeAttachment}
@@ -68,7 +68,7 @@ func sharedWait(t *trace.Trace) string {
 	return strings.Join([]string{v.Driver, string(t.Verdict.Stage), words}, "\x00")
 }
 
-// lookAt is the command that shows the pod that has to act, and else the one that waits.
+// lookAt is the command that shows the pod that has to act, or else the pod that waits.
 func lookAt(t *trace.Trace) string {
 	pod, isPod := strings.CutPrefix(t.Verdict.Actor, "pod ")
 	if namespace, name, found := strings.Cut(pod, "/"); isPod && found && !strings.Contains(name, " ") {
@@ -77,8 +77,8 @@ func lookAt(t *trace.Trace) string {
 	return safetext.Kubectl("volume-doctor", "trace", "pod/"+t.Pod.Name, "-n", t.Pod.Namespace)
 }
 
-// stuck is the finding about a group. The pod that has waited longest stands for
-// it: its name changes least as others come and go.
+// stuck is the finding about a group. The pod that has waited longest represents it: that
+// changes least as others come and go.
 func stuck(group []*trace.Trace) finding.Finding {
 	began := func(t *trace.Trace) metav1.Time {
 		if t.Verdict.Since == nil {

@@ -12,9 +12,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// superiors are the checks to which the others yield, and which do not report: the user has
-// not asked for them, or they would have to know more of the cluster than the part that was
-// read. Of that part they still keep others from being reported.
+// superiors are checks to which others yield but whose findings are not reported: the user has
+// not asked for them, or they would need more of the cluster than was read. For the part that
+// was read, others still yield to them.
 func superiors(s *snapshot.Snapshot, checks, asked []check.Check) []check.Check {
 	reported, wanted := map[finding.Code]bool{}, map[finding.Code]bool{}
 	for _, c := range asked {
@@ -26,7 +26,7 @@ func superiors(s *snapshot.Snapshot, checks, asked []check.Check) []check.Check 
 		for _, y := range c.Yields {
 			wanted[y.To] = true
 		}
-		remainder = remainder || c.Remainder // which yields to all
+		remainder = remainder || c.Remainder // it yields to all
 	}
 	var list []check.Check
 	for _, c := range Checks() {
@@ -37,7 +37,7 @@ func superiors(s *snapshot.Snapshot, checks, asked []check.Check) []check.Check 
 	return list
 }
 
-// unyielding are the findings of the run that yield to none of what was found.
+// unyielding are the findings of the run that yield to no other finding.
 func unyielding(p *facts.View, run *check.Run, found map[finding.Code][]finding.Finding) []finding.Finding {
 	findings := run.Findings
 	for _, y := range run.Check.Yields {
@@ -54,8 +54,8 @@ func unyielding(p *facts.View, run *check.Run, found map[finding.Code][]finding.
 	return findings
 }
 
-// link names each finding's cause, as the checks declare it. The findings are in
-// their basic order, in which the first of several equals is the cause.
+// link sets each finding's cause, as the checks declare it. The findings must be in their basic
+// order, in which the first of several equal ones is the cause.
 func link(p *facts.View, checks []check.Check, findings []finding.Finding) {
 	byCode := map[finding.Code][]int{}
 	for i, f := range findings {
@@ -73,8 +73,8 @@ func link(p *facts.View, checks []check.Check, findings []finding.Finding) {
 	linkAlike(p, findings)
 }
 
-// linkAlike lets one of the findings that are alike stand for the others: the worst, and of
-// equals the first.
+// linkAlike lets one of several alike findings represent the others: the worst, and of equals
+// the first.
 func linkAlike(p *facts.View, findings []finding.Finding) {
 	first := map[string]int{}
 	var members []int
@@ -110,8 +110,7 @@ func groupsOf(checks []check.Check) []*check.Group {
 	return groups
 }
 
-// linkEffects names the first cause that matches, for each effect that has no
-// nearer cause.
+// linkEffects sets the first cause that matches, for each effect without a nearer cause.
 func linkEffects(p *facts.View, r check.Relation, findings []finding.Finding, effects []int, byCode map[finding.Code][]int) {
 	shared := func(i int) string {
 		if r.Share == nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestYieldsAreSound: a check yields to one that there is, that needs no more
-// than itself, and that does not yield back. Otherwise a gap would bring back
-// what was dropped, or two findings would drop each other.
+// TestYieldsAreSound: a check yields to an existing one that needs no more than itself and does
+// not yield back. Otherwise a gap would bring back what was dropped, or two findings would drop
+// each other.
 func TestYieldsAreSound(t *testing.T) {
 	known := map[finding.Code]check.Check{}
 	for _, c := range Checks() {
@@ -53,9 +53,8 @@ func TestYieldsAreSound(t *testing.T) {
 // withoutCase are the yields that still need a case.
 var withoutCase = [][2]finding.Code{{"VD111", "VD114"}, {"VD112", "VD118"}, {"VD117", "VD114"}, {"VD607", "VD612"}, {"VD614", "VD602"}}
 
-// TestYieldsAreExercised: each yield drops a finding in some case, but for
-// those of withoutCase. And a check
-// that runs alone reports what it reports among all.
+// TestYieldsAreExercised: each yield drops a finding in some case, except those of withoutCase.
+// A check that runs alone reports the same as among all.
 func TestYieldsAreExercised(t *testing.T) {
 	long.Test(t)
 	dropped := map[[2]finding.Code]bool{}
@@ -99,8 +98,7 @@ func TestYieldsAreExercised(t *testing.T) {
 	}
 }
 
-// TestRelatedIsWhatTheEngineReads: what explain lists is what the checks declare,
-// seen from both sides.
+// TestRelatedIsWhatTheEngineReads: Related lists what the checks declare, from both sides.
 func TestRelatedIsWhatTheEngineReads(t *testing.T) {
 	names := func(checks []check.Check, code finding.Code) bool {
 		return slices.ContainsFunc(checks, func(c check.Check) bool { return c.Code == code })

@@ -17,8 +17,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// fewer is the snapshot without the objects of the kind for which keep is
-// false, and with the gap that tells so.
+// fewer is the snapshot without the objects of the kind for which keep is false, and with a gap
+// for them.
 func fewer(s *snapshot.Snapshot, kind snapshot.Kind, keep func(int) bool) *snapshot.Snapshot {
 	o := s.Objects
 	switch kind {
@@ -65,11 +65,11 @@ func some[T any](list []T, keep func(int) bool) []T {
 func none(int) bool { return false }
 func all(int) bool  { return true }
 
-// subset fails where the second report finds what the first did not. The remainder
-// may name a pod that waits in the first one as well: the check that knew why could
-// not run, or what granted it more time could not be read. And without the nodes
-// nobody sees that a pod waits for its node instead, nor without the drivers that an
-// attachment is none of its business.
+// subset fails where the second report finds something that the first does not. There are
+// exceptions for the remainder: it may name a pod that waits in the first report as well,
+// because the check that knew why could not run, or because what granted it more time was not
+// read. Without the nodes, nothing shows that a pod waits for its node instead; without the
+// drivers, nothing shows that an attachment does not concern it.
 func subset(t interface{ Errorf(string, ...any) }, what string, more, less *finding.Report) {
 	waits := func(pod string) bool {
 		return slices.ContainsFunc(more.Waiting, func(w finding.Waiting) bool { return w.Pod == pod && w.Verdict != finding.Unsure })
@@ -85,8 +85,8 @@ func subset(t interface{ Errorf(string, ...any) }, what string, more, less *find
 	}
 }
 
-// Less data never yields more findings, and what a check needs it does not do
-// without.
+// TestGaps: less data never yields more findings, and no check runs without a kind that it
+// needs.
 func TestGaps(t *testing.T) {
 	long.Test(t)
 	for _, c := range corpus(t) {
@@ -97,7 +97,8 @@ func TestGaps(t *testing.T) {
 				r := c.diagnose(fewer(s, kind, keep))
 				subset(t, fmt.Sprintf("%s %s %s", c.name, name, kind), whole, r)
 				for _, check := range diagnose.Checks() {
-					ofDriver := check.OfDriver && kind == snapshot.CSIDrivers // other objects may show what they are for
+					// other objects may show the drivers
+					ofDriver := check.OfDriver && kind == snapshot.CSIDrivers
 					skipped := slices.ContainsFunc(r.SkippedChecks, func(s finding.SkippedCheck) bool { return s.Code == check.Code && s.Because == kind })
 					if slices.Contains(check.Needs, kind) != skipped && len(s.Gaps) == 0 && !ofDriver {
 						t.Errorf("%s %s %s: %s skipped: %v", c.name, name, kind, check.Code, skipped)
@@ -110,11 +111,11 @@ func TestGaps(t *testing.T) {
 
 var everySubset = flag.Bool("every-subset", false, "try every subset of the kinds on every case, which takes minutes")
 
-// subsetShare is how many cases share the subsets among them, so that each
-// subset is tried on some dozens of them in a few seconds.
+// subsetShare is the number of cases that share the subsets: each subset is tried on some
+// dozens of cases in a few seconds.
 const subsetShare = 16
 
-// The same of every subset of the kinds that may be missing altogether.
+// TestGapsSubsets: the same for every subset of the kinds that may be missing altogether.
 func TestGapsSubsets(t *testing.T) {
 	long.Test(t)
 	kinds := append(snapshot.Kinds(), snapshot.Deployments)
@@ -139,8 +140,7 @@ func TestGapsSubsets(t *testing.T) {
 	}
 }
 
-// The same of any number of lists that are missing in part, and the order of
-// the objects changes nothing.
+// TestGapsProperty: the same for any number of lists that are incomplete.
 func TestGapsProperty(t *testing.T) {
 	cases := corpus(t)
 	snapshots := make([]*snapshot.Snapshot, len(cases))
@@ -184,8 +184,8 @@ func shuffle[T any](random *rand.Rand, list []T) {
 	random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
 }
 
-// A fingerprint names one finding of a report, also when the objects have been
-// written meanwhile.
+// TestFingerprints: a fingerprint identifies one finding of a report, also after the objects
+// were written to.
 func TestFingerprints(t *testing.T) {
 	for _, c := range corpus(t) {
 		before := fingerprints(t, c, c.snapshot(t))
@@ -220,7 +220,7 @@ func fingerprints(t *testing.T, c *corpusCase, s *snapshot.Snapshot) []string {
 	return list
 }
 
-// A cluster in which everything fails at once has a fingerprint for each.
+// TestFingerprintsTogether: no two codes share a fingerprint, over all cases.
 func TestFingerprintsTogether(t *testing.T) {
 	codes := map[string]finding.Code{}
 	for _, c := range corpus(t) {

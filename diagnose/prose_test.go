@@ -24,10 +24,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// detaching are the sentences and commands that have a person detach a volume, or forget
-// that it is attached, past every guard: to delete a VolumeAttachment, to take a finalizer
-// off, to say that an attached volume is not. Only the imperative counts: "the attacher
-// takes its finalizer off" is no advice.
+// detaching matches sentences and commands that tell a person to detach a volume, or to make it
+// look detached, without any guard: delete a VolumeAttachment, remove a finalizer, set attached
+// to false. Only the imperative counts: "the attacher takes its finalizer off" is no advice.
 var detaching = []*regexp.Regexp{
 	regexp.MustCompile(`(?i)\b(delete|remove|erase|drop)\b[^.;:,]{0,60}\b\w*volumeattachments?\b`),
 	regexp.MustCompile(`(?i)\b(delete|remove|erase|drop)\b (the|this|that|these) (objects?|attachments?)\b`),
@@ -39,10 +38,10 @@ var detaching = []*regexp.Regexp{
 	regexp.MustCompile(`"path":\s*"/metadata/finalizers`),
 }
 
-// negated is a sentence that warns.
+// negated matches a sentence that warns.
 var negated = regexp.MustCompile(`(?i)\b(not|never)\b`)
 
-// detachesInProse returns the first sentence of the text that has a person detach.
+// detachesInProse is the first sentence of the text that tells a person to detach.
 func detachesInProse(text string) string {
 	for _, sentence := range strings.Split(strings.ReplaceAll(text, "\n", " "), ". ") {
 		if negated.MatchString(sentence) {
@@ -78,8 +77,8 @@ func TestDetachesInProse(t *testing.T) {
 	}
 }
 
-// saysNoDetach proposes repairs for a cluster and holds what each finding tells a person to
-// do to detaching. What a repair does with its guards stands in the repair.
+// saysNoDetach proposes repairs for a cluster and checks that no finding tells a person to
+// detach. A repair itself detaches with its guards.
 func saysNoDetach(t rapid.TB, name string, s *snapshot.Snapshot, settings diagnose.Options) (told int) {
 	view, _ := repair.Examine(s, settings.Reconcile, repair.Consent{}, diagnose.Request{Checks: settings.Checks})
 	for _, f := range view.Report.Findings {
@@ -100,7 +99,7 @@ func saysNoDetach(t rapid.TB, name string, s *snapshot.Snapshot, settings diagno
 	return told
 }
 
-// TestNoDetachInProse takes each case of the corpus and each thread that people wrote.
+// TestNoDetachInProse checks each case of the corpus and each thread.
 func TestNoDetachInProse(t *testing.T) {
 	told := 0
 	for _, c := range corpus(t) {
@@ -114,7 +113,7 @@ func TestNoDetachInProse(t *testing.T) {
 	}
 }
 
-// TestNoDetachInProseAnywhere takes random clusters.
+// TestNoDetachInProseAnywhere checks random clusters.
 func TestNoDetachInProseAnywhere(t *testing.T) {
 	long.Test(t)
 	cases := corpusSnapshots(t)
@@ -123,10 +122,9 @@ func TestNoDetachInProseAnywhere(t *testing.T) {
 	})
 }
 
-// TestNoDetachInTexts reads every text in the source that may become advice, whether or not
-// a case shows it: all string literals below but those of Never, which warns, of ByHand,
-// which is dropped wherever a repair is proposed, and of evidence and messages, which tell
-// what is.
+// TestNoDetachInTexts checks every string literal of the source that may become advice, whether
+// or not a case shows it. Not checked are Never, which warns, ByHand, which is dropped wherever
+// a repair is proposed, and evidence and messages, which only describe.
 func TestNoDetachInTexts(t *testing.T) {
 	skipped := []string{"Never", "ByHand", "Title", "Cause", "Message", "Detail", "Evidence", "Name", "Words"}
 	read := 0
@@ -183,9 +181,9 @@ func TestNoDetachInTexts(t *testing.T) {
 	}
 }
 
-// TestNoDetachInPages reads what the pages tell a person to do: the beginning and the
-// repair. A paragraph may tell of the repair that detaches with guards; no page has a
-// command that does it without them.
+// TestNoDetachInPages checks what the pages tell a person to do: the beginning and the repair.
+// A paragraph may describe the repair that detaches with guards; no page has a command that
+// detaches without them.
 func TestNoDetachInPages(t *testing.T) {
 	for _, c := range diagnose.Checks() {
 		section := "Do this now"
@@ -208,7 +206,7 @@ func TestNoDetachInPages(t *testing.T) {
 	}
 }
 
-// detachesFor are the repairs of a finding that detach, with their guards.
+// detachesFor are the kinds of repair for a code that detach, with their guards.
 func detachesFor(code finding.Code) (kinds []repair.Kind) {
 	for _, kind := range repair.KindsFor(code) {
 		if slices.Contains([]repair.Kind{repair.DeleteAttachment, repair.DeleteFencedAttachment, repair.StripFinalizer, repair.UnpublishOrphan, repair.Republish}, kind) {

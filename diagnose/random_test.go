@@ -21,9 +21,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// drawCluster crosses up to three cases of the corpus, whose objects share their
-// names and so get mixed up with each other, and then changes a few facts. Most
-// of what comes out is broken in a way that nobody has thought of.
+// drawCluster crosses up to three cases of the corpus, whose objects share names and so get
+// mixed up, and then changes a few facts. Most of the results are broken in ways that nobody
+// has thought of.
 func drawCluster(t *rapid.T, cases []*snapshot.Snapshot) *snapshot.Snapshot {
 	s := rapid.SampledFrom(cases).Draw(t, "case")
 	for range rapid.IntRange(0, 2).Draw(t, "more cases") {
@@ -42,12 +42,12 @@ func drawCluster(t *rapid.T, cases []*snapshot.Snapshot) *snapshot.Snapshot {
 	return made
 }
 
-// cloned is deep: the cases are shared.
+// cloned is a deep copy: the cases are shared.
 func cloned(o snapshot.Objects) snapshot.Objects {
 	return testcases.Copy(o)
 }
 
-// change makes one fact of the cluster another.
+// change changes one random fact of the cluster.
 func change(t *rapid.T, o *snapshot.Objects, now time.Time) {
 	at := metav1.NewTime(now.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "minutes ago")) * time.Minute))
 	changes := []func(){
@@ -65,7 +65,7 @@ func change(t *rapid.T, o *snapshot.Objects, now time.Time) {
 		},
 		func() { one(t, o.Nodes, func(n *corev1.Node) { n.Status.VolumesAttached = nil }) },
 		func() { one(t, o.Nodes, func(n *corev1.Node) { n.Status.VolumesInUse = nil }) },
-		func() { // what one node lists, another uses
+		func() { // another node uses what one node lists
 			one(t, o.Nodes, func(n *corev1.Node) {
 				one(t, o.Nodes, func(other *corev1.Node) {
 					for _, v := range other.Status.VolumesAttached {
@@ -90,7 +90,7 @@ func change(t *rapid.T, o *snapshot.Objects, now time.Time) {
 				va.Status.DetachError = &storagev1.VolumeError{Time: at, Message: "refused"}
 			})
 		},
-		func() { // it is on another node, under the name that belongs there
+		func() { // it is on another node, under the name for that node
 			one(t, o.VolumeAttachments, func(va *storagev1.VolumeAttachment) {
 				one(t, o.Nodes, func(n *corev1.Node) { va.Spec.NodeName = n.Name })
 				one(t, o.Volumes, func(pv *corev1.PersistentVolume) {
@@ -129,7 +129,7 @@ func change(t *rapid.T, o *snapshot.Objects, now time.Time) {
 	changes[rapid.IntRange(0, len(changes)-1).Draw(t, "change")]()
 }
 
-// one applies f to one of the list, if there is any.
+// one applies f to a random element of the list, if there is one.
 func one[T any](t *rapid.T, list []*T, f func(*T)) {
 	if len(list) > 0 {
 		f(rapid.SampledFrom(list).Draw(t, fmt.Sprintf("%T", list)))
@@ -154,8 +154,8 @@ func drawSettings(t *rapid.T) diagnose.Options {
 	return diagnose.Options{Reconcile: reconcile.Options{DisableForceDetachOnTimeout: rapid.Bool().Draw(t, "no force")}}
 }
 
-// TestGapsOfRandomClusters: to read less of any kinds never shows more, for any
-// check and on any cluster.
+// TestGapsOfRandomClusters: reading less of any kinds never shows more, for any check and on
+// any cluster.
 func TestGapsOfRandomClusters(t *testing.T) {
 	long.Test(t)
 	cases := corpusSnapshots(t)
@@ -190,10 +190,10 @@ func TestGapsOfRandomClusters(t *testing.T) {
 	}
 }
 
-// withoutSilencingEvents leaves out what can keep a check silent although no check needs
-// it. VD301 waits as long as an attach goes on failing and, where it cannot see that it
-// does, for 10 minutes (AttachGraceUnseen). A kubelet that has come to the sandbox has
-// mounted the volumes, whatever a list has lost since; only its event shows that.
+// withoutSilencingEvents removes events that can keep a check silent although no check needs
+// them. VD301 waits as long as an attach goes on failing and, where it cannot see that, for 10
+// minutes (AttachGraceUnseen). A kubelet that has created the sandbox has mounted the volumes,
+// whatever a list has lost since; only its event shows that.
 func withoutSilencingEvents(s *snapshot.Snapshot) *snapshot.Snapshot {
 	o := s.Objects
 	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool {
@@ -202,8 +202,8 @@ func withoutSilencingEvents(s *snapshot.Snapshot) *snapshot.Snapshot {
 	return remade(s, o, s.Gaps)
 }
 
-// TestFingerprintsOfRandomClusters: each finding of a report has its own, and
-// keeps it when every object has been written to meanwhile.
+// TestFingerprintsOfRandomClusters: each finding of a report has its own fingerprint, and keeps
+// it after every object was written to.
 func TestFingerprintsOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -236,7 +236,7 @@ func fingerprintSet(t *rapid.T, r *finding.Report) map[string]finding.Code {
 	return set
 }
 
-// TestRandomClustersAreNotWrittenTo: nobody who is shown a snapshot may change it.
+// TestRandomClustersAreNotWrittenTo: a diagnosis does not change its snapshot.
 func TestRandomClustersAreNotWrittenTo(t *testing.T) {
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {

@@ -15,7 +15,7 @@ const (
 	dangerousSection = "## Dangerous advice"
 )
 
-// adviceOf is the part of a page that advises: what to do now, the repair and its risk.
+// adviceOf is the advice of a page: its beginning, the repair and its risk.
 func adviceOf(page string) string {
 	var advice []string
 	_, page, _ = strings.Cut(page, "\n") // the title has the name of the check
@@ -27,8 +27,8 @@ func adviceOf(page string) string {
 	return strings.Join(advice, "\n\n")
 }
 
-// TestGeneratedReach: a page knows no cluster. Where it advises to delete or restart
-// something, it says whom that can hit and how to list them.
+// TestGeneratedReach: a page does not know the cluster. Where it advises to delete or restart
+// something, it says which pods that can hit and how to list them.
 func TestGeneratedReach(t *testing.T) {
 	pages, err := filepath.Glob("docs/VD*.md")
 	if err != nil || len(pages) == 0 {
@@ -56,7 +56,8 @@ func TestGeneratedReach(t *testing.T) {
 	}
 }
 
-// TestGeneratedReachOfTopics: the same of what the pages about harmful advice advise instead.
+// TestGeneratedReachOfTopics: the same for the pages about harmful advice, and what they advise
+// instead.
 func TestGeneratedReachOfTopics(t *testing.T) {
 	pages, err := filepath.Glob("../repair/docs/*.md")
 	if err != nil || len(pages) == 0 {
@@ -80,7 +81,7 @@ func TestGeneratedReachOfTopics(t *testing.T) {
 	}
 }
 
-// reachOf is the section about the steps of the kinds.
+// reachOf is the section about steps of the kinds.
 func reachOf(kinds []step.Kind) string {
 	section := reachSection + "\n\n"
 	for _, kind := range kinds {
@@ -89,7 +90,7 @@ func reachOf(kinds []step.Kind) string {
 	return section
 }
 
-// wrapped breaks the text into lines of a page.
+// wrapped breaks the text into the lines of a page.
 func wrapped(text string) string {
 	lines, length := "", 0
 	for _, word := range strings.Fields(text) {

@@ -44,7 +44,7 @@ func records(view *facts.View, findings []finding.Finding) []finding.VolumeRecor
 	return made
 }
 
-// nodesOf are those that have the volume in either world, or in use.
+// nodesOf are the nodes that have the volume in either world, or in use.
 func nodesOf(view *facts.View, volume corev1.UniqueVolumeName) sets.Set[types.NodeName] {
 	nodes := sets.New[types.NodeName]()
 	for _, d := range view.Plan.OfVolume(volume) {

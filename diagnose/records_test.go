@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// TestRecords: each volume that a finding is about has one record, which says of
-// each node what the objects say, and leaves out no node that says anything.
+// TestRecords: each volume that a finding is about has one record, which has each node's state
+// from the objects, and leaves out no node that any object connects with it.
 func TestRecords(t *testing.T) {
 	for _, c := range corpus(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -63,7 +63,7 @@ func TestRecords(t *testing.T) {
 	}
 }
 
-// TestChecksThatRan: each check ran, or was skipped, or has nothing to run.
+// TestChecksThatRan: each check ran, was skipped, or has nothing to run.
 func TestChecksThatRan(t *testing.T) {
 	for _, c := range corpus(t) {
 		r := c.diagnose(c.snapshot(t))

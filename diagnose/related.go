@@ -7,12 +7,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// Relatives are the checks whose findings decide about those of one check, or
-// depend on them. Each list has the order of the codes.
+// Relatives are the checks whose findings affect those of one check, or are affected by them.
+// Each list is in the order of the codes.
 type Relatives struct {
 	YieldsTo, TakesPlaceOf   []check.Check
 	FollowsFrom, BringsAbout []check.Check
-	// SharesCause are the other members of its group.
+	// SharesCause are the other members of the check's group.
 	SharesCause []check.Check
 }
 

@@ -11,9 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// TestResidualPage holds docs/evidence/residual.md to its word: each variant has a row,
-// each case that a row names finds what the row says, and each case that is named
-// after a variant is in its row.
+// TestResidualPage checks docs/evidence/residual.md: each variant has a row, each case that a
+// row names finds what the row says, and each case that is named after a variant is in its row.
 func TestResidualPage(t *testing.T) {
 	page, err := os.ReadFile("../docs/evidence/residual.md")
 	if err != nil {

@@ -20,20 +20,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// shownObject is what "kubectl get" shows as Pending, Terminating, Lost or not running, and
-// the words that show that a volume is why.
+// shownObject is an object that "kubectl get" shows as Pending, Terminating, Lost or not
+// running, and the text that shows that a volume is why.
 type shownObject struct {
 	kind string // Pod, PersistentVolumeClaim or PersistentVolume
 	types.NamespacedName
 	why string
 }
 
-// usualEnd is how long an object may be Terminating before somebody asks why: longer than
-// any check waits.
+// usualEnd is how long an object may be Terminating before somebody asks why.
 const usualEnd = 15 * time.Minute
 
-// shown judges by the plainest signs alone, and by none of the code of the checks: it is
-// what a person sees who knows kubectl and nothing of volumes.
+// shown are such objects, judged by the plainest signs alone and by none of the checks' code:
+// what a person sees who knows kubectl and nothing about volumes.
 func shown(s *snapshot.Snapshot) []shownObject {
 	var list []shownObject
 	show := func(kind, namespace, name, why string) {
@@ -53,7 +52,7 @@ func shown(s *snapshot.Snapshot) []shownObject {
 			name := va.Spec.Source.PersistentVolumeName
 			return name != nil && *name == pv.Name && va.DeletionTimestamp != nil && !long(va.DeletionTimestamp)
 		})
-		if long(pv.DeletionTimestamp) && len(pv.Finalizers) > 0 && !detaches { // without any it is gone
+		if long(pv.DeletionTimestamp) && len(pv.Finalizers) > 0 && !detaches { // without a finalizer it is gone
 			show("PersistentVolume", "", pv.Name, "Terminating")
 		}
 	}
@@ -65,8 +64,8 @@ func shown(s *snapshot.Snapshot) []shownObject {
 	return list
 }
 
-// comesBack reports whether the volume of a claim that is Lost is there and points to it, or
-// to none: kube-controller-manager joins them within seconds.
+// comesBack reports whether the volume of a Lost claim exists and points to it, or to no claim:
+// kube-controller-manager binds them within seconds.
 func comesBack(s *snapshot.Snapshot, claim *corev1.PersistentVolumeClaim) bool {
 	pv := s.Volume(claim.Spec.VolumeName)
 	return claim.Spec.VolumeName == "" || pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == claim.UID)
@@ -80,7 +79,7 @@ func podShown(s *snapshot.Snapshot, pod *corev1.Pod, long func(*metav1.Time) boo
 	if pod.DeletionTimestamp != nil {
 		ended := pod.Status.Phase != corev1.PodPending && len(pod.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
 		if slices.ContainsFunc(s.Events, func(e *corev1.Event) bool { return e.InvolvedObject.UID == pod.UID && e.Reason == "FailedKillPod" }) {
-			return "" // its sandbox or a container keeps it, and no volume
+			return "" // its sandbox or a container keeps it, not a volume
 		}
 		if ended && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return mayBeMounted(s, node, pod, &v) }) && long(pod.DeletionTimestamp) && len(pod.Finalizers) == 0 && node != nil && reconcile.NodeReady(node) {
 			return "Terminating, and its containers have ended"
@@ -92,7 +91,8 @@ func podShown(s *snapshot.Snapshot, pod *corev1.Pod, long func(*metav1.Time) boo
 	}
 	started := false
 	for _, c := range pod.Status.ContainerStatuses {
-		// A container for which anything else is done has its volumes, such as one whose image is pulled.
+		// A container that has got further has its volumes, such as one whose image is being
+		// pulled.
 		started = started || c.State.Waiting != nil && c.State.Waiting.Reason != "ContainerCreating" && c.State.Waiting.Reason != "PodInitializing" || c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0
 		if w := c.State.Waiting; w != nil && node != nil && long(notReadySince(pod)) && namesMount(pod, w.Message+lastTry(c)) {
 			return w.Reason + ": " + w.Message + lastTry(c)
@@ -124,8 +124,8 @@ func podShown(s *snapshot.Snapshot, pod *corev1.Pod, long func(*metav1.Time) boo
 	return ""
 }
 
-// mayBeMounted reports whether the volume may be mounted on the node still: a container of
-// the pod mounts it, and where it is one that is attached, the node says that it is in use.
+// mayBeMounted reports whether the volume may still be mounted on the node: a container of the
+// pod mounts it and, for a volume that is attached, the node reports it in use.
 func mayBeMounted(s *snapshot.Snapshot, node *corev1.Node, pod *corev1.Pod, v *corev1.Volume) bool {
 	if v.HostPath != nil || node == nil || !slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
@@ -137,7 +137,8 @@ func mayBeMounted(s *snapshot.Snapshot, node *corev1.Node, pod *corev1.Pod, v *c
 		return reconcile.ClaimName(pod, v) == ""
 	}
 	pv := s.Volume(claim.Spec.VolumeName)
-	detaches := func(va *storagev1.VolumeAttachment) bool { // which the controller begins once the kubelet has unmounted it
+	// the controller begins it once the kubelet has unmounted it
+	detaches := func(va *storagev1.VolumeAttachment) bool {
 		name := va.Spec.Source.PersistentVolumeName
 		if va.DeletionTimestamp == nil || va.Spec.NodeName != node.Name || name == nil {
 			return false
@@ -148,7 +149,7 @@ func mayBeMounted(s *snapshot.Snapshot, node *corev1.Node, pod *corev1.Pod, v *c
 	return pv != nil && pv.Spec.CSI != nil && !slices.ContainsFunc(s.VolumeAttachments, detaches) && slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName("kubernetes.io/csi/"+pv.Spec.CSI.Driver+"^"+pv.Spec.CSI.VolumeHandle))
 }
 
-// lastTry is why a container that was made could not be started.
+// lastTry is why a container that was created could not be started.
 func lastTry(c corev1.ContainerStatus) string {
 	if t := c.LastTerminationState.Terminated; t != nil && t.Reason == "StartError" {
 		return t.Message
@@ -156,14 +157,14 @@ func lastTry(c corev1.ContainerStatus) string {
 	return ""
 }
 
-// namesMount reports whether a container's words name a path of the pod's volumes, or a
+// namesMount reports whether a container's message names a path of the pod's volumes, or a
 // subPath of one.
 func namesMount(pod *corev1.Pod, message string) bool {
 	return strings.Contains(message, "/pods/"+string(pod.UID)+"/volumes/") ||
 		strings.Contains(message, "subPath") && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return strings.Contains(message, `volumeMount "`+v.Name+`"`) })
 }
 
-// notReadySince is when the pod's Ready condition changed; nil where it has none.
+// notReadySince is when the pod's Ready condition last changed; nil where it has none.
 func notReadySince(pod *corev1.Pod) *metav1.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -173,8 +174,7 @@ func notReadySince(pod *corev1.Pod) *metav1.Time {
 	return nil
 }
 
-// namesVolume reports whether what the scheduler says is about volumes, or names the driver
-// or the claim of one.
+// namesVolume reports whether the scheduler's message is about volumes, or names a driver.
 func namesVolume(s *snapshot.Snapshot, pod *corev1.Pod, message string) bool {
 	lower := strings.ToLower(message)
 	if strings.Contains(lower, "volume") {
@@ -183,8 +183,8 @@ func namesVolume(s *snapshot.Snapshot, pod *corev1.Pod, message string) bool {
 	return slices.ContainsFunc(s.CSIDrivers, func(d *storagev1.CSIDriver) bool { return strings.Contains(message, d.Name+"/") })
 }
 
-// inReport reports whether the report has the object: a finding about it, or an entry among
-// the pods that wait, with what it waits for and until when that is usual.
+// inReport reports whether the report has the object: in a finding, or among the pods that
+// wait.
 func inReport(s *snapshot.Snapshot, r *finding.Report, o shownObject) bool {
 	object := strings.ToLower(o.kind) + "/" + strings.TrimPrefix(o.String(), "/")
 	var users []string
@@ -212,8 +212,8 @@ func inReport(s *snapshot.Snapshot, r *finding.Report, o shownObject) bool {
 	return slices.ContainsFunc(r.Waiting, func(w finding.Waiting) bool { return o.kind == "Pod" && w.Pod == o.String() })
 }
 
-// TestShownOfRandomClusters: what "kubectl get" shows as Pending, Terminating, Lost or not
-// running because of a volume is in the report.
+// TestShownOfRandomClusters: an object that "kubectl get" shows as Pending, Terminating, Lost
+// or not running because of a volume is in the report.
 func TestShownOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
 	count := map[string]int{}
@@ -244,10 +244,10 @@ func TestShownOfRandomClusters(t *testing.T) {
 	}
 }
 
-// endOrWait makes one object of the cluster one that people ask about.
+// endOrWait makes a random object of the cluster one that people ask about.
 func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 	at := metav1.NewTime(now.Add(-time.Duration(rapid.SampledFrom([]int{90, 20, 4, 0}).Draw(t, "minutes ago")) * time.Minute))
-	finalized := func(m *metav1.ObjectMeta, finalizers ...string) { // without any it would be gone
+	finalized := func(m *metav1.ObjectMeta, finalizers ...string) { // without a finalizer it would be gone
 		m.DeletionTimestamp = &at
 		m.Finalizers = append(slices.Clone(m.Finalizers), rapid.SampledFrom(finalizers).Draw(t, "finalizer"))
 	}
@@ -260,7 +260,8 @@ func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 		func() {
 			one(t, o.Volumes, func(pv *corev1.PersistentVolume) {
 				if pv.Status.Phase == corev1.VolumeBound {
-					finalized(&pv.ObjectMeta, "kubernetes.io/pv-protection") // which every volume has as long as it is bound
+					// every volume has it as long as it is bound
+					finalized(&pv.ObjectMeta, "kubernetes.io/pv-protection")
 				} else {
 					finalized(&pv.ObjectMeta, "kubernetes.io/pv-protection", "external-provisioner.volume.kubernetes.io/finalizer", "external-attacher/ebs-csi-aws-com", "example.com/own")
 				}
@@ -270,7 +271,8 @@ func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 		func() {
 			one(t, o.Pods, func(p *corev1.Pod) {
 				p.DeletionTimestamp, p.Status.StartTime = &at, &p.CreationTimestamp
-				if !slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Projected != nil }) && rapid.Bool().Draw(t, "token") { // as every pod has but those that say no
+				// all pods have one, except those that decline it
+				if !slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Projected != nil }) && rapid.Bool().Draw(t, "token") {
 					p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "kube-api-access", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}})
 					for i := range p.Spec.Containers {
 						p.Spec.Containers[i].VolumeMounts = append(p.Spec.Containers[i].VolumeMounts, corev1.VolumeMount{Name: "kube-api-access"})

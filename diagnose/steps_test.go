@@ -18,8 +18,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestAdviceNamesItsHits: no advice deletes or restarts something without the number of
-// pods that it hits, in the cases and the threads, and with less read as well.
+// TestAdviceNamesItsHits: no advice deletes or restarts something without the number of pods
+// that it hits, in the cases and the threads, also with less read.
 func TestAdviceNamesItsHits(t *testing.T) {
 	for _, c := range corpus(t) {
 		s := c.snapshot(t)
@@ -42,7 +42,7 @@ func TestAdviceOfRandomClustersNamesItsHits(t *testing.T) {
 	})
 }
 
-// amountSaid is how a sentence says how many pods a step hits.
+// amountSaid matches the number of pods that a step hits, in its sentence.
 var amountSaid = regexp.MustCompile(`\b(?:[0-9]+ pods?|no pod|an unknown number of pods|that pod alone)\b`)
 
 func holdsHits(t interface{ Errorf(string, ...any) }, name string, s *snapshot.Snapshot, r *finding.Report) {
@@ -68,8 +68,8 @@ func holdsHits(t interface{ Errorf(string, ...any) }, name string, s *snapshot.S
 
 var deletes = regexp.MustCompile(`^kubectl delete pod/(\S+) --namespace=(\S+)`)
 
-// deletesNoMount: a command that deletes a pod names one that a step does, and no mount of
-// another pod ends with that, as far as the table of drivers and the objects prove.
+// deletesNoMount: a command that deletes a pod names a pod of a step, and no mount of another
+// pod ends with it, as far as the table of drivers and the objects prove.
 func deletesNoMount(t interface{ Errorf(string, ...any) }, name string, s *snapshot.Snapshot, f finding.Finding, command string) {
 	m := deletes.FindStringSubmatch(command)
 	if m == nil {
@@ -104,7 +104,7 @@ func deletesNoMount(t interface{ Errorf(string, ...any) }, name string, s *snaps
 	}
 }
 
-// csiMount is how the driver mounts the volume of the pod, and whether it does.
+// csiMount describes how the driver mounts the pod's volume, and reports whether it does.
 func csiMount(s *snapshot.Snapshot, pod *corev1.Pod, v *corev1.Volume, driver string) (facts.Mount, bool) {
 	if v.CSI != nil {
 		return facts.Mount{Attributes: v.CSI.VolumeAttributes}, v.CSI.Driver == driver

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// TestStuckClaims: where the trace of a claim that pods use says that it is stuck, the report
-// has a finding that fails the command. Pods that wait for a node keep no claim from anything.
+// TestStuckClaims: where the trace of a claim with pods is stuck, the report has a finding that
+// makes the command fail. Pods that wait for a node hold nothing up for a claim.
 func TestStuckClaims(t *testing.T) {
 	stuck := 0
 	for _, c := range corpus(t) {

@@ -123,8 +123,8 @@ func TestSuppressionHides(t *testing.T) {
 	}
 }
 
-// TestSuppress: what is hidden is counted, and neither in the summary nor in
-// what the exit code is made of; after its last day it comes back.
+// TestSuppress: a suppressed finding is counted, and is neither in the summary nor in the exit
+// code. After the suppression's last day it comes back.
 func TestSuppress(t *testing.T) {
 	list := []finding.Suppression{{Check: "inuse-not-attached", Reason: "known", Until: day(t, "2026-12-31")}}
 	report := func(at string) *finding.Report {

@@ -14,12 +14,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
-// patience is how far ahead suspicions look. A judgement: no check grants a wait
-// more, and nobody waits longer to be told.
+// patience is how far ahead suspicions look. A judgement: no check grants a wait more time, and
+// nobody waits longer for an answer.
 const patience = time.Hour
 
-// suspicions are what the checks would find if nothing changed, as far as it is
-// about pods that are stuck now and that nothing found names.
+// suspicions are what the checks would find later if nothing changed, where it is about pods
+// that are stuck now and that no finding names.
 func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, traces []*trace.Trace) []finding.Finding {
 	left, certain, inTime := sets.New[string](), sets.New[string](), sets.New[string]()
 	for _, t := range traces {
@@ -40,7 +40,7 @@ func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, tr
 	suspected := slices.DeleteFunc(foundBy(later, again), func(f finding.Finding) bool {
 		return certain.Has(f.Fingerprint) || !f.Severity.AtLeast(finding.Warning) || !slices.ContainsFunc(f.About(), left.Has)
 	})
-	for i, f := range suspected { // a pod that has time is no part of it
+	for i, f := range suspected { // a pod within its usual time is left out
 		suspected[i].Pods = slices.DeleteFunc(slices.Clone(f.Pods), inTime.Has)
 	}
 	suspected = slices.DeleteFunc(suspected, func(f finding.Finding) bool { return slices.ContainsFunc(f.About(), inTime.Has) })
@@ -53,7 +53,7 @@ func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, tr
 	for i := range suspected {
 		f := &suspected[i]
 		if f.Settles != nil {
-			continue // time alone does not settle it, and its check says what does
+			continue // time alone does not settle it: its check sets the condition
 		}
 		at := metav1.NewTime(view.Snapshot.TakenAt.UTC().Add(forecast.certain(*f, times)))
 		f.Confidence, f.Settles = finding.Suspected, &finding.Settles{At: at, If: "nothing about it changes until then"}
@@ -65,8 +65,8 @@ func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, tr
 	return suspected
 }
 
-// runAgain are the runs of the same checks after d. Where a check was asked about nothing that
-// ends until then, it would find the same again: the run stands.
+// runAgain are the runs of the same checks after d. A run whose answers do not change until
+// then is kept: it would find the same.
 func runAgain(runs []*check.Run, d time.Duration) []*check.Run {
 	var differ []*check.Run
 	all := slices.Clone(runs)
@@ -80,7 +80,7 @@ func runAgain(runs []*check.Run, d time.Duration) []*check.Run {
 	return all
 }
 
-// forecast finds out when a check will be certain of what it suspects.
+// forecast computes when a check will be certain of a suspicion.
 type forecast struct {
 	view   *facts.View
 	probes map[probe]sets.Set[string]
@@ -91,8 +91,8 @@ type probe struct {
 	after time.Duration
 }
 
-// certain is the shortest of the times, which are sorted, after which the check
-// finds f.
+// certain is the shortest of the times, which are sorted, after which the check finds f;
+// patience where it finds it after none of them.
 func (c forecast) certain(f finding.Finding, times []time.Duration) time.Duration {
 	i, _ := slices.BinarySearchFunc(times, true, func(after time.Duration, _ bool) int {
 		return facts.BoolToInt(c.finds(f.Code, after).Has(f.Fingerprint)) - 1
@@ -103,7 +103,7 @@ func (c forecast) certain(f finding.Finding, times []time.Duration) time.Duratio
 	return times[i]
 }
 
-// finds are the fingerprints of what the check finds that much later.
+// finds are the fingerprints of the check's findings after that time.
 func (c forecast) finds(code finding.Code, after time.Duration) sets.Set[string] {
 	at := probe{code, after}
 	if c.probes[at] == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestRunAgain: what is taken over from the first runs, and from the facts that they
-// found out, is what checks find that look for the first time.
+// TestRunAgain: runs and facts that are taken over from the first runs give the same findings
+// as checks that run for the first time.
 func TestRunAgain(t *testing.T) {
 	long.Test(t)
 	stood, new := 0, 0

@@ -16,16 +16,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 )
 
-// realThreadsPage is written from testdata/threads.
+// realThreadsPage is generated from testdata/threads.
 const realThreadsPage = "../docs/evidence/real-threads.md"
 
-// answer is what the command says of a thread.
+// answer is what the command finds in a thread.
 type answer struct {
 	score    string
 	findings []finding.Finding // those that decide the score
 	traces   []string          // the verdicts of trace on the pods that hung
-	// unanswered says that a pod is stuck and no finding of warning or worse
-	// names it.
+	// unanswered reports that a pod is stuck and no finding of warning or worse names it.
 	unanswered bool
 }
 
@@ -80,8 +79,8 @@ func (th thread) score(report *finding.Report) (string, []finding.Finding) {
 	return scoreSilent, nil
 }
 
-// means reports whether the words of the finding have one of the meanings that name the
-// thread's cause, as far as the thread says which.
+// means reports whether the finding's message has one of the meanings that name the thread's
+// cause, or the thread lists none.
 func (th thread) means(f finding.Finding, same func(a, b driverwords.Meaning) bool) bool {
 	want := th.list("means")
 	if len(want) == 0 || f.KnownFrom == nil && !slices.Contains(byWords, f.Check) {
@@ -90,10 +89,10 @@ func (th thread) means(f finding.Finding, same func(a, b driverwords.Meaning) bo
 	return f.KnownFrom != nil && slices.ContainsFunc(want, func(m string) bool { return same(driverwords.Meaning(m), driverwords.Meaning(f.KnownFrom.Meaning)) })
 }
 
-// byWords are the checks whose cause is what an error's words mean.
+// byWords are the checks whose cause is the meaning of an error message.
 var byWords = []string{"attach-refused", "mount-refused", "claim-not-bound", "backend-side-stuck"}
 
-// misread reports whether the finding gives the words a meaning that sends people elsewhere.
+// misread reports whether the finding gives a message a meaning that would mislead people.
 func (th thread) misread(f finding.Finding) bool {
 	return f.KnownFrom != nil && !th.means(f, driverwords.Near)
 }
@@ -108,7 +107,7 @@ func (a answer) onlyInfo() bool {
 	return a.score == scoreCause && !slices.ContainsFunc(a.findings, func(f finding.Finding) bool { return f.Severity.AtLeast(finding.Warning) })
 }
 
-// text is one item for each check that decides the score.
+// text lists the checks that decide the score.
 func (a answer) text() string {
 	var said []string
 	for _, f := range a.findings {
@@ -119,8 +118,8 @@ func (a answer) text() string {
 	return cmp.Or(strings.Join(said, ", "), "nothing")
 }
 
-// TestGeneratedThreadsPage keeps docs/evidence/real-threads.md what the command answers today. The
-// page records the score, whatever it is: a low one fails nothing.
+// TestGeneratedThreadsPage writes docs/evidence/real-threads.md from the command's present
+// answers. The page records the score, whatever it is: a low one fails nothing.
 func TestGeneratedThreadsPage(t *testing.T) {
 	got := realThreads(readThreads(t))
 	golden.Want(t, realThreadsPage, []byte(got))
@@ -149,7 +148,7 @@ func realThreads(threads []thread) string {
 		if th.fields["completed"] != "" {
 			completed++
 		}
-		if driver := th.fields["driver"]; !strings.Contains(driver, " ") { // the others say that the thread names none
+		if driver := th.fields["driver"]; !strings.Contains(driver, " ") { // the others say that the thread names no driver
 			drivers[driver] = true
 		}
 		if th.fields["read"] == "excerpt" {

@@ -73,8 +73,8 @@ func readThreads(t *testing.T) []thread {
 	return threads
 }
 
-// threadFields reads "key: value" lines. A line that begins with a space goes on
-// with the value before it.
+// threadFields reads "key: value" lines. A line that begins with a space continues the value
+// before it.
 func threadFields(comment string) map[string]string {
 	fields := map[string]string{}
 	var last string
@@ -100,8 +100,8 @@ func (th thread) list(field string) []string {
 
 var threadAddressPattern = regexp.MustCompile(`^https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)$`)
 
-// threadAddress is the repository and the number of an issue or pull request;
-// empty where the address has another form.
+// threadAddress is the repository and the number of an issue or pull request; empty for an
+// address of another form.
 func threadAddress(url string) (repository, number string) {
 	if m := threadAddressPattern.FindStringSubmatch(url); m != nil {
 		return m[1], m[2]
@@ -109,8 +109,7 @@ func threadAddress(url string) (repository, number string) {
 	return "", ""
 }
 
-// TestThreadFiles holds the files to their form: a case that is written wrong
-// would make the score worthless.
+// TestThreadFiles checks the form of the files: a malformed one would make the score worthless.
 func TestThreadFiles(t *testing.T) {
 	var known []string
 	for _, c := range diagnose.Checks() {

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// later is the cluster after d in which nothing has changed: what lives goes on renewing its
-// leases, and what fails goes on failing.
+// later is the cluster after d, in which nothing has changed: leases are still renewed, and
+// failures go on.
 func later(s *snapshot.Snapshot, d time.Duration) *snapshot.Snapshot {
 	o := s.Objects
 	o.Leases = slices.Clone(o.Leases)
@@ -61,8 +61,8 @@ func later(s *snapshot.Snapshot, d time.Duration) *snapshot.Snapshot {
 	return aged
 }
 
-// TestSeverityNeverFalls: while nothing changes, no pod that waits is told less than it was,
-// and one that is stuck stays so.
+// TestSeverityNeverFalls: while nothing changes, no pod that waits gets a milder finding, and a
+// stuck pod stays stuck.
 func TestSeverityNeverFalls(t *testing.T) {
 	for _, c := range corpus(t) {
 		t.Run(c.name, func(t *testing.T) {
@@ -101,14 +101,14 @@ func TestSeverityNeverFalls(t *testing.T) {
 }
 
 var (
-	// waits is a step that consists of waiting.
+	// waits matches a step that consists of waiting.
 	waits = regexp.MustCompile(`(?i)^(wait|do nothing)\b`)
-	// leans is a step that cannot be read without the one before it.
+	// leans matches a step that cannot be read without the one before it.
 	leans = regexp.MustCompile(`(?i)^(then|also|and)\b`)
 )
 
-// TestStepsStandAlone: no step begins with "then", and nobody is told to do nothing but wait
-// for what does not heal.
+// TestStepsStandAlone: no step begins with "then", and nobody is told only to wait for
+// something that does not heal.
 func TestStepsStandAlone(t *testing.T) {
 	for _, c := range corpus(t) {
 		for _, f := range c.diagnose(c.snapshot(t)).Findings {

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// toldTwice are the pairs of causes of the report that are told of one wait of one pod, each
-// by the codes of both: both name the pod, and one volume, or one driver on one node.
+// toldTwice are the pairs of causes in the report that explain the same wait of one pod, each
+// by both codes: both name the pod, and one volume, or one driver on one node.
 func toldTwice(r *finding.Report) (pairs []string) {
 	roots := slices.DeleteFunc(r.Roots(), func(tree []finding.Finding) bool { return !tree[0].Severity.AtLeast(finding.Warning) })
 	for i, a := range roots {
@@ -32,12 +32,12 @@ func anyNames(tree []finding.Finding, pod string) bool {
 	return slices.ContainsFunc(tree, func(f finding.Finding) bool { return f.Names(pod) })
 }
 
-// ofOneVolume reports whether nothing says that the findings are about different volumes.
+// ofOneVolume reports whether the findings may be about the same volume.
 func ofOneVolume(a, b finding.Finding) bool {
 	return a.PersistentVolume == "" || b.PersistentVolume == "" || a.PersistentVolume == b.PersistentVolume
 }
 
-// TestToldTwice: the judge notices two causes of one wait.
+// TestToldTwice: toldTwice notices two causes of one wait.
 func TestToldTwice(t *testing.T) {
 	about := func(code finding.Code, causedBy string) finding.Finding {
 		return finding.Finding{Code: code, Severity: finding.Error, Fingerprint: string(code), CausedBy: causedBy, PersistentVolume: "pv", Pods: []string{"a/web"}}
@@ -51,8 +51,8 @@ func TestToldTwice(t *testing.T) {
 	}
 }
 
-// TestOneChainIsToldOnce: of what keeps a pod waiting for a volume, no report tells two causes
-// side by side where one brings about the other.
+// TestOneChainIsToldOnce: no report explains the wait of a pod by two causes side by side where
+// one brings about the other.
 func TestOneChainIsToldOnce(t *testing.T) {
 	look := func(name string, r *finding.Report) {
 		for _, pair := range toldTwice(r) {
@@ -67,11 +67,11 @@ func TestOneChainIsToldOnce(t *testing.T) {
 	}
 }
 
-// TestSeverityMeansOneThing: no pod waits for good without an error that says so, but for the
-// first minutes of a conflict, which a hand-over may end; where all that is found about a pod
-// stays, whatever its severity, it waits for good. What ends by itself is no error, and a
-// warning only where a pod has waited for longer than is usual; of what a pod has waited half
-// an hour for nobody says that it ends by itself without saying when.
+// TestSeverityMeansOneThing: no pod waits for good without an error, except in the first
+// minutes of a conflict, which a hand-over may end. Where all findings about a pod stay,
+// whatever their severity, it waits for good. A failure that ends by itself is no error, and a
+// warning only where a pod has waited beyond the usual time. No finding says of a wait of half
+// an hour that it ends by itself without saying when.
 func TestSeverityMeansOneThing(t *testing.T) {
 	const young = 10 * time.Minute
 	const long = 30 * time.Minute

@@ -14,12 +14,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// waitsForVolume is the answer, and whether there is one.
+// waitsForVolume reports whether the pod waits for a volume, and whether that is known.
 func waitsForVolume(v trace.Verdict) (waits, known bool) {
 	return v.State == finding.InFlight || v.State == finding.Stuck, v.State != finding.Unsure
 }
 
-// Less data may take the answer away, but never turns it round.
+// TestTraceGapsProperty: less data may remove the answer, but never reverses it.
 func TestTraceGapsProperty(t *testing.T) {
 	cases := corpus(t)
 	snapshots := make([]*snapshot.Snapshot, len(cases))
@@ -51,15 +51,15 @@ func TestTraceGapsProperty(t *testing.T) {
 	})
 }
 
-// blamedFor are actors that are named because something is not in a list.
+// blamedFor are actors that are named because an object is missing from a list.
 var blamedFor = map[snapshot.Kind]string{
 	snapshot.CSINodes:       "the node plugin of ",
 	snapshot.StorageClasses: "whoever is to create the storage class",
 }
 
-// A pod that has come to run waits for nothing, whatever the corpus does to it;
-// every volume has a chain, and every wait is on somebody. Nobody is named because
-// a list could not be read.
+// TestTraceCorpus: without gaps every pod gets an answer, and no pod of a healthy case is
+// stuck. Every volume has stages, and every wait has an actor. No actor is named because a list
+// could not be read.
 func TestTraceCorpus(t *testing.T) {
 	for _, c := range corpus(t) {
 		s := testworld.Mounting(c.snapshot(t))

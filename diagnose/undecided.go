@@ -8,10 +8,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// Undecided reports whether a finding of before, which is found no more, is one whose check
-// finds it again in a minute if nothing changes. Some checks believe a list only
-// once it has stood that long, and begin anew each time it is written, although it
-// is written as it was: nothing has healed then.
+// Undecided reports whether the check of a finding that is no longer found will find it again
+// in a minute if nothing changes. Some checks rely on a list only once it has stood that long,
+// and start again each time it is written, even unchanged: then nothing has healed.
 func Undecided(view *facts.View, f finding.Finding) bool {
 	all := Checks()
 	i := slices.IndexFunc(all, func(c check.Check) bool { return c.Code == f.Code && c.Run != nil })

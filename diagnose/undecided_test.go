@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestUndecided: the check waits again after each of the kubelet's writes. What has
-// changed with one has healed, and what has not is undecided.
+// TestUndecided: the check waits again after each write of the kubelet. A finding that a write
+// has changed has healed; one that no write has changed is undecided.
 func TestUndecided(t *testing.T) {
 	const code = "VD116"
 	before := findingOn(t, "vd116-attached-nowhere", code, "v1.36.3")

@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// TestUpstreamBugs: on a release with the bug a finding names it, and on the one
-// with the fix it does not.
+// TestUpstreamBugs: on a release with the bug a finding names it, and on the release with the
+// fix it does not.
 func TestUpstreamBugs(t *testing.T) {
 	for _, test := range []struct {
 		name     string // of a case
@@ -44,8 +44,8 @@ func TestUpstreamBugs(t *testing.T) {
 	}
 }
 
-// findingOn is the case's first finding with the code, the cluster and all its
-// kubelets being of the release.
+// findingOn is the case's first finding with the code, where the cluster and all its kubelets
+// have the release.
 func findingOn(t *testing.T, name string, code finding.Code, release string) finding.Finding {
 	t.Helper()
 	c := caseNamed(t, name)

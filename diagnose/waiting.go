@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
-// waiting follows the volumes of every pod that may wait for one, and returns the
-// traces of those that do, or that may.
+// waiting follows the volumes of every pod that may wait for one, and returns the traces of
+// those that do or may.
 func waiting(view *facts.View) []*trace.Trace {
 	var traces []*trace.Trace
 	for _, pod := range view.Snapshot.Pods {
@@ -24,7 +24,7 @@ func waiting(view *facts.View) []*trace.Trace {
 	return traces
 }
 
-// judge has the findings decide about the waits of the pods that they name.
+// judge adjusts the verdicts to the findings about each pod.
 func judge(traces []*trace.Trace, found []finding.Finding) {
 	about := map[string][]finding.Finding{}
 	for _, f := range found {
@@ -37,7 +37,7 @@ func judge(traces []*trace.Trace, found []finding.Finding) {
 	}
 }
 
-// entries are what a report says of the pods that wait.
+// entries are the report's entries about the pods that wait.
 func entries(traces []*trace.Trace) []finding.Waiting {
 	list := make([]finding.Waiting, 0, len(traces))
 	for _, t := range traces {
@@ -64,8 +64,7 @@ func names(stages []trace.StageName) []string {
 
 func podOf(t *trace.Trace) string { return t.Pod.Namespace + "/" + t.Pod.Name }
 
-// unanswered are the traces of pods that are stuck and that no finding names which
-// would make the command fail.
+// unanswered are the traces of stuck pods that no finding of warning or worse names.
 func unanswered(traces []*trace.Trace, found []finding.Finding) []*trace.Trace {
 	named := map[string]bool{}
 	for _, f := range found {

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// manyWaiting is a cluster in which n pods wait in vain, each for a volume that the
-// driver refuses in words of its own.
+// manyWaiting is a cluster in which n pods wait in vain, each for a volume that the driver
+// refuses with a message of its own.
 func manyWaiting(n int) *snapshot.Snapshot {
 	w := testworld.New()
 	o := w.Objects
@@ -45,8 +45,8 @@ func manyWaiting(n int) *snapshot.Snapshot {
 	return snapshot.New(testworld.Now, snapshot.Source{ServerVersion: "v1.36.3"}, o, nil)
 }
 
-// BenchmarkManyPodsWait shows that the time for one pod does not grow with their
-// number: ns/pod is about the same in both.
+// BenchmarkManyPodsWait shows that the time for one pod does not grow with their number: ns/pod
+// is about the same for both sizes.
 func BenchmarkManyPodsWait(b *testing.B) {
 	for _, n := range []int{500, 5000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {

@@ -13,9 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// answered fails where a report and the trace disagree about a pod that waits: a
-// stuck pod has a finding that makes the command fail, and one that still has time
-// has none.
+// answered fails where a report and the trace disagree about a pod that waits: a stuck pod has
+// a finding that makes the command fail, and one within its usual time has none.
 func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Snapshot, settings diagnose.Options) (stuck int) {
 	report := diagnose.Diagnose(s, settings)
 	for _, wrong := range actorsDiffer(s, report) {
@@ -54,8 +53,8 @@ func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Sn
 	return stuck
 }
 
-// TestWaitingPodsAreAnsweredFor holds the report to the trace over the corpus and
-// the public threads, also where kinds could not be read.
+// TestWaitingPodsAreAnsweredFor compares the report with the trace over the corpus and the
+// public threads, also where kinds could not be read.
 func TestWaitingPodsAreAnsweredFor(t *testing.T) {
 	long.Test(t)
 	stuck := 0

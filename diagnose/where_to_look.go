@@ -9,9 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
 
-// whereToLook is the first step for a pod of which no check knows why it waits: it goes to
-// whoever has to act, and where that is nobody whom a log or a pod belongs to, to what the
-// stage leaves behind.
+// whereToLook is the first step for a pod whose wait no check explains: to look at whoever has
+// to act or, where that is nobody with a log or a pod, at the traces of the stage.
 func whereToLook(t *trace.Trace) string {
 	verdict, driver, stage := t.Verdict, t.Waits().Driver, t.Stage()
 	actor := verdict.Actor
@@ -48,7 +47,7 @@ func whereToLook(t *trace.Trace) string {
 }
 
 // whatIsUnread is the first step where an object that was not read may show who has to act. The
-// driver's controller has a log about an attach only once it has a VolumeAttachment.
+// driver's controller logs an attach only once there is a VolumeAttachment.
 func whatIsUnread(t *trace.Trace) string {
 	again := fmt.Sprintf("{check} diagnose again with all %s: they may show who has to act", t.Unread())
 	if t.Verdict.Stage == trace.StageAttached && t.Waits().VolumeAttachment == "" {
@@ -57,7 +56,8 @@ func whatIsUnread(t *trace.Trace) string {
 	return again + "; " + cmp.Or(stageAdvice[t.Verdict.Stage], "look at the pod's events")
 }
 
-// whatTheKubeletSays is where a kubelet tells about the stage. Its events are part of the trace.
+// whatTheKubeletSays is where the kubelet reports on the stage. Its events are already part of
+// the trace.
 func whatTheKubeletSays(t *trace.Trace) string {
 	log := "look at the log of the kubelet of " + string(t.Node)
 	switch stage, driver := t.Verdict.Stage, t.Waits().Driver; {
@@ -72,7 +72,7 @@ func whatTheKubeletSays(t *trace.Trace) string {
 	}
 }
 
-// stageAdvice is where each stage leaves its traces.
+// stageAdvice is where to look in each stage.
 var stageAdvice = map[trace.StageName]string{
 	trace.StageScheduled:         "read what the scheduler says about the volumes: free a node that suits them, or add one",
 	trace.StageClaimBound:        "look at the claim, its class and the events of its provisioner",

@@ -223,7 +223,8 @@ func pagesAbout(meaning driverwords.Meaning, message string) []string {
 	}
 	mount := strings.Contains(message, "MountVolume") || strings.Contains(message, "MapVolume") || strings.Contains(message, "FailedMount")
 	attach := strings.Contains(message, "AttachVolume") || strings.Contains(message, "attachError")
-	own := mount && meaning == driverwords.SecretMissing && !strings.Contains(message, "rpc error") && !strings.Contains(message, "SecretRef") // of the pod, and no driver's
+	// a Secret of the pod, not of a driver
+	own := mount && meaning == driverwords.SecretMissing && !strings.Contains(message, "rpc error") && !strings.Contains(message, "SecretRef")
 	if code := pagesOfMeanings[meaning]; code != "" && (!mount || code != "VD610") && !own {
 		codes = append(codes, code)
 	}

@@ -66,7 +66,8 @@ func summary(r *finding.Report, limit int) string {
 // withSubject is the cause with the name of its object where the text has only a stand-in:
 // the next call needs the name.
 func withSubject(cause string, f finding.Finding) string {
-	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(f.Subject.Name) + `($|[^\w.-]|\.($|\W))`) // n1 does not stand in n10
+	// a cause with n10 does not name n1
+	whole := regexp.MustCompile(`(^|[^\w.-])` + regexp.QuoteMeta(f.Subject.Name) + `($|[^\w.-]|\.($|\W))`)
 	if whole.MatchString(cause) {
 		return cause
 	}

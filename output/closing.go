@@ -89,8 +89,8 @@ func examinedState(r *finding.Report) string {
 	return "not complete, see below"
 }
 
-// counts returns how many objects of each kind were examined. If a list was not read in full, its
-// number is only that of the objects read, and says nothing if there are none.
+// counts returns how many objects of each kind were examined. Where a list was not read in
+// full, "read" follows the number, and a kind of which nothing was read is left out.
 func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 	var parts []string
 	for _, kind := range kinds {
@@ -124,8 +124,8 @@ func end(b *strings.Builder, r *finding.Report, opts Options) {
 	b.WriteString(text.String())
 }
 
-// closing writes the summary and what was not examined. If more than most checks were skipped for
-// want of one kind, it prints their number in place of their codes.
+// closing writes the summary and what was not examined. If more than most checks were skipped
+// because the same kind was not read, it prints how many they are in place of their codes.
 func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 	lines := func(text string) { wrapped(b, "", text, opts) }
 	if len(r.Findings) != 1 || r.SavedIn != "" { // a single finding needs no summary
@@ -332,8 +332,9 @@ func RightsToAsk(gaps []snapshot.Gap, fromFile bool) string {
 	return text + "; " + roleToAsk
 }
 
-// denied names who may not list which kinds. Pods come first, because they are the kind that every
-// user knows. The user's name is that in the API server's answer, which is that of one cluster.
+// denied names who may not list which kinds. Pods come first, because every user knows them.
+// The user's name comes from the API server's answer, so it is used only if the report is about
+// one cluster.
 func denied(gaps []snapshot.Gap, fromFile, oneCluster bool) string {
 	who, kinds := "you", []string{}
 	if fromFile {

@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestCountsAreOfWhatWasRead checks that no format counts objects of a list that was not read, and
-// that the number of those of a partial list does not look like that of all.
+// TestCountsAreOfWhatWasRead checks that no format counts the objects of a list that was not
+// read, and that the number of objects of a partial list says that it is partial.
 func TestCountsAreOfWhatWasRead(t *testing.T) {
 	report := func(pods int, gaps ...snapshot.Gap) *finding.Report {
 		return finding.New(finding.Report{

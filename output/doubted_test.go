@@ -180,8 +180,8 @@ func (k *kubectlText) contradicted(t *testing.T) []lessText {
 	return made
 }
 
-// takenAtItsWord are the texts whose lack of objects nothing in them contradicts for certain, so that
-// what is said of them may differ: see invariant 8 in docs/invariants.md.
+// takenAtItsWord are the texts that lack objects without contradicting themselves for certain,
+// so that the answers about them may differ: see invariant 8 in docs/invariants.md.
 var takenAtItsWord = map[string]string{
 	"attachment":              "somebody may have deleted one of several VolumeAttachments",
 	"csinode":                 "a single node may have lost its CSINode",
@@ -193,9 +193,10 @@ var takenAtItsWord = map[string]string{
 	"empty storageclasses":    "an event has named a class that does not exist",
 }
 
-// TestLessThanWasThere checks that a text as kubectl prints it, without some of the objects of its
-// cluster, makes no command say what it does not say of the whole cluster, and never that nothing
-// is wrong: what is missing is a gap wherever another object names it. No header says what was read.
+// TestLessThanWasThere takes a text as kubectl prints it, without a header that says what was
+// read, and leaves out some of the cluster's objects. No command may say of it what it does not
+// say of the whole cluster, or that nothing is wrong: a missing object is a gap wherever
+// another object names it.
 func TestLessThanWasThere(t *testing.T) {
 	compared, differ, unseen := map[string]int{}, map[string]int{}, 0
 	check := func(t *testing.T, whole corpusCase) {
@@ -260,15 +261,17 @@ func TestLessThanWasThere(t *testing.T) {
 	}
 }
 
-// onlyOfWhatIsMissing reports whether all that was found in the whole cluster is about VolumeAttachments
-// that the text does not have, for none of which a pod waits: a cluster without them is a healthy one.
+// onlyOfWhatIsMissing reports whether all findings in the whole cluster are about
+// VolumeAttachments that the text does not have, and no pod waits for any of them. Without them
+// the cluster is a healthy one.
 func onlyOfWhatIsMissing(whole *finding.Report, less *snapshot.Snapshot) bool {
 	return len(whole.Waiting) == 0 && !slices.ContainsFunc(whole.Findings, func(f finding.Finding) bool {
 		return f.Subject.Kind != "VolumeAttachment" || less.VolumeAttachment(f.Subject.Name) != nil || len(f.Pods) > 0
 	})
 }
 
-// doubtedPairs are crossings without events in which a claim once became another one.
+// doubtedPairs are cases whose crossing has no events. A text that lacked an object of it once
+// changed a claim.
 var doubtedPairs = [][2]string{
 	{"vd307-list-wiped", "vd308-near-file-system"}, {"vd113-unmount-fails", "vd404-finalizer-was-stripped"},
 	{"vd601-near-upgrade", "vd505-share-twice-in-one-pod"}, {"vd511-pod-waits", "vd308-near-detaching"},
@@ -285,8 +288,9 @@ func caseNamed(t *testing.T, cases []corpusCase, name string) corpusCase {
 
 const allClear = "nothing is wrong, though of the whole cluster something is"
 
-// newsOf returns what is said of less and not of the whole cluster. The remainder may name other
-// pods, because a check that knew better may not have run.
+// newsOf returns what is said of less but not of the whole cluster. The finding of stuck pods
+// that nothing explains may name other pods, because a check that explained them may not have
+// run.
 func newsOf(whole corpusCase, claims map[string]string, less lessText) []string {
 	var news []string
 	report := examined(whole.name, less.read, whole.settings).report

@@ -449,7 +449,8 @@ func sentences(r *finding.Report) []string {
 	var list []string
 	for _, f := range r.Findings {
 		list = append(list, visible(f.Message), visible(f.Detail), visible(quoted(f.Said, r.TakenAt)), visible(f.Cause), visible(f.Advice), visible(f.Check))
-		if f.SelfHeals.Will || f.Confidence != finding.Suspected { // while the cause is only suspected, nobody knows whether waiting helps
+		// while the cause is only suspected, nobody knows whether waiting helps
+		if f.SelfHeals.Will || f.Confidence != finding.Suspected {
 			list = append(list, visible(f.SelfHeals.Because))
 		}
 		for _, e := range f.Evidence {

@@ -150,7 +150,7 @@ func excused(claim, value, less string, whole *snapshot.Snapshot) bool {
 	isActor := strings.HasSuffix(claim, " actor")
 	switch {
 	case strings.HasPrefix(claim, "skipped ") && value == string(reconcile.PodEnded):
-		return true // so it is, whether or not its driver attaches
+		return true // that holds whether or not its driver attaches
 	case strings.HasPrefix(less, string(snapshot.CSIDrivers)):
 		return changedItsMind(whole)
 	case strings.HasPrefix(less, "namespace "):
@@ -314,7 +314,8 @@ func podClaims(claims map[string]string, t *trace.Trace) {
 func preflightClaims(claims map[string]string, p *preflight.Preflight) {
 	because := func(of, why string) {
 		claims[of+" "+why] = "yes"
-		claims[of+" "+strings.Replace(why, "its kubelet does not", "its kubelet may not be able to", 1)] = "yes" // which is less
+		// the weaker claim
+		claims[of+" "+strings.Replace(why, "its kubelet does not", "its kubelet may not be able to", 1)] = "yes"
 	}
 	for name, scenario := range map[string]preflight.Scenario{"drain": p.Drain, "loss": p.Loss} {
 		of := fmt.Sprintf("preflight %s %s ", p.Node, name)

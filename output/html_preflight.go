@@ -43,7 +43,7 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 	return page.Write(b)
 }
 
-// waitsTitle is what pods of this number wait for, and for how long.
+// waitsTitle is the heading above the wait of these pods.
 func waitsTitle(pods string, w preflight.Wait) string {
 	if w.Never {
 		return pods + " would not come back by itself"

@@ -80,7 +80,8 @@ func newHTMLDoc(c check.Check) (html.Doc, error) {
 	}
 	var b bytes.Buffer
 	err := markdown.Renderer().Render(&b, source, document)
-	return html.Doc{ID: string(c.Code), Title: string(c.Code) + " " + c.Name, Page: pageOf(c.Code), HTML: b.String()}, err // HTML is safe here: the page is a file of this project, and raw HTML is turned off
+	// HTML is safe here: the page is a file of this project, and raw HTML is turned off
+	return html.Doc{ID: string(c.Code), Title: string(c.Code) + " " + c.Name, Page: pageOf(c.Code), HTML: b.String()}, err
 }
 
 // htmlDocs returns the page of each code in the report, once.

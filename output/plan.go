@@ -234,8 +234,8 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 	return p
 }
 
-// skippedUnread reports whether the object for want of which the row was skipped may exist, because
-// not all of its kind were read.
+// skippedUnread reports whether the row was skipped because an object was not found that may
+// exist, since not all objects of its kind were read.
 func skippedUnread(s *snapshot.Snapshot, row *reconcile.Skipped) bool {
 	switch row.Reason {
 	case reconcile.NodeNotFound:
@@ -305,8 +305,8 @@ var PlanFormats = formats[*Plan]{
 	{"name", printPlanNames},
 }
 
-// nothingPlanned returns what to say of a plan without decisions. Absence proves something only
-// if all lists were read that the two worlds are built from.
+// nothingPlanned returns the sentence for a plan without decisions. That there are none proves
+// something only if all lists were read from which the two worlds are built.
 func nothingPlanned(p *Plan) string {
 	worlds := []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers}
 	if slices.ContainsFunc(p.Gaps, func(g snapshot.Gap) bool { return slices.Contains(worlds, g.Kind) }) {
@@ -368,7 +368,7 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 	return nil
 }
 
-// planGaps writes what was not read, and how to have it read.
+// planGaps writes what was not read, what is unknown because of it, and how to have it read.
 func planGaps(b *strings.Builder, p *Plan, opts Options) {
 	for _, g := range p.Gaps {
 		rests := "what rests on them is not known"

@@ -205,7 +205,8 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
 		var line strings.Builder
 		hanging(&line, "hangs: "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
-		b.WriteString(strings.Replace(line.String(), "hangs:", paint(opts.Color, "hangs:", color.FgRed, color.Bold), 1)) // colored only now, because wrapping would show the escape sequence as text
+		// colored only now, because wrapping would show the escape sequence as text
+		b.WriteString(strings.Replace(line.String(), "hangs:", paint(opts.Color, "hangs:", color.FgRed, color.Bold), 1))
 	}
 	return nil
 }

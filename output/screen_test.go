@@ -288,7 +288,9 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 				if format == "sarif" { // the rules contain the pages of the checks
 					_, text, _ = strings.Cut(text, `"results": [`)
 				}
-				if format == "html" { // the end of the page contains the pages of the checks, after a note that their commands are not for these findings
+				// the page ends with the pages of the checks, after a note that their commands
+				// are not for these findings
+				if format == "html" {
 					before, pages, found := strings.Cut(text, `<section aria-labelledby="pages">`)
 					if !found || !strings.Contains(pages, "Whether a command is safe here, the finding says") || strings.Contains(pages, `class="command"`) {
 						t.Errorf("%s: the pages of the checks are not set apart", f.Code)
@@ -300,7 +302,8 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 				}
 			}
 			reasons := []string{reason}
-			if at, suspected := strings.CutPrefix(reason, "the cause is only suspected; it is "); suspected { // "why" has the rest
+			// "why" has the rest
+			if at, suspected := strings.CutPrefix(reason, "the cause is only suspected; it is "); suspected {
 				reasons = []string{"suspected, and " + at, "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)}
 			}
 			for _, format := range []string{"table", "wide", "html", "markdown", "junit", "sarif"} {

@@ -169,9 +169,9 @@ func alike(tree []finding.Finding) []finding.Finding {
 	})
 }
 
-// likeOthers returns the step that extends what is done to an object of the cause to those of the
-// findings of its check that it stands for. There is none if nothing is done to an object of the
-// cause alone, or if one command line makes the repairs of all.
+// likeOthers returns the step that says to do the same to the objects of the other findings
+// that the cause stands for, as far as they are of its check. It returns no step if nothing is
+// done to an object that only the cause names, or if one command line makes all the repairs.
 func likeOthers(tree []finding.Finding, at time.Time) []step {
 	f := tree[0]
 	var done, commands []string

@@ -23,15 +23,16 @@ func TestNumbered(t *testing.T) {
 	}
 }
 
-// TestWhatIsDoneToOneIsDoneToAll checks that a cause that stands for others tells for which objects
-// else the same has to be done, and that it does not where its command or its advice is for all.
+// TestWhatIsDoneToOneIsDoneToAll checks that a cause that stands for others names the other
+// objects that need the same, and that it names none where its command or its advice is for all
+// of them.
 func TestWhatIsDoneToOneIsDoneToAll(t *testing.T) {
 	const others = "the same for 5 other VolumeAttachments (-o wide has each command)"
 	for name, want := range map[string]struct{ says, withOneCommand string }{
 		"vd119-node-gone":      {others, "the same for 5 other VolumeAttachments"}, // each has to be seen detached
 		"vd103-driver-refuses": {others, ""},
-		"vd512-class-missing":  {"", ""}, // what is done is done to the class
-		"vd104-claim-unused":   {"", ""}, // what is done is done to the node
+		"vd512-class-missing":  {"", ""}, // the class is corrected, once for all
+		"vd104-claim-unused":   {"", ""}, // the node is corrected, once for all
 	} {
 		c, err := testcases.Load(name)
 		if err != nil {

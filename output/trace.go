@@ -150,15 +150,15 @@ func writeStatements(b *strings.Builder, statements []trace.KubeletStatement, op
 	}
 }
 
-// soonerStuck reports whether the pod's usual time is not over yet. A pod that is stuck before that
-// is so because of a finding, and the usual time says nothing about it.
+// soonerStuck reports whether the usual time of a stuck pod is not over yet. A finding has then
+// shown that it is stuck, and the usual time says nothing about it.
 func soonerStuck(t *trace.Trace) bool {
 	bound, err := time.ParseDuration(t.Verdict.UsualBound)
 	return err == nil && t.Verdict.Since != nil && t.TakenAt.Sub(t.Verdict.Since.Time) < bound
 }
 
-// stuckFor is how long a pod that is stuck has been so, and how long that takes where all goes
-// well; "" for all other pods.
+// stuckFor is how long a stuck pod has waited, and how long the wait usually takes at most; ""
+// for all other pods.
 func stuckFor(t *trace.Trace) string {
 	if t.Verdict.State != finding.Stuck || t.Verdict.Since == nil {
 		return ""

@@ -22,7 +22,7 @@ type PlanUntil struct {
 	// snapshot.
 	Running PlanSpan       `json:"running"`
 	Then    reconcile.Verb `json:"then,omitempty"`
-	// Contenders are the nodes of which one gets the volume then.
+	// Contenders are the nodes that compete for the volume then: one of them gets it.
 	Contenders []types.NodeName `json:"contenders,omitempty"`
 }
 
@@ -61,8 +61,8 @@ func planUntil(d reconcile.Decision) []PlanUntil {
 	return list
 }
 
-// untilText tells a waiting reader when what happens next, and what the controller's log adds; ""
-// if there is nothing to say.
+// untilText tells when what happens next, and what the controller's log adds; "" if there is
+// nothing to tell.
 func untilText(d PlanDecision) string {
 	return strings.Join(said(untilRows(d), runningText(d), d.Remembered.text()), "; ")
 }

@@ -160,7 +160,8 @@ func podsUsing(u *trace.VolumeUse, most int) []string {
 			alike = len(rest)
 		}
 		switch {
-		case most == manyUsers && rest[0].State != trace.PodWaits && (alike > fewAlike || alike > 1 && len(podUsing(u, rest[0])) > aLine): // only the table is short of room
+		case most == manyUsers && rest[0].State != trace.PodWaits && (alike > fewAlike || alike > 1 && len(podUsing(u, rest[0])) > aLine):
+			// only the table is short of room
 			lines, rest = append(lines, podsAlike(u, rest[:alike])), rest[alike:]
 		case len(lines) >= most && most > 0 && len(rest) > 1:
 			return append(lines, fmt.Sprintf("and %s more (-o wide lists them)", count(len(rest), "pod")))

@@ -8,9 +8,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// waitsUntold counts the waiting pods that no finding has to name: those whose usual time is not
-// over, those of which nothing is known, and, if checks were left out, those that are stuck. It is
-// "" if there are none.
+// waitsUntold counts the waiting pods that no finding has to name: those whose usual time is
+// not over, those whose state is unknown and, if checks were left out, those that are stuck. It
+// is "" if there are no such pods.
 func waitsUntold(r *finding.Report) string {
 	var parts []string
 	inFlight, unknown := 0, 0

@@ -240,9 +240,10 @@ func TestNodeStatus(t *testing.T) {
 // which.
 func TestNodeStatusOfContenders(t *testing.T) {
 	s := snapshotOf(snapshot.Objects{
-		Nodes:             []*corev1.Node{newNode("n1", lists(unique("v"))), newNode("n2", lists(unique("v")))},
-		Volumes:           []*corev1.PersistentVolume{newPV("v")},
-		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1"), newAttachment("v", "n2"), newAttachment("v", "n3")}, // n3's has the spec
+		Nodes:   []*corev1.Node{newNode("n1", lists(unique("v"))), newNode("n2", lists(unique("v")))},
+		Volumes: []*corev1.PersistentVolume{newPV("v")},
+		// only the one of n3 brings the spec: n1 and n2 list the volume themselves
+		VolumeAttachments: []*storagev1.VolumeAttachment{newAttachment("v", "n1"), newAttachment("v", "n2"), newAttachment("v", "n3")},
 	})
 	w := NewWorld(s, Options{})
 	for _, row := range w.NodeStatus(w.Reconcile()) {

@@ -75,7 +75,8 @@ func TestVolumesWithoutAPlugin(t *testing.T) {
 		{Projected: &corev1.ProjectedVolumeSource{}}, {ConfigMap: &corev1.ConfigMapVolumeSource{}}, {Image: &corev1.ImageVolumeSource{}},
 		{DownwardAPI: &corev1.DownwardAPIVolumeSource{}}, {GitRepo: &corev1.GitRepoVolumeSource{}},
 		{NFS: &corev1.NFSVolumeSource{}}, {CSI: &corev1.CSIVolumeSource{Driver: "d"}}, {FC: &corev1.FCVolumeSource{WWIDs: []string{"w"}}},
-		{EmptyDir: &corev1.EmptyDirVolumeSource{}, FC: &corev1.FCVolumeSource{WWIDs: []string{"w"}}}, // no API server takes it, a file may hold it
+		// no API server accepts two sources, but a file may have them
+		{EmptyDir: &corev1.EmptyDirVolumeSource{}, FC: &corev1.FCVolumeSource{WWIDs: []string{"w"}}},
 	} {
 		volume := &corev1.Volume{Name: "v", VolumeSource: source}
 		name, _, err := w.PodVolume(pod, volume)

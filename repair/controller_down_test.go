@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// led is the snapshot with a kube-controller-manager that renewed its lease so long ago, and
-// with another lease that is still being renewed.
+// led is the snapshot with a kube-controller-manager that last renewed its lease that long ago,
+// and with another lease that is still renewed.
 func led(s *snapshot.Snapshot, ago time.Duration) *snapshot.Snapshot {
 	o := testcases.Copy(s.Objects)
 	for _, lease := range o.Leases {

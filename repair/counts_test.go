@@ -22,7 +22,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// asked is the metrics of a leading kube-controller-manager that counts so many volumes.
+// asked is the metrics of a leading kube-controller-manager with these counts of volumes.
 func asked(s *snapshot.Snapshot, actual, desired int) *snapshot.ControllerManager {
 	first, last := s.TakenAt, s.TakenAt.Add(facts.CountsApart)
 	return &snapshot.ControllerManager{Pod: "kube-controller-manager-cp1", Identity: holderOf(s), First: &first, Last: &last,

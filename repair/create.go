@@ -114,8 +114,8 @@ func checkEntryThere(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNotWantedElsewhere: a volume for one node at a time goes to the node whose pod the
-// controller serves, and that may be another node.
+// checkNotWantedElsewhere: a single-node volume goes to the node whose pod the controller
+// serves, and that may be another node.
 func checkNotWantedElsewhere(v *View, r *Repair) error {
 	if mayBeShared(v, r) {
 		return nil

@@ -52,7 +52,8 @@ func proposeCycle(v *View, f finding.Finding) (Repair, error) {
 		WhyNot:   "a pod that is deleted does not come back; its controller makes another",
 		PreImage: Compact(map[string]any{"metadata": map[string]any{"namespace": pod.Namespace, "name": pod.Name, "uid": pod.UID}}),
 		stands:   func(v *View) bool { return v.goneOrGoing(target) },
-		check:    func(json.RawMessage) error { return nil }, // the answer to a deletion says nothing about what is stored
+		// the answer to a deletion does not show what is stored
+		check: func(json.RawMessage) error { return nil },
 	}, nil
 }
 

@@ -33,7 +33,7 @@ var deleteAttachment = action{
 	propose: onAttachment(proposeDelete),
 }
 
-// madeByOthers are the findings about a VolumeAttachment that the controller did not make.
+// madeByOthers are the findings about a VolumeAttachment that another program made.
 var madeByOthers = []finding.Code{"VD120"}
 
 // ofDeleted are the findings about a volume that is being deleted, whether or not a pod waits
@@ -143,8 +143,9 @@ func wholeAttachment(va *storagev1.VolumeAttachment) json.RawMessage {
 	return Compact(kept)
 }
 
-// letGo reports whether the object is gone or about to go. An object of its name that the
-// controller has made since, for a pod that wants the volume, is another attach.
+// letGo reports whether the object is gone or about to go. Where another object has its name,
+// it does if the controller made that since, for a pod that wants the volume: that is another
+// attach.
 func letGo(v *View, va *storagev1.VolumeAttachment, onItsWay func(*storagev1.VolumeAttachment) bool) bool {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	switch {

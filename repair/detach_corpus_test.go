@@ -20,8 +20,7 @@ func TestDetachesOfTheCorpus(t *testing.T) {
 	n1 := Consent{Fenced: []types.NodeName{"n1"}}
 	strip := Consent{Allow: []Kind{StripFinalizer}}
 	both := Consent{Allow: strip.Allow, Fenced: n1.Fenced}
-	// seen is the same consent with the user's word that the storage system has nothing
-	// attached there.
+	// seen adds the user's statement that the storage system has nothing attached there.
 	seen := func(c Consent) Consent {
 		c.Detached = []string{"all"}
 		return c

@@ -43,7 +43,7 @@ func TestDoes(t *testing.T) {
 	}
 }
 
-// undone is what the sentence ends with. A write that ends pods is not undone with them.
+// undone is the end of the sentence. Pods that a write ends do not come back with its undo.
 func undone(r *Repair) string {
 	switch {
 	case r.Undo == nil:

@@ -93,9 +93,8 @@ func checkAttacherOfVolume(v *View, r *Repair) error {
 	return attacherAtWork(v, driver)
 }
 
-// checkNotTouchedYet: an attacher that has looked and left its finalizer in place does the
-// same the next time, and to set an annotation to the value that it has already changes
-// nothing.
+// checkNotTouchedYet: an attacher that has looked and has left its finalizer in place will do
+// the same again, and setting an annotation to the value that it already has changes nothing.
 func checkNotTouchedYet(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
 	if pv.Annotations[MarkAnnotation] == markOf(TouchVolume, r.Finding.Code, r.Finding.Check) {

@@ -68,9 +68,9 @@ func undeclared(v *View, blinded map[snapshot.Kind]*View, g Guard, r *Repair) (k
 	return kinds
 }
 
-// TestGuardsNameTheirKinds: over the corpus no guard of any repair that fits a finding
-// answers otherwise without the objects of a kind that it does not name. That a guard which
-// names too few kinds is caught is shown by guardsAlone, in package apply.
+// TestGuardsNameTheirKinds: over the corpus no guard of any repair that fits a finding answers
+// otherwise without the objects of a kind that it does not name. guardsAlone, in package apply,
+// shows that a guard which names too few kinds is caught.
 func TestGuardsNameTheirKinds(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

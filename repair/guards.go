@@ -146,7 +146,8 @@ var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *R
 // findingGuard holds while the same finding is found, and is certain. The kinds that it rests
 // on are those that the finding's check needs: see action.repair.
 var findingGuard = Guard{GuardFinding, nil, func(v *View, proposed *Repair) error {
-	if err := Complete(v.Snapshot, needsOf(proposed.Finding.Code)); err != nil { // what a check says of a part is nothing to write on
+	// a write needs more than a check's finding about a part
+	if err := Complete(v.Snapshot, needsOf(proposed.Finding.Code)); err != nil {
 		return completeGuard(nil).refuse(err)
 	}
 	if f := v.lookUp(proposed.Finding.Fingerprint); f != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// drawLog makes up a log about the snapshot's volumes and nodes, whose statements need not be
+// drawLog invents a log about the snapshot's volumes and nodes, whose statements need not be
 // true.
 func drawLog(r *rand.Rand, s *snapshot.Snapshot) *snapshot.Controller {
 	ago := func() time.Time { return s.TakenAt.Add(-time.Duration(r.Int64N(int64(time.Hour)))) }

@@ -84,7 +84,7 @@ func (o *orphans) namedFor(d csiDisk) []*storagev1.VolumeAttachment {
 	return o.named.get(d, func(d csiDisk) (list []*storagev1.VolumeAttachment) {
 		for _, u := range o.unexplained {
 			if va := u.vas[reconcile.SumOf(d.handle, d.driver, u.node)]; va != nil {
-				list = append(list, va) // no two objects have one name
+				list = append(list, va) // no two objects have the same name
 			}
 		}
 		return list

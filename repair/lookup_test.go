@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestLookupFindsWhatAWalkFinds: the answers that the guards get about a volume are the same
-// as a walk over the whole cluster gives, and the first is the same.
+// TestLookupFindsWhatAWalkFinds: the guards' lookups about a volume give the same answers as a
+// walk over the whole cluster, and the same first one.
 func TestLookupFindsWhatAWalkFinds(t *testing.T) {
 	found := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
@@ -82,10 +82,10 @@ var (
 	}
 )
 
-// drawLookup draws attachments that name volumes which exist, are gone or were replaced, or
-// carry a volume inline, under computed names and under others.
 var epoch = time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 
+// drawLookup draws VolumeAttachments with computed and other names, for volumes that exist, are gone
+// or were replaced, or with an inline volume.
 func drawLookup(t *rapid.T) *snapshot.Snapshot {
 	pick := func(what string, from []string) string { return rapid.SampledFrom(from).Draw(t, what) }
 	no := false

@@ -16,9 +16,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Near names the few objects that decide whom a write hits: its nodes, the pods there, and
-// the VolumeAttachments of its volume there. To read them takes as long in a large cluster as
-// in a small one, so that they are read once more right before the write.
+// Near names the few objects that decide which pods a write hits: its nodes, the pods there,
+// and the VolumeAttachments of its volume there. Reading them takes no longer in a large
+// cluster than in a small one, so they are read again right before the write.
 type Near struct {
 	Nodes       []types.NodeName
 	Attachments []string
@@ -53,10 +53,10 @@ func (w *Write) Near(v *View) Near {
 		va := v.Snapshot.VolumeAttachment(target.Name)
 		if va == nil { // it is created
 			va = &storagev1.VolumeAttachment{}
-			_ = json.Unmarshal(w.Do.Object, va) // this package has made it
+			_ = json.Unmarshal(w.Do.Object, va) // this package made it
 		}
 		node(types.NodeName(va.Spec.NodeName))
-	default: // of no node
+	default: // not on a node
 	}
 	if w.Finding == nil {
 		return near

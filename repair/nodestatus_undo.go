@@ -42,7 +42,8 @@ func nodeBefore(w Written) (*corev1.Node, error) {
 	}
 	node := &corev1.Node{}
 	node.Name, node.UID, node.ResourceVersion = w.Finding.Node, w.Operation.Target.UID, w.Operation.Target.ResourceVersion
-	node.Annotations = map[string]string{MarkAnnotation: before.Metadata.Annotations[MarkAnnotation]} // so that the patch has the mark
+	// the patch needs the mark
+	node.Annotations = map[string]string{MarkAnnotation: before.Metadata.Annotations[MarkAnnotation]}
 	node.Spec.Taints, node.Status.VolumesAttached = before.Spec.Taints, before.Status.VolumesAttached
 	return node, nil
 }

@@ -19,7 +19,6 @@ var nudge = action{
 	risk:  RiskLow,
 	codes: []finding.Code{"VD103", "VD115", "VD401"},
 	needs: []Permission{RightTo(VerbPatch, snapshot.VolumeAttachments, "")},
-	// These show whether anybody uses the volume there.
 	guards: []Guard{
 		findingGuard,
 		sameAttachmentGuard,

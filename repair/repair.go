@@ -154,7 +154,7 @@ type Risk string
 const (
 	RiskLow    Risk = "low"    // at worst it changes nothing for good
 	RiskMedium Risk = "medium" // a pod may be interrupted
-	RiskHigh   Risk = "high"   // data is at risk where what no API shows was stated wrongly
+	RiskHigh   Risk = "high"   // data is at risk if the user is wrong about facts that no API shows
 )
 
 // Repair is one finding's correction, worked out on one View.
@@ -168,8 +168,9 @@ type Repair struct {
 	Risk   Risk   `json:"risk"`
 	// Do is the one write.
 	Do Operation `json:"do"`
-	// Undo reverses Do where nothing else has changed since. It is nil where nothing reverses
-	// Do; WhyNot then says why, and else what Undo does not bring back, "" where it brings back all.
+	// Undo reverses Do where nothing else has changed since. Where nothing reverses Do it is
+	// nil, and WhyNot is the reason. Otherwise WhyNot is what Undo does not bring back; ""
+	// where it brings back everything.
 	Undo   *Operation `json:"undo,omitempty"`
 	WhyNot string     `json:"whyNot,omitempty"`
 	// PreImage are the fields that Do writes, as they were, in the object's form.

@@ -17,10 +17,10 @@ type Role struct {
 	Needs []Permission `json:"needs"`
 }
 
-// announces is the right to write the event that tells of a repair.
+// announces is the right to write the event about a repair.
 var announces = RightTo(VerbCreate, snapshot.Events, "")
 
-// Roles are, for each kind of repair, the rights that it needs beside those to read.
+// Roles are, for each kind of repair, the rights that it needs besides those to read.
 func Roles() []Role {
 	var roles []Role
 	for _, r := range actions() {

@@ -48,7 +48,8 @@ func certainOf(s *snapshot.Snapshot, options diagnose.Options) (certain, repaire
 		repaired.Insert(r.Finding.Fingerprint)
 	}
 	for _, f := range view.Report.Findings {
-		// VD409, that nothing explains why a pod is stuck, rests on no words.
+		// VD409, which says that nothing explains why a pod is stuck, does not depend on
+		// messages.
 		if f.Confidence != finding.Suspected && f.Code != "VD409" {
 			certain.Insert(string(f.Code) + " " + f.Fingerprint)
 		}
@@ -91,8 +92,8 @@ func restsOnStaleWords(s *snapshot.Snapshot, options diagnose.Options) (aged int
 	if aged == 0 {
 		return 0, nil, nil
 	}
-	// Beside no error at all, an error without words: its presence shows that an attacher was
-	// at work.
+	// The comparison is with no error at all, and with an error without a message: its presence
+	// shows that an attacher was at work.
 	certain, repaired := certainOf(old, options)
 	for _, instead := range []*storagev1.VolumeError{nil, {}} {
 		if len(certain) > 0 || len(repaired) > 0 {

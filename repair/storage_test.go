@@ -21,7 +21,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
-// drawList makes up a list with an entry for every volume of the snapshot, right or wrong.
+// drawList invents a list with an entry for every volume of the snapshot, right or wrong.
 func drawList(r *rand.Rand, s *snapshot.Snapshot, age time.Duration) *backend.List {
 	l := &backend.List{File: "drawn", Format: backend.CSI, Taken: s.TakenAt.Add(-age)}
 	machines := []string{"foreign"}
@@ -209,9 +209,9 @@ func TestStorageGuards(t *testing.T) {
 	}
 }
 
-// TestStorageSpeaksForTheUser: where the storage system itself shows that a volume was
-// detached since the detach was asked for, the user need not state that the machine is off;
-// and where it shows the volume as attached, no statement of the user helps.
+// TestStorageSpeaksForTheUser: where the storage system itself shows that a volume was detached
+// after the detach was asked for, the user need not state that the machine is off. Where it
+// shows the volume as attached, no statement of the user helps.
 func TestStorageSpeaksForTheUser(t *testing.T) {
 	cases, err := testcases.All()
 	if err != nil {

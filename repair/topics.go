@@ -9,7 +9,7 @@ import (
 //go:embed docs/*.md
 var docs embed.FS
 
-// Topic is a page about something that one may do to a volume, or should not.
+// Topic is a page about an action on a volume, which may be a kind of repair or harmful advice.
 type Topic struct {
 	Name string
 	// Never reports whether this tool refuses to do it, whoever advises it.

@@ -209,8 +209,8 @@ func FuzzCut(f *testing.F) {
 	counted := fmt.Sprintf("\nobjects: %d\n", strings.Count(own, "\n---\n"))
 	forms := []struct {
 		text string
-		// counted says that the file tells how many objects it has: only then can a
-		// piece be missed.
+		// counted reports whether the file says how many objects it has: only then is a
+		// missing piece noticed.
 		counted bool
 	}{
 		{own, true}, {zipped(own), true}, {tarOf(f, "s/snapshot.yaml", own), true}, {zipped(tarOf(f, "snapshot.yaml", own)), true},

@@ -82,19 +82,20 @@ func TestUsualLeaves(t *testing.T) {
 	for text, want := range map[string]bool{
 		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a","creationTimestamp":"2026-11-20T10:00:00Z"}}`: true,
 		` { "apiVersion" : "v1", "kind" : "Pod", "x": [1, {"a": null}] } `:                                    true,
-		`{"kind":"Pod","apiVersion":"v1","items":[]}`:                                                         true, // no list
-		`{"kind":"Pod","apiVersion":"v1","kind":"Pod"}`:                                                       false,
-		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":1}}`:                                              false,
-		`{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"b","a":"b"}}}`:                            false,
-		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"env":[{"name":1}]}]}}`:                       false,
-		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"env":[],"env":[]}]}}`:                        false,
-		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}`:       false,
-		`{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"1e-99999"}}}`:                             true,
-		`{"kind":"PersistentVolume","apiVersion":"v1","spec":{"capacity":{"storage":"1e-999999999"}}}`:        false,
-		`{"kind":"PersistentVolume","apiVersion":"v1","spec":{"capacity":{"storage":1e-999999999}}}`:          false,
-		`{"kind":"Pod","apiVersion":"v1"}}`:                                                                   false,
-		`{"kind":"Pod","apiVersion":"v1"`:                                                                     false,
-		`{"kind":"Pod","metadata":{},"apiVersion":"v1"}`:                                                      false,
+		// a Pod and no list, although it has items
+		`{"kind":"Pod","apiVersion":"v1","items":[]}`:                                                   true,
+		`{"kind":"Pod","apiVersion":"v1","kind":"Pod"}`:                                                 false,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"name":1}}`:                                        false,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"b","a":"b"}}}`:                      false,
+		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"env":[{"name":1}]}]}}`:                 false,
+		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"env":[],"env":[]}]}}`:                  false,
+		`{"kind":"Pod","apiVersion":"v1","spec":{"containers":[{"resources":{"limits":{"cpu":"x"}}}]}}`: false,
+		`{"kind":"Pod","apiVersion":"v1","metadata":{"labels":{"a":"1e-99999"}}}`:                       true,
+		`{"kind":"PersistentVolume","apiVersion":"v1","spec":{"capacity":{"storage":"1e-999999999"}}}`:  false,
+		`{"kind":"PersistentVolume","apiVersion":"v1","spec":{"capacity":{"storage":1e-999999999}}}`:    false,
+		`{"kind":"Pod","apiVersion":"v1"}}`:                                                             false,
+		`{"kind":"Pod","apiVersion":"v1"`:                                                               false,
+		`{"kind":"Pod","metadata":{},"apiVersion":"v1"}`:                                                false,
 	} {
 		if _, object := c.usual([]byte(text)); (object != nil) != want {
 			t.Errorf("%s: read: %t", text, object != nil)

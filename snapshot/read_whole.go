@@ -78,7 +78,8 @@ func (o *Objects) against(kind Kind, count int) string {
 	case VolumeAttachments, CSINodes:
 		for _, node := range o.Nodes {
 			for _, v := range node.Status.VolumesAttached {
-				if count == 0 && strings.Contains(string(v.Name), "^") { // driver and handle; other plugins have no VolumeAttachments
+				// a name with driver and handle; other plugins have no VolumeAttachments
+				if count == 0 && strings.Contains(string(v.Name), "^") {
 					return fmt.Sprintf("there is none, and node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
 				}
 			}

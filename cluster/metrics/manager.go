@@ -15,8 +15,9 @@ import (
 // The families of kube-controller-manager's metrics that are read, by name. Their stability
 // is ALPHA, so that a release may lack them.
 const (
-	volumesFamily = "attachdetach_controller_total_volumes" // getTotalVolumesCount, pkg/controller/volume/attachdetach/metrics
-	buildFamily   = "kubernetes_build_info"                 // component-base/metrics/version.go
+	// getTotalVolumesCount, in pkg/controller/volume/attachdetach/metrics
+	volumesFamily = "attachdetach_controller_total_volumes"
+	buildFamily   = "kubernetes_build_info" // component-base/metrics/version.go
 )
 
 // The states of volumesFamily.

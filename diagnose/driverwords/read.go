@@ -112,7 +112,8 @@ func read(driver, message string, leave *without) (Entry, bool) {
 		}
 	}
 	plain, ok := plainMeans(m)
-	if e, numbered := numberMeans(m, false, tool); numbered && (!ok || plain.Meaning != ToolMissing) { // no number says that a program is not there
+	// no number says that a program is missing
+	if e, numbered := numberMeans(m, false, tool); numbered && (!ok || plain.Meaning != ToolMissing) {
 		e.Layer = ToolWords
 		return e, true
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// KeptOffByPlace reports whether the scheduler says that a volume keeps the pod off nodes
-// because of where it is (kube-scheduler, plugins VolumeBinding and VolumeZone).
+// KeptOffByPlace reports whether the scheduler's message says that the place of a volume keeps
+// the pod off nodes (kube-scheduler, plugins VolumeBinding and VolumeZone).
 func KeptOffByPlace(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
@@ -22,12 +22,12 @@ func KeptOffByPlace(pod *corev1.Pod) bool {
 	})
 }
 
-// MaxVolumes is a part of what the scheduler says of nodes that have as many volumes as they
-// take (ErrReasonMaxVolumeCountExceeded, nodevolumelimits).
+// MaxVolumes is part of the scheduler's message about nodes that have reached their volume
+// limit (ErrReasonMaxVolumeCountExceeded, nodevolumelimits).
 const MaxVolumes = "max volume count"
 
-// VolumePlaces says of each volume of the pod that not every node can use what it asks of a
-// node, and which nodes have that; none where not all nodes were read.
+// VolumePlaces returns a clause for each volume of the pod that some node cannot use: its node
+// affinity, and the nodes that meet it. It is nil where not all nodes were read.
 func (p *View) VolumePlaces(pod *corev1.Pod) []string {
 	var list []string
 	if !p.Snapshot.Complete(snapshot.Nodes) {
@@ -67,23 +67,23 @@ func (p *View) VolumePlaces(pod *corev1.Pod) []string {
 	return list
 }
 
-// mostSuiting is how many nodes that suit a volume are named.
+// mostSuiting is the largest number of suitable nodes that are named; more are counted.
 const mostSuiting = 3
 
-// UnmetAffinity is what the volume asks of a node, if this one does not have it; ""
-// where it may be used there.
+// UnmetAffinity is the volume's node affinity, as text, where the node does not meet it; ""
+// where the volume may be used there.
 func UnmetAffinity(pv *corev1.PersistentVolume, node *corev1.Node) string {
 	if pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil {
 		return ""
 	}
 	selector, err := nodeaffinity.NewNodeSelector(pv.Spec.NodeAffinity.Required)
 	if err != nil || selector.Match(node) {
-		return "" // one that cannot be read proves nothing
+		return "" // an affinity that cannot be read proves nothing
 	}
 	return AffinityText(pv)
 }
 
-// AffinityText is what the volume, which has a nodeAffinity, asks of a node.
+// AffinityText is the volume's required node affinity as text. The volume must have one.
 func AffinityText(pv *corev1.PersistentVolume) string {
 	text := ""
 	for _, term := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms {

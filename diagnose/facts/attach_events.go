@@ -19,7 +19,7 @@ const (
 	AttachSucceededReason = "SuccessfulAttachVolume"
 )
 
-// LastEvent is the last of the pod's events that pass the test; nil where none does.
+// LastEvent is the last of the pod's events that pass the test; nil where no event does.
 func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1.Event {
 	var last *corev1.Event
 	for _, e := range InOrder(p.EventsOf(pod)) {
@@ -30,10 +30,10 @@ func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1
 	return last
 }
 
-// LastAttachEvent is the controller's last event for the pod about an attach of the
-// volume, which has one of the reasons; nil where there is none. volume is what the
-// controller calls it: the PersistentVolume's name. What it says of an attach is over once
-// the VolumeAttachment was made, and what fails before it is deleted is over then.
+// LastAttachEvent is the controller's last event for the pod about an attach of the volume,
+// with one of the reasons; nil where there is none. volume is the controller's name for it: the
+// PersistentVolume's. Events from before the VolumeAttachment was made do not count, nor do
+// failures from before its deletion was asked for.
 func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string) *corev1.Event {
 	began, ended := p.attachBegan(pod, volume)
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
@@ -48,11 +48,11 @@ func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
 	return p.LastAttachEvent(pod, volume, AttachSucceededReason)
 }
 
-// attachWords name the volume in an event about its attach.
+// attachWords finds the volume's name in an event about its attach.
 var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
 
-// AttachEvents reports whether an event about an attach names the volume, by its PV's
-// name or its unique name.
+// AttachEvents reports whether any event about an attach names the volume. volume is the PV's
+// name or the unique name.
 func (p *View) AttachEvents(volume string) bool {
 	return p.memory.attachEvents.get(p, func(p *View) sets.Set[string] {
 		names := sets.New[string]()
@@ -67,9 +67,8 @@ func (p *View) AttachEvents(volume string) bool {
 	}).Has(volume)
 }
 
-// OldestEvent is when the oldest of the events was last written: none that was
-// written later has been dropped since. It is zero where there is none, or where
-// not all could be read.
+// OldestEvent is when the oldest event was last written: no event that was written later has
+// been dropped. It is zero where there are no events, or where not all could be read.
 func (p *View) OldestEvent() metav1.Time {
 	return p.memory.oldestEvent.get(p, func(p *View) metav1.Time {
 		if !p.Snapshot.Complete(snapshot.Events) || len(p.Snapshot.Events) == 0 {

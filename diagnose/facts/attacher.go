@@ -15,10 +15,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 )
 
-// Abandoned are a driver's tasks that nobody does any more, and the lease that
-// says so. A lease that is not renewed proves it alone: attachers may run
-// without leader election or out of sight. And it proves nothing where the
-// attachments show that somebody was at work later.
+// Abandoned returns the tasks of the driver that no attacher works on any more, and the lease
+// that shows it. Only a lease that is no longer renewed proves this: without one, attachers may
+// run without leader election or out of sight. It proves nothing where the attachments show an
+// attacher at work later.
 func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 	lease := p.AttacherLease(driver)
 	if lease == nil || p.Age(Renewed(lease)) < AttacherLeaseGrace || !p.Lasted(Renewed(lease), AttacherAway) || !p.Installed(driver) ||
@@ -33,9 +33,9 @@ func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 	return lease, tasks // the younger ones wait for the same
 }
 
-// UnclaimedAttachers are the pods that run an external-attacher, as far as the names
-// of their containers and images tell, that hold no attacher's lease, and whose
-// workload has no pod that does: they may serve any driver.
+// UnclaimedAttachers are the pods that run an external-attacher, judged by the names of their
+// containers and images, and that may serve any driver: neither the pod nor another pod of its
+// workload holds an attacher's lease.
 func (p *View) UnclaimedAttachers() []*corev1.Pod {
 	return p.memory.unclaimed.get(p, (*View).findUnclaimedAttachers)
 }
@@ -65,10 +65,9 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 	})
 }
 
-// NoAttacherRuns reports whether nothing in the cluster can attach for the driver: it
-// has no lease, no pod runs an external-attacher that may be its own, and none has
-// left a trace on any of its attachments, as one that runs outside the cluster would
-// have.
+// NoAttacherRuns reports whether nothing in the cluster can attach for the driver: it has no
+// lease, no pod runs an external-attacher that may be its own, and none has left a trace on its
+// attachments, as one that runs outside the cluster would.
 func (p *View) NoAttacherRuns(driver string) bool {
 	return p.memory.noAttacher.get(p, driver, (*View).findNoAttacherRuns)
 }
@@ -89,8 +88,8 @@ func (p *View) isReuse(t Task) bool {
 	return reused
 }
 
-// LeaseHolder is the pod that holds the lease of an attacher; nil where none that is Ready
-// does.
+// LeaseHolder is the pod that holds the attacher's lease and is Ready on a Ready node; nil
+// where there is none.
 func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
 	holder := attacherHolder(lease)
 	if holder == "" {
@@ -105,8 +104,9 @@ func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
 	return nil
 }
 
-// Idle are a driver's tasks that its attacher leaves alone although it renews
-// its lease. An answer on any other attachment shows that it is merely busy.
+// Idle returns the lease of the driver's attacher and the tasks that the attacher leaves alone
+// although it renews the lease. A recent answer on any attachment of the driver shows that the
+// attacher is merely busy: then there are none.
 func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 	lease := p.AttacherLease(driver)
 	if lease == nil || p.Age(Renewed(lease)) >= AttacherLeaseGrace || lease.Spec.AcquireTime == nil ||
@@ -120,7 +120,7 @@ func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 		case t.Untouched():
 			grace = AttacherIdle
 		case t.DeletionTimestamp == nil && t.Failure == nil:
-			return true // it was looked at, and no answer is on record: that may be missing permissions
+			return true // it was looked at without an answer on record: the attacher may lack permissions
 		}
 		return p.Age(Latest(t.Since, t.tried())) < grace || began < grace
 	})
@@ -135,8 +135,8 @@ func (p *View) AttacherAtWork(driver string) bool {
 	})
 }
 
-// secretNotFound reports whether the attacher says that a secret does not exist.
-// The drivers see nothing of it: an error that comes from one is about another.
+// secretNotFound reports whether the attacher's message says that a secret does not exist. The
+// attacher reads this secret itself: an error that comes from the driver is about another one.
 func secretNotFound(message string) bool {
 	return !FromDriver(message) && ContainsAny(message, "not found") && Means("", message, driverwords.SecretMissing)
 }
@@ -145,8 +145,8 @@ func secretNotFound(message string) bool {
 // RPC error, unlike the attacher's own.
 func FromDriver(message string) bool { return strings.HasPrefix(message, "rpc error: ") }
 
-// MissingSecret is the secret that the attacher lately could not find for the
-// task. No snapshot holds secrets: what the attacher says must do.
+// MissingSecret is the secret that the attacher recently could not find for the task. Snapshots
+// hold no secrets, so the attacher's message is the only evidence.
 func (p *View) MissingSecret(t Task) (*corev1.SecretReference, bool) {
 	if t.Failure == nil || !secretNotFound(t.Failure.Message) || !p.StillRefused(t.Failure) || !p.Lasted(t.Since, RefusalGrace) {
 		return nil, false
@@ -163,8 +163,8 @@ func (p *View) MissingSecret(t Task) (*corev1.SecretReference, bool) {
 	return source.ControllerPublishSecretRef, true
 }
 
-// DetachLacksSecret reports whether a detach fails for want of a secret, about which
-// publish-secret-missing says more than the checks on detaches that fail.
+// DetachLacksSecret reports whether a detach fails because a secret is missing:
+// publish-secret-missing then says more than the checks on failing detaches.
 func (p *View) DetachLacksSecret(va *storagev1.VolumeAttachment) bool {
 	if va.DeletionTimestamp == nil || !p.AttachRequired(va.Spec.Attacher) {
 		return false

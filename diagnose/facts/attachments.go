@@ -15,12 +15,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// Attachment is a VolumeAttachment and the pair that it is for.
+// Attachment is a VolumeAttachment with its volume and node.
 type Attachment struct {
 	*storagev1.VolumeAttachment
 	reconcile.VolumeNode
-	// name says whether the controller would give it its name, where that is known
-	// already. It is a hash, and every check would compute it again.
+	// name caches whether the controller would give the object its name; unknown where that was
+	// not computed. The name is a hash that every check would compute again.
 	name nameKind
 	// Ran caches World.HasRunningPod; false may also mean that nobody has asked yet.
 	Ran bool
@@ -34,8 +34,8 @@ const (
 	foreign
 )
 
-// Attachments are those whose volume can be told. One without a PV, or of a
-// driver that attaches nothing, is another failure mode.
+// Attachments are the VolumeAttachments whose volume is known. Other checks report those
+// without a PV or of a driver that attaches nothing.
 func (p *View) Attachments() []Attachment {
 	return p.memory.attachments.get(p, (*View).findAttachments)
 }
@@ -56,8 +56,7 @@ func (p *View) findAttachments() []Attachment {
 	return list
 }
 
-// AttachmentsOf are those of the volume, on whatever nodes, in the order of
-// their names.
+// AttachmentsOf are the attachments of the volume on all nodes, in the order of their names.
 func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
 	return p.memory.byVolume.get(p, func(p *View) *index.Index[corev1.UniqueVolumeName, Attachment] {
 		return index.New(p.Attachments(), func(va Attachment) corev1.UniqueVolumeName { return va.Volume })
@@ -119,9 +118,9 @@ func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
 	return waiting
 }
 
-// WaitingPods are the pods on the node that do not start before they have the
-// volume. One none of whose containers uses it never waits for it: the kubelet
-// ignores such a volume, though the controller attaches it.
+// WaitingPods are the pods on the node that do not start before they have the volume. A pod
+// whose containers do not use the volume never waits for it: the kubelet ignores such a volume,
+// though the controller attaches it.
 func (p *View) WaitingPods(pair reconcile.VolumeNode) []*corev1.Pod {
 	row := p.World.Desired.Find(pair)
 	if row == nil {
@@ -130,7 +129,7 @@ func (p *View) WaitingPods(pair reconcile.VolumeNode) []*corev1.Pod {
 	return slices.DeleteFunc(Pending(p.WantingPods(row)), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, pair.Volume) })
 }
 
-// Pending are the pods that have not come to use their volumes and still mean to.
+// Pending are the pods of the list that are pending, in a new slice.
 func Pending(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !IsPending(pod) })
 }
@@ -142,7 +141,7 @@ func IsPending(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil && !S
 // them, and many checks ask about every node.
 func (p *View) PendingOn(node types.NodeName) []*corev1.Pod { return p.PodsByRole().pendingOn[node] }
 
-// PendingPods are the pending pods of all nodes and of none, the longest first.
+// PendingPods are the pending pods of the cluster, bound to a node or not, the longest first.
 func (p *View) PendingPods() []*corev1.Pod { return p.PodsByRole().pending }
 
 // LongestFirst sorts the pods by when they were bound, the oldest first, and returns
@@ -157,15 +156,15 @@ func LongestFirst(pods []*corev1.Pod) []*corev1.Pod {
 // Deleting reports whether the VolumeAttachment was deleted and still exists.
 func Deleting(va *storagev1.VolumeAttachment) bool { return va.DeletionTimestamp != nil }
 
-// AttachRequired reports whether the driver's volumes are attached at all; they
-// are where the driver does not say otherwise.
+// AttachRequired reports whether the driver's volumes are attached; true where its CSIDriver
+// does not say otherwise.
 func (p *View) AttachRequired(driver string) bool {
 	d := p.Snapshot.CSIDriver(driver)
 	return d == nil || ptr.Deref(d.Spec.AttachRequired, true)
 }
 
-// PodVolume is a pod and one volume that it waits for, by its unique name where
-// it is attached, and by the name people know.
+// PodVolume is a pod and one of its volumes: by its unique name where it is attached, and by
+// the name people know.
 type PodVolume struct {
 	Pod    *corev1.Pod
 	Volume corev1.UniqueVolumeName

@@ -12,36 +12,35 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Blame is what the words about one volume say of who has to act.
+// Blame is who has to act on a volume, read from a message about it.
 type Blame struct {
-	// Actor is "" where the words do not tell: then it is who tries again.
+	// Actor is "" where the message names nobody: then the actor is whoever retries.
 	Actor string
-	// Permanent reports that no retry can succeed, Ends what ends the wait, "" where the
-	// words do not tell, and Means what they mean.
+	// Permanent reports that no retry can succeed. Ends is what ends the wait, and Means is
+	// what the message means; both are "" where the table does not say.
 	Permanent   bool
 	Ends, Means string
 	// Called reports that a CSI driver has answered a call.
 	Called bool
-	// Passing reports that the words name the actor for the moment at which they were said:
-	// those of a driver, which are of no use once they are old.
+	// Passing reports that Actor comes from the message of a driver or a mount program, which
+	// is worth nothing once it is old.
 	Passing bool
 }
 
-// Whose is what the actors of words are named after.
+// Whose holds the names that fill in the placeholders of an actor.
 type Whose struct {
 	Node, Driver string
-	// Inline reports that the volume stands in the pod, whose owner may change it.
+	// Inline reports that the volume is defined in the pod, whose owner may change it.
 	Inline bool
-	// NoStorage reports that the kubelet makes the volume itself, as that of a ConfigMap.
+	// NoStorage reports that the kubelet makes the volume itself, such as one of a ConfigMap.
 	NoStorage bool
-	// User finds the pod that has the volume on the node beside the one that waits; nil
-	// where none is known.
+	// User finds another pod that has the volume mounted on the node; nil where none is known.
 	User func() *corev1.Pod
 }
 
-// BlameFor reads the words: the kubelet's by its table, and what that leaves to who speaks
-// by what drivers and mount programs say. Of a volume that a driver mounts, the kubelet's
-// own errors are none of those.
+// BlameFor reads the message: by the kubelet's table and, where that names no actor, by the
+// tables of drivers and mount programs. For a volume that a driver mounts, those count only
+// where the driver answered: the kubelet's own errors are not the driver's.
 func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	word, _ := kubeletwords.Find(table, message)
 	b := Blame{Permanent: word.Permanent, Means: word.Means, Called: whose.Driver != "" && kubeletwords.DriverAnswered(message)}
@@ -63,8 +62,8 @@ func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	return b
 }
 
-// WhoActs is who has to act after the words, "" where they do not tell: a code alone does
-// not, and what ends by itself has no actor but who tries again.
+// WhoActs is who has to act after the entry's message; "" where it does not tell: a gRPC code
+// alone names nobody, and where an error ends by itself the actor is whoever retries.
 func WhoActs(entry driverwords.Entry) string {
 	if entry.Wrapper || entry.Actor.Heals() {
 		return ""
@@ -72,8 +71,8 @@ func WhoActs(entry driverwords.Entry) string {
 	return "the " + string(entry.Actor)
 }
 
-// Sharers are the other pods on the pod's node that have the claim in common with it and
-// have it mounted; with claim "" any of the pod's claims.
+// Sharers are the other pods on the pod's node that use the claim too and have it mounted; with
+// claim "", any of the pod's claims.
 func (p *View) Sharers(pod *corev1.Pod, claim string) []*corev1.Pod {
 	own := []string{claim}
 	if claim == "" {
@@ -84,7 +83,7 @@ func (p *View) Sharers(pod *corev1.Pod, claim string) []*corev1.Pod {
 	})
 }
 
-// Whose is what the actors of words about the pod's volume are named after.
+// Whose collects the names for the actors of a message about the pod's volume.
 func (p *View) Whose(pod *corev1.Pod, v *corev1.Volume, driver string) Whose {
 	claim := reconcile.ClaimName(pod, v)
 	return Whose{Node: pod.Spec.NodeName, Driver: driver, Inline: claim == "", NoStorage: !reconcile.CanBeAttached(v), User: func() *corev1.Pod {

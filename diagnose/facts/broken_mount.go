@@ -14,13 +14,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// BrokenMount is a mounted volume that a container of its pod cannot be started with.
+// BrokenMount is a mounted volume that keeps a container of its pod from starting.
 type BrokenMount struct {
 	Container string
 	Volume    *corev1.Volume
-	// Words are those with which the kubelet or the container runtime says so.
+	// Words is the message of the kubelet or of the container runtime about it.
 	Words string
-	// Since is when the pod was last ready, which it is not with such a container.
+	// Since is when the pod's Ready condition last changed, or else when the pod was bound.
 	Since metav1.Time
 }
 
@@ -28,8 +28,8 @@ type BrokenMount struct {
 // (Kubelet.makeMounts).
 var subPathOf = regexp.MustCompile(`subPath\b.* for volumeMount "([^"]+)"`)
 
-// BrokenMount is the first of the pod: a container waits, and the last try to start it
-// ended with words that name a path of the volume in the pod's directory, or its subPath.
+// BrokenMount returns the first of the pod: a container waits, and its message, or that of the
+// last start that failed, names a path of the volume in the pod's directory, or its subPath.
 func (p *View) BrokenMount(pod *corev1.Pod) (BrokenMount, bool) {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.State.Waiting == nil {
@@ -65,7 +65,7 @@ func namesCSI(words string, pod types.UID) bool {
 	return strings.Contains(words, "/pods/"+string(pod)+"/volumes/kubernetes.io~csi/")
 }
 
-// readySince is when the pod's Ready condition last changed, and else when it came to its node.
+// readySince is when the pod's Ready condition last changed, or else when the pod was bound.
 func readySince(pod *corev1.Pod) metav1.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {

@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// ClaimUsers are the pods that use the claim, the longest first.
+// ClaimUsers are the pods that name the claim and have not terminated, the longest first.
 func (p *View) ClaimUsers(claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
 	return LongestFirst(slices.Clone(p.memory.claimUsers.get(p, (*View).findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]))
 }
@@ -56,8 +56,8 @@ func (p *View) DisksThatGo(pods []*corev1.Pod) []*corev1.PersistentVolume {
 	return list
 }
 
-// KeepDisks is what has to be done before the pods end, where a disk is deleted with them,
-// and its commands; "" where none is.
+// KeepDisks returns what to do before the pods end, with its commands, so that no disk is
+// deleted with them; "" where none would be.
 func (p *View) KeepDisks(pods ...*corev1.Pod) (first string, commands []string) {
 	disks := p.DisksThatGo(pods)
 	if len(disks) == 0 {
@@ -69,7 +69,7 @@ func (p *View) KeepDisks(pods ...*corev1.Pod) (first string, commands []string) 
 	return "{do} " + diskGoes(disks) + "; {do} ", commands
 }
 
-// diskGoes says that the disks are deleted with their pods, and how they are kept.
+// diskGoes is the clause that the disks are deleted with their pods, and how to keep them.
 func diskGoes(disks []*corev1.PersistentVolume) string {
 	names := make([]string, 0, len(disks))
 	for _, pv := range disks {
@@ -81,7 +81,7 @@ func diskGoes(disks []*corev1.PersistentVolume) string {
 	return fmt.Sprintf("the disks of %s are deleted with the pods, as their claims go with them: if their data is still needed, set their reclaim policy to Retain first", some(names))
 }
 
-// Retain is the command that keeps the volume's disk when the volume goes, or its claim.
+// Retain is the command that keeps the volume's disk when the volume or its claim is deleted.
 func Retain(pv *corev1.PersistentVolume) string {
 	return safetext.Kubectl("patch", "pv/"+pv.Name, "-p", `{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}`)
 }
@@ -90,7 +90,7 @@ func ownedBy(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
 }
 
-// namedByAnother reports whether a pod on a node names the claim, which is not one of these.
+// namedByAnother reports whether a pod on a node, other than these, names the claim.
 func (p *View) namedByAnother(claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
 		return other.Namespace == claim.Namespace && other.Spec.NodeName != "" && slices.Contains(ClaimNames(other), claim.Name) && !slices.Contains(pods, other)
@@ -108,9 +108,9 @@ func ClaimNames(pod *corev1.Pod) []string {
 	return names
 }
 
-// KeepsDeletedVolume reports whether nobody uses the attachment or will delete it,
-// though its volume is to go. One of the controller's own that is attached is
-// dangling-after-kcm-restart.
+// KeepsDeletedVolume reports whether the attachment keeps a volume that is being deleted,
+// although nobody uses the attachment or will delete it. One of the controller's own that is
+// attached is dangling-after-kcm-restart instead.
 func (p *View) KeepsDeletedVolume(va Attachment) bool {
 	pv := p.Snapshot.Volume(VolumeName(va.VolumeAttachment))
 	return pv != nil && pv.DeletionTimestamp != nil && p.Age(*pv.DeletionTimestamp) >= PVDeletionGrace &&
@@ -118,16 +118,16 @@ func (p *View) KeepsDeletedVolume(va Attachment) bool {
 		(!va.Ours() || !va.Holds()) && p.World.Managed.Has(va.Node) && reconcile.NodeReady(p.Snapshot.Node(va.Node)) && p.Forgotten(va.VolumeNode)
 }
 
-// leaving are the namespaces with a claim or a pod that is being deleted, and none that is
-// not.
+// leaving reports, by namespace, whether all its claims and pods are being deleted.
 type leaving map[string]bool
 
-// NamespaceLeaves is what a report adds about an object that stays Terminating where
-// nothing else is left of its namespace; "" elsewhere. No object that is read tells
-// whether the namespace itself was deleted.
+// NamespaceLeaves is the clause that a report adds about an object that stays Terminating,
+// where all pods and claims left in its namespace do, too; "" elsewhere. No object that is read
+// tells whether the namespace itself was deleted.
 func (p *View) NamespaceLeaves(namespace string) string {
 	leaves := Once(p, func(p *View) leaving {
-		found := leaving{metav1.NamespaceDefault: false, metav1.NamespaceSystem: false, metav1.NamespacePublic: false} // nobody can delete these
+		// nobody can delete these
+		found := leaving{metav1.NamespaceDefault: false, metav1.NamespaceSystem: false, metav1.NamespacePublic: false}
 		seen := func(m *metav1.ObjectMeta) {
 			leaves, known := found[m.Namespace]
 			found[m.Namespace] = m.DeletionTimestamp != nil && (leaves || !known)

@@ -16,7 +16,7 @@ func Logs(pod *corev1.Pod) string {
 	return safetext.Kubectl("logs", "pod/"+pod.Name, "--namespace="+pod.Namespace, "--all-containers", "--tail=50")
 }
 
-// TaintOutOfService is the command that says that the node's machine is off.
+// TaintOutOfService is the command that declares the node's machine off.
 func TaintOutOfService(node string) string {
 	return safetext.Kubectl("taint", "nodes", "node/"+node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")
 }

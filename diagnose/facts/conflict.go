@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Conflict is a volume for one node at a time that pods on several nodes want.
-// The attachment is right; the workloads are at odds.
+// Conflict is a single-node volume that pods on several nodes want. The attachment is right:
+// the workloads contradict each other.
 type Conflict struct {
 	Attachment
 	// Holders run on the attachment's node and nobody has asked them to go.
@@ -21,7 +21,8 @@ type Conflict struct {
 	Waiters []*corev1.Pod
 }
 
-// Conflicts are the pods that wait for a single-node volume which another node holds.
+// Conflicts are the single-node volumes that one node holds and for which pods on other nodes
+// wait.
 func (p *View) Conflicts() []Conflict {
 	waiting := p.Waiting()
 	attached := map[corev1.UniqueVolumeName][]types.NodeName{}
@@ -36,7 +37,7 @@ func (p *View) Conflicts() []Conflict {
 		}
 		c := Conflict{Attachment: va}
 		for _, pod := range p.World.LivePods(va.VolumeNode) {
-			// One that has ended is terminated-pod-holds-volume.
+			// A pod that has ended is terminated-pod-holds-volume.
 			if pod.DeletionTimestamp == nil && Started(pod) && !reconcile.PodTerminated(pod) {
 				c.Holders = append(c.Holders, pod)
 			}
@@ -50,14 +51,14 @@ func (p *View) Conflicts() []Conflict {
 			list = append(list, c)
 		}
 	}
-	// Attached to several nodes it is two-vas-one-rwo, and the worse for it.
+	// A volume that is attached to several nodes is two-vas-one-rwo, which is worse.
 	return slices.DeleteFunc(list, func(c Conflict) bool {
 		return slices.ContainsFunc(attached[c.Volume], func(node types.NodeName) bool { return node != c.Node })
 	})
 }
 
-// StaysOn reports whether a pod that nobody has asked to go stays on the node. On one that is
-// lost it does, too: once it is evicted it is Terminating, which is node-lost-6min.
+// StaysOn reports whether a pod stays on the node until somebody deletes it. It does on a lost
+// node, too: a pod that was evicted there is Terminating, which is node-lost-6min.
 func StaysOn(node *corev1.Node) bool {
 	return node != nil && (reconcile.NodeReady(node) || !reconcile.OutOfService(node))
 }
@@ -88,8 +89,8 @@ func WaitedInVain(waiter, holder *corev1.Pod) bool {
 	return BoundAt(waiter).Add(grace).Before(endAsked(holder).Time)
 }
 
-// ConflictSeverity is how severe a wait is for a volume that another pod has: an error once the
-// wait has lasted so long that whoever moves a pod by hand would have ended it.
+// ConflictSeverity is the severity of a wait since then for a volume that another pod has: an
+// error once whoever moves a pod by hand would have ended the wait.
 func (p *View) ConflictSeverity(since metav1.Time) finding.Severity {
 	if p.Lasted(since, ConflictFails) {
 		return finding.Error
@@ -104,11 +105,10 @@ type Rollout struct {
 	From, To              *corev1.Pod
 }
 
-// Rollout finds the pair by the names of the ReplicaSets, which are the
-// Deployment's and the template's hash. So old a pod that nobody has asked to
-// go, beside a new one that waits, is proof enough that the roll-out does not
-// go on, whatever the Deployment says. The API server keeps whole seconds, in
-// which both may have been made.
+// Rollout finds the pair by the names of the ReplicaSets, which are the Deployment's name and
+// the template's hash. An old pod that nobody has deleted, beside a new one that waits, proves
+// that the roll-out is stuck, whatever the Deployment's status says. The API server keeps whole
+// seconds: both pods may have the same creation time.
 func (c Conflict) Rollout() (Rollout, bool) {
 	for _, to := range c.Waiters {
 		for _, from := range c.Holders {

@@ -7,13 +7,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// unledControllers has the lease that nobody renews; nil where somebody does, or none shows it.
+// unledControllers is what ControllerDown has found out; lease may be nil.
 type unledControllers struct{ lease *coordinationv1.Lease }
 
 // ControllerDown is the lease of kube-controller-manager where nobody has renewed it for so
-// long that none leads; nil where one may be at work. One without leader election, or out
-// of sight, has no lease. What it does when it comes back is decided by what it finds then:
-// until that nothing proves that it has forgotten anything.
+// long that none leads; nil where one may be at work. One without leader election, or out of
+// sight, has no lease. A controller that comes back decides by what it then finds: until then
+// nothing proves that it has forgotten anything.
 func (p *View) ControllerDown() *coordinationv1.Lease {
 	return Once(p, func(p *View) *unledControllers { return &unledControllers{p.controllerDown()} }).lease
 }
@@ -37,7 +37,9 @@ func (p *View) ControllerRuns() bool {
 	return lease != nil && lease.Spec.RenewTime != nil && p.Age(Renewed(lease)) <= ControllerLeaseGrace(lease)
 }
 
-// leasesRead is no later than when the leases were read: lists in files may be of different times.
+// leasesRead is when the last lease other than the controller's was renewed: the leases were
+// read then or later, and lists in files may be of different times. Without another lease it is
+// when the snapshot was taken.
 func leasesRead(p *View) metav1.Time {
 	var last metav1.Time
 	others := 0

@@ -14,15 +14,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// CountsApart is how long after the objects the numbers of kube-controller-manager are
-// read once more, where that decides something. An attach that has begun looks at its
-// VolumeAttachment again within AttachPoll, so that one that the objects show as
-// attached is among the second numbers if the controller attached it; the margin is
-// for the jitter of that pause, and for the controller's watch.
+// CountsApart is the least time between reading the objects and reading the metrics of
+// kube-controller-manager a second time, where they decide something. An attach that has begun
+// looks at its VolumeAttachment again within AttachPoll: an attachment that the objects show as
+// attached is in the second counts if the controller attached it. The margin is for the jitter
+// of that pause and for the controller's watch.
 const CountsApart = reconcile.AttachPoll + 2*time.Second
 
-// AsksForCounts reports whether there is an attachment about which the numbers of
-// kube-controller-manager may decide (Uncounted).
+// AsksForCounts reports whether the counts of kube-controller-manager may decide about some
+// attachment (Uncounted).
 func AsksForCounts(s *snapshot.Snapshot) bool {
 	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
 		node := s.Node(types.NodeName(va.Spec.NodeName))
@@ -36,14 +36,12 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 	})
 }
 
-// Uncounted reports whether the controller does not have the pair in its actual state of
-// the world: it has as many volumes of the driver as there are others that it must
-// have. The VolumeAttachment is one that the controller would take for unwanted, and
-// detach immediately, if it had it.
+// Uncounted reports whether the controller's actual state of the world lacks the pair: it
+// counts as many volumes of the driver as there are others that it must have. The
+// VolumeAttachment must be one that the controller would detach immediately if it had it.
 //
-// The numbers are those that the controller gave twice, before and after the objects
-// were read. Of what was on its way in between they are not the same, or not those of
-// the objects.
+// The counts were read twice, before and after the objects. Where a volume was being attached
+// or detached in between, they differ from each other or from the objects.
 func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
 	start := p.ControllerStart()
 	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.memory.countedWhole.get(p, (*View).findCountedWhole).Has(driver) {
@@ -52,8 +50,8 @@ func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachme
 	return !va.CreationTimestamp.After(p.Snapshot.TakenAt.Add(-time.Second)) // dates have no fractions
 }
 
-// findCountedWhole finds the drivers whose volumes in the controller are no others than
-// those that it must have for the objects.
+// findCountedWhole finds the drivers of which the controller counts exactly the volumes that it
+// must have by the objects.
 func (p *View) findCountedWhole() sets.Set[string] {
 	whole := sets.New[string]()
 	m := p.Snapshot.Manager
@@ -84,10 +82,10 @@ func (p *View) findCountedWhole() sets.Set[string] {
 	return whole
 }
 
-// certainlyHeld reports whether the controller had the pair, with the spec without which it
-// is not counted, before the objects were read, and goes on having it: a pod runs with
-// the volume, the controller reports it, and its VolumeAttachment is older. A row that
-// the controller took over from volumesAttached has a spec if a pod wanted the volume then.
+// certainlyHeld reports whether the controller counted the pair before the objects were read
+// and still does: a pod runs with the volume, the controller lists it as attached, and its
+// VolumeAttachment is older. Only rows with a spec are counted: one that the controller took
+// over from volumesAttached has a spec if a pod wanted the volume then.
 func (p *View) certainlyHeld(pair reconcile.VolumeNode, row *reconcile.VolumeToAttach) bool {
 	node, va := p.Snapshot.Node(pair.Node), p.Snapshot.VolumeAttachment(AttachmentName(pair))
 	if va == nil || !Holds(va) || !reconcile.NodeReady(node) || reconcile.OutOfService(node) || !p.Lists(node, pair.Volume) || !p.InUse(node, pair.Volume) {

@@ -18,8 +18,8 @@ func (p *View) Danglings() []Attachment {
 	return p.memory.danglings.get(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
 }
 
-// Unheard are the attachments that are no Danglings yet, and that the controller does not
-// know, as its log or its own numbers prove.
+// Unheard are the attachments that are not yet Danglings, and that the controller does not
+// know, as its log or its own counts prove.
 func (p *View) Unheard() []Attachment {
 	if p.World.Memory == nil && p.Snapshot.Manager == nil {
 		return nil
@@ -31,15 +31,15 @@ func (p *View) Unheard() []Attachment {
 	})
 }
 
-// DanglingSettled reports whether the controller has had its time to come to the
-// attachment. One that starts takes each up that it finds.
+// DanglingSettled reports whether the controller has had the time to process the attachment. A
+// controller that starts takes up every attachment that it finds.
 func (p *View) DanglingSettled(va *storagev1.VolumeAttachment) bool {
 	return !p.ControllerYounger(DanglingGrace) && p.Age(va.CreationTimestamp) >= DanglingGrace
 }
 
 func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attachment {
 	if p.ControllerDown() != nil {
-		return nil // the pods may have gone since, and the one that comes back takes each up
+		return nil // the pods may have gone since, and the controller that comes back takes up each
 	}
 	var list []Attachment
 	for _, va := range p.Attachments() {
@@ -62,16 +62,16 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 	return list
 }
 
-// Forgotten reports whether nothing uses the pair: no pod in the controller's eyes or
-// in fact, not the kubelet, and the controller does not report it either.
+// Forgotten reports whether nothing uses the pair: the controller does not want it and does not
+// list it, no live pod has it, and the kubelet does not report it in use.
 func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 	node := p.Snapshot.Node(pair.Node)
 	return p.World.Desired.Find(pair) == nil && len(p.World.LivePods(pair)) == 0 &&
 		node != nil && !p.InUse(node, pair.Volume) && !p.Lists(node, pair.Volume)
 }
 
-// UsedElsewhere reports whether the controller wants the volume on another node, or
-// that another kubelet has it in use.
+// UsedElsewhere reports whether the controller wants the volume on another node, or another
+// kubelet has it in use.
 func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(p.Plan.OfVolume(pair.Volume), func(d reconcile.Decision) bool {
 		return d.Node != pair.Node && p.World.Desired.Find(d.VolumeNode) != nil
@@ -107,8 +107,8 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 	return f
 }
 
-// unheardEvidence is what the controller itself shows of an attachment that is one of
-// Unheard.
+// unheardEvidence is what the controller's log and counts show about an attachment that is one
+// of Unheard.
 func (p *View) unheardEvidence(va Attachment) (list []finding.Evidence) {
 	at := func(t *time.Time) string { return Stamp(metav1.NewTime(*t)) }
 	if memory := p.World.Memory; memory.Unheard(va.VolumeNode, va.VolumeAttachment) {

@@ -7,31 +7,30 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Denial is how the API server kept the controller from creating a VolumeAttachment.
+// Denial describes how the API server kept the controller from creating a VolumeAttachment.
 type Denial struct {
 	Kind DenialKind
 	// Name is the name of the policy or of the webhook; empty for DeniedByRole.
 	Name string
-	// Says is the reason in the API server's words. Empty: it gave none.
+	// Says is the reason in the API server's words; "" where it gave none.
 	Says  string
 	Event *corev1.Event
 }
 
-// DenialKind is what in the API server denies a request.
+// DenialKind names the part of the API server that denies a request.
 type DenialKind string
 
 // The kinds of denials.
 const (
 	DeniedByPolicy  DenialKind = "admission policy"
 	DeniedByWebhook DenialKind = "admission webhook"
-	// WebhookSilent is a webhook that could not be asked, and must be.
+	// WebhookSilent is a webhook that has to be called and does not answer.
 	WebhookSilent DenialKind = "silent admission webhook"
 	DeniedByRole  DenialKind = "role"
 )
 
-// notCreated is what the controller writes where it could not create a
-// VolumeAttachment, before the API server's words (csi_attacher.go, Attach). What a
-// driver has answered comes without it.
+// notCreated begins the controller's message where it could not create a VolumeAttachment; the
+// API server's words follow (csi_attacher.go, Attach). A driver's answer comes without it.
 const notCreated = "attacher.Attach failed: "
 
 // denials are the API server's words, with the name and the reason as groups
@@ -47,9 +46,9 @@ var denials = []struct {
 	{DeniedByRole, regexp.MustCompile(`is forbidden: ()(User "[^"]+" cannot [a-z]+ resource "volumeattachments")`)},
 }
 
-// AttachDenied says why the pod's volume has no VolumeAttachment, where the last event
-// about its attach says that the API server did not let the controller create one.
-// volume is the name of the PersistentVolume.
+// AttachDenied is why the pod's volume has no VolumeAttachment, where the last event about its
+// attach reports that the API server denied its creation. volume is the name of the
+// PersistentVolume.
 func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
 	last := p.LastAttachEvent(pod, volume, AttachFailedReason, AttachSucceededReason)
 	if last == nil {
@@ -64,7 +63,7 @@ func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
 	return d, denied
 }
 
-// deniedBy reads the API server's words about a write that it did not let through.
+// deniedBy reads the API server's words about a write that it denied.
 func deniedBy(words string) (Denial, bool) {
 	for _, d := range denials {
 		if m := d.words.FindStringSubmatch(words); m != nil {
@@ -74,7 +73,7 @@ func deniedBy(words string) (Denial, bool) {
 	return Denial{}, false
 }
 
-// Text says in a clause who denies it, and why.
+// Text is a clause: who denies it, and why.
 func (d Denial) Text() string {
 	var text string
 	switch d.Kind {
@@ -91,7 +90,7 @@ func (d Denial) Text() string {
 	return text
 }
 
-// Actor is who can end it.
+// Actor is who can end the denial.
 func (d Denial) Actor() string {
 	switch d.Kind {
 	case DeniedByRole:

@@ -9,12 +9,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// SameDisk are several volumes with one driver and handle.
+// SameDisk is a disk that several volumes name.
 type SameDisk struct {
 	Name       corev1.UniqueVolumeName
 	Volumes    []*corev1.PersistentVolume
 	Attachable bool
-	// Uses are all pods' uses of volumes, in the order of the snapshot.
+	// Uses are the pods that use the disk's volumes, in the order of the snapshot.
 	Uses []diskUse
 }
 
@@ -24,13 +24,13 @@ type diskUse struct {
 	Volumes []*corev1.PersistentVolume
 }
 
-// sameDisks are all, and their places by name.
+// sameDisks are all such disks, and their index in All by name.
 type sameDisks struct {
 	All    []SameDisk
 	places map[corev1.UniqueVolumeName]int
 }
 
-// SameDisks are the volumes that lead to one disk under several names.
+// SameDisks are the disks that several Bound volumes name.
 func (p *View) SameDisks() sameDisks {
 	return p.memory.sameDisks.get(p, func(p *View) sameDisks {
 		disks := sameDisks{p.findSameDisks(), map[corev1.UniqueVolumeName]int{}}
@@ -49,7 +49,7 @@ func (p *View) findSameDisks() []SameDisk {
 	}
 	all := make([]named, 0, len(p.Snapshot.Volumes))
 	for _, pv := range p.Snapshot.Volumes {
-		// One that is not Bound is a reserve, or what a Retain policy kept.
+		// A volume that is not Bound is a spare, or was kept by a Retain policy.
 		if pv.DeletionTimestamp != nil || pv.Status.Phase != corev1.VolumeBound {
 			continue
 		}
@@ -74,8 +74,8 @@ func (p *View) findSameDisks() []SameDisk {
 	return disks
 }
 
-// DiskName is the unique name of the volume's disk, also where its driver attaches none;
-// "" where the volume does not tell its disk.
+// DiskName is the unique name of the volume's disk, also where its driver attaches nothing; ""
+// where the volume does not show its disk.
 func (p *View) DiskName(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
 	name, err := p.World.VolumeName(pv)
 	if err != nil && pv.Spec.CSI != nil {

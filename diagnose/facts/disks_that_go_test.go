@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
-// TestDisksThatGo: the disk goes with the last pod that names a claim which is being deleted,
-// or which the pod owns.
+// TestDisksThatGo: the disk goes with the last pod that names its claim, where the claim is
+// being deleted or the pod owns it.
 func TestDisksThatGo(t *testing.T) {
 	deleted := func(w *testworld.World) {
 		at := testworld.MinutesAgo(5)

@@ -17,13 +17,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Task is a VolumeAttachment that its driver's external-attacher has still to
-// attach or to detach.
+// Task is a VolumeAttachment that its driver's external-attacher has yet to attach or detach.
 type Task struct {
 	*storagev1.VolumeAttachment
 	// Since is when the attacher was first asked.
 	Since metav1.Time
-	// Failure is what the last attempt ended in; nil where none is on record.
+	// Failure is the error of the last attempt; nil where none is on record.
 	Failure *storagev1.VolumeError
 }
 
@@ -62,8 +61,7 @@ func (p *View) Attachers() []string {
 	})
 }
 
-// tried is when the attacher last had an answer for the task; zero where
-// nothing says that it ever did.
+// tried is when the attacher last failed the task; zero where no failure is on record.
 func (t Task) tried() metav1.Time {
 	if t.Failure == nil {
 		return metav1.Time{}
@@ -77,7 +75,7 @@ func (t Task) Untouched() bool {
 	return t.DeletionTimestamp == nil && t.Failure == nil && len(t.Finalizers) == 0 && t.Annotations[reconcile.NodeIDAnnotation] == ""
 }
 
-// verb says what the attacher has to do.
+// verb is what the attacher has to do, as a participle.
 func (t Task) verb() string {
 	if t.DeletionTimestamp != nil {
 		return "detached from"
@@ -107,10 +105,9 @@ func TaskEvidence(tasks []Task) []finding.Evidence {
 	return list
 }
 
-// AttacherLease is the lease of the driver's attacher that was renewed last: a
-// driver that has moved to another namespace leaves its old one behind. Without
-// any nothing is known: attachers may run without leader election, or outside
-// the cluster.
+// AttacherLease is the lease of the driver's attacher that was renewed last: a driver that has
+// moved to another namespace leaves its old one behind. It is nil where there is none, which
+// proves nothing: attachers may run without leader election, or outside the cluster.
 func (p *View) AttacherLease(driver string) *coordinationv1.Lease {
 	return p.memory.leases.get(p, driver, (*View).findAttacherLease)
 }
@@ -127,20 +124,20 @@ func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
 	return last
 }
 
-// Renewed is when the lease was last renewed; zero where it never was.
+// Renewed is when the lease was last renewed. The lease must have a renewTime.
 func Renewed(lease *coordinationv1.Lease) metav1.Time {
 	return metav1.NewTime(lease.Spec.RenewTime.Time)
 }
 
-// LeaseEvidence is what the lease shows of its holder.
+// LeaseEvidence shows the lease's last renewal and its holder.
 func LeaseEvidence(lease *coordinationv1.Lease) finding.Evidence {
 	return finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime",
 		Value: fmt.Sprintf("%s, held by %q", Stamp(Renewed(lease)), ptr.Deref(lease.Spec.HolderIdentity, ""))}
 }
 
-// LastAnswer is the latest moment at which the driver's attachments prove that
-// an attacher was at work: an error that it wrote, or the making of one that is
-// attached. Detaches that succeed leave no trace.
+// LastAnswer is the latest moment at which the driver's attachments prove that an attacher was
+// at work: an error that it wrote, or the creation of an attachment that is attached. Detaches
+// that succeed leave no trace.
 func (p *View) LastAnswer(driver string) metav1.Time {
 	return p.memory.answers.get(p, driver, (*View).findLastAnswer)
 }
@@ -190,8 +187,8 @@ func (p *View) podsOf(t Task) []*corev1.Pod {
 	return pods
 }
 
-// TaskPair is the volume and node of the task: what the controller takes it for, or
-// else what its attacher does.
+// TaskPair is the volume and node of the task: as the controller reads them, or else as its
+// attacher does.
 func (p *View) TaskPair(t Task) (reconcile.VolumeNode, bool) {
 	node := types.NodeName(t.Spec.NodeName)
 	if volume, err := p.World.AttachmentVolume(t.VolumeAttachment); err == nil {
@@ -214,13 +211,15 @@ func (p *View) TaskVolume(t Task) string {
 	return t.Name
 }
 
-// Lead is the task to name: the oldest for which a pod waits, else the oldest.
+// Lead is the task to name: the oldest for which a pod waits, else the first. tasks must not be
+// empty.
 func (p *View) Lead(tasks []Task) Task {
 	i := slices.IndexFunc(tasks, func(t Task) bool { return len(p.podsOf(t)) > 0 })
 	return tasks[max(i, 0)]
 }
 
-// Queue says what has waited, for whom, and how much more there is.
+// Queue is a clause about the tasks: how long the first to name has waited, for which pod, and
+// how many others wait.
 func (p *View) Queue(tasks []Task) string {
 	lead, whom := p.Lead(tasks), ""
 	if pods := p.TaskPods([]Task{lead}); len(pods) > 0 {
@@ -254,7 +253,7 @@ func (p *View) DriverObject(driver string) finding.Object {
 // NodeOf is the node that the pod is bound to.
 func NodeOf(pod *corev1.Pod) types.NodeName { return types.NodeName(pod.Spec.NodeName) }
 
-// DriverOf is the driver that the finding is about; "" where it is about none.
+// DriverOf is the driver that the finding is about; "" where it is about no driver.
 func (p *View) DriverOf(f finding.Finding) string {
 	if f.Subject.Kind == "CSIDriver" {
 		return f.Subject.Name
@@ -266,10 +265,10 @@ func (p *View) DriverOf(f finding.Finding) string {
 		return driver
 	}
 	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && pv.Spec.CSI != nil {
-		return pv.Spec.CSI.Driver // of a volume that is not attached
+		return pv.Spec.CSI.Driver // a volume that is not attached
 	}
 	if claim := p.Snapshot.Claim(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name}); claim != nil && f.Subject.Kind == "PersistentVolumeClaim" && f.PersistentVolume == "" {
-		return p.Unbound(claim).Provisioner // whose volume is yet to be made
+		return p.Unbound(claim).Provisioner // the volume is yet to be made
 	}
 	return ""
 }

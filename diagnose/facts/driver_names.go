@@ -47,7 +47,7 @@ func (p *View) similar(driver string, test func(driver, name string) bool) strin
 	return ""
 }
 
-// renames are old and new names of drivers that have nothing in common.
+// renames maps old names of drivers to new ones with which they have nothing in common.
 var renames = map[string]string{
 	"com.amazon.aws.csi.ebs": "ebs.csi.aws.com",
 	"com.google.csi.gcepd":   "pd.csi.storage.gke.io",
@@ -58,13 +58,13 @@ var renames = map[string]string{
 	"io.rancher.longhorn":    "driver.longhorn.io",
 }
 
-// commonLabels is how much of two names must be equal, behind a first part of
-// each one's own, for them to be one driver of two deployments. Fewer would take
-// rbd.csi.ceph.com and cephfs.csi.ceph.com for one.
+// commonLabels is the number of labels behind the first that two names must share for them to
+// be one driver in two deployments. Fewer would confuse rbd.csi.ceph.com and
+// cephfs.csi.ceph.com.
 const commonLabels = 4
 
-// RenamedTo reports whether the two names are one driver's: one has the other's and
-// a prefix before it, as an operator's namespace; both have the same parts in
+// RenamedTo reports whether the two names are one driver's: the table of renames has them; one
+// is the other with a prefix, such as an operator's namespace; both have the same parts in
 // another order; or they differ in such a prefix.
 func RenamedTo(before, now string) bool {
 	if known, ok := renames[before]; ok && (now == known || strings.HasSuffix(now, "."+known)) {

@@ -15,10 +15,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// ControllerYounger reports whether the controller at work took its lease less than d
-// ago: what looks like drift may be a controller that has not come to it yet.
-// Hosted control planes show no lease; there the question has no answer, and
-// the other gates must do.
+// ControllerYounger reports whether the controller at work took its lease less than d ago: what
+// looks like drift may be work that it has not come to yet. It is false for hosted control
+// planes, which show no lease: there the other conditions of a check must do.
 func (p *View) ControllerYounger(d time.Duration) bool {
 	start := p.ControllerStart()
 	return !start.IsZero() && p.Age(start) < d
@@ -48,9 +47,9 @@ func BoundAt(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// WaitsSince is when the kubelet began to wait for the pod's volumes: when the pod was bound
-// to its node or, where the machine has started again since, when the kubelet found the pod
-// without a sandbox and made all of it anew.
+// WaitsSince is when the kubelet began to wait for the pod's volumes: when the pod was bound to
+// its node or, where the machine has restarted since, when the kubelet found the pod without a
+// sandbox and started it again.
 func WaitsSince(pod *corev1.Pod) metav1.Time {
 	since := BoundAt(pod)
 	for _, c := range pod.Status.Conditions {
@@ -78,9 +77,9 @@ func MayUseVolumes(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses), pastMounts)
 }
 
-// pastMounts reports whether the kubelet has come with the container to what follows
-// the mounts. A container that has no start has not run, where the kubelet writes that it
-// does not know how it ended.
+// pastMounts reports whether the container's status shows a step that comes after the mounts. A
+// container whose end the kubelet does not know (ContainerStatusUnknown) has run only if it has
+// a start time.
 func pastMounts(c corev1.ContainerStatus) bool {
 	ended, waiting := c.State.Terminated, c.State.Waiting
 	return c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0 ||
@@ -88,8 +87,8 @@ func pastMounts(c corev1.ContainerStatus) bool {
 		waiting != nil && !slices.Contains(beforeMounts, waiting.Reason)
 }
 
-// Started reports whether the pod's volumes are, or were, mounted: a container runs or
-// has run, or the kubelet has come to what it does only after the mounts.
+// Started reports whether the pod's volumes are, or were, mounted: a container runs or has run,
+// or the kubelet has reached a step that comes after the mounts.
 func Started(pod *corev1.Pod) bool {
 	past := func(c corev1.ContainerStatus) bool {
 		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil ||
@@ -98,8 +97,8 @@ func Started(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.InitContainerStatuses, past) || slices.ContainsFunc(pod.Status.ContainerStatuses, past)
 }
 
-// beforeMounts are the reasons of a waiting container that say nothing about
-// the volumes. Every other one, such as ImagePullBackOff, comes after them.
+// beforeMounts are the reasons of a waiting container that say nothing about the volumes. Any
+// other reason, such as ImagePullBackOff, comes after the mounts.
 var beforeMounts = []string{"", "ContainerCreating", "PodInitializing"}
 
 // HasCondition reports whether the pod's condition is true.
@@ -112,8 +111,8 @@ func HasCondition(pod *corev1.Pod, condition corev1.PodConditionType) bool {
 // Ready reports whether the pod's Ready condition is true.
 func Ready(pod *corev1.Pod) bool { return HasCondition(pod, corev1.PodReady) }
 
-// LastAttachFailure is when the controller last told the pod that an attach had
-// failed; zero where no event says so.
+// LastAttachFailure is when the controller last reported to the pod that an attach had failed;
+// zero where no event says so.
 func (p *View) LastAttachFailure(pod *corev1.Pod) metav1.Time {
 	last := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == AttachFailedReason })
 	if last == nil {
@@ -141,8 +140,8 @@ func Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == volume })
 }
 
-// VolumesAttachedWriter is who last wrote the node's status.volumesAttached,
-// as its managed fields have it; "" where they do not say.
+// VolumesAttachedWriter is who last wrote the node's status.volumesAttached, by its managed
+// fields; "" where they do not tell.
 func VolumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
 	return ListWriter(node, "volumesAttached")
 }
@@ -185,7 +184,7 @@ func (p *View) ShortVolume(name corev1.UniqueVolumeName) string {
 	return string(name)
 }
 
-// List joins names for a sentence.
+// List formats the names for a sentence.
 func List(names []corev1.UniqueVolumeName) string { return fmt.Sprintf("%v", names) }
 
 // AttachedList shows the node's status.volumesAttached.
@@ -200,7 +199,7 @@ func AttachedList(volumes []corev1.AttachedVolume) string {
 // ageless is an age that no object has: the moment from which it counts is not known.
 const ageless = 100 * 365 * 24 * time.Hour
 
-// unknownTime stands where a moment or an age would.
+// unknownTime replaces a moment or an age that is not known.
 const unknownTime = "an unknown time"
 
 // Rounded is a duration as a person would say it.
@@ -229,7 +228,8 @@ func Rounded(d time.Duration) string {
 	return text
 }
 
-// Alike says how many pods there are beside the one that a message names.
+// Alike is a clause: how many pods wait besides the one that a message names; "" where none
+// does.
 func Alike(pods []*corev1.Pod) string {
 	switch len(pods) {
 	case 1:
@@ -289,7 +289,7 @@ func ReadyCondition(node *corev1.Node) *corev1.NodeCondition {
 	return nil
 }
 
-// ReadyText says what the node's Ready condition is.
+// ReadyText describes the node's Ready condition.
 func ReadyText(node *corev1.Node) string {
 	c := ReadyCondition(node)
 	if c == nil {
@@ -298,8 +298,8 @@ func ReadyText(node *corev1.Node) string {
 	return fmt.Sprintf("%s since %s (%s)", c.Status, Stamp(c.LastTransitionTime), c.Reason)
 }
 
-// NotReadySince is when the node ceased to be Ready; zero where it is Ready or
-// nothing says since when.
+// NotReadySince is when the node stopped being Ready; zero where it is Ready or nothing shows
+// since when.
 func NotReadySince(node *corev1.Node) metav1.Time {
 	if node == nil || reconcile.NodeReady(node) || ReadyCondition(node) == nil {
 		return metav1.Time{}

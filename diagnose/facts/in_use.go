@@ -8,8 +8,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Customary reports whether the writer wrote the list of most of the nodes that tell:
-// it is the distribution's own name for a kubelet or a controller.
+// Customary reports whether the writer last wrote the list on more than one node, and on most
+// nodes whose managed fields name a writer: it is then the distribution's own name for a
+// kubelet or a controller.
 func (p *View) Customary(field, writer string) bool {
 	writers := p.memory.writersOfList.get(p, field, (*View).findWritersOfList)
 	told := 0
@@ -19,7 +20,7 @@ func (p *View) Customary(field, writer string) bool {
 	return writers[writer] > 1 && 2*writers[writer] > told
 }
 
-// findWritersOfList counts the nodes whose list each wrote last.
+// findWritersOfList counts, by writer, the nodes whose list it wrote last.
 func (p *View) findWritersOfList(field string) map[string]int {
 	writers := map[string]int{}
 	for _, node := range p.Snapshot.Nodes {
@@ -30,9 +31,9 @@ func (p *View) findWritersOfList(field string) map[string]int {
 	return writers
 }
 
-// ListWriter is who last wrote the list in the node's status, as its managed
-// fields have it; "" where they do not say. Of two that own the list since the same
-// second nobody can tell which was the last: they are in the order of their names.
+// ListWriter is who last wrote the list in the node's status, by its managed fields; "" where
+// they do not tell, or where several wrote it in the same second: the entries are sorted by
+// name.
 func ListWriter(node *corev1.Node, field string) (manager string, at metav1.Time) {
 	name := []byte(`"f:` + field + `"`)
 	for _, m := range node.ManagedFields {

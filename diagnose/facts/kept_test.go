@@ -17,8 +17,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestKeptVolumes: the one command that gives a volume's data away is offered only where
-// the volume is free, and the one that keeps its disk wherever that may be deleted, first.
+// TestKeptVolumes: the command that gives a volume's data away is offered only where the volume
+// is free. The command that keeps its disk is offered first, wherever the disk may be deleted.
 func TestKeptVolumes(t *testing.T) {
 	const give, keep, save = "give", "keep", "save"
 	want := map[string][]string{
@@ -43,7 +43,7 @@ func TestKeptVolumes(t *testing.T) {
 	}
 }
 
-// keptCommands are the kinds of the finding's commands about a volume that was kept.
+// keptCommands are the kinds of the finding's commands about a kept volume.
 func keptCommands(f finding.Finding) []string {
 	var kinds []string
 	for _, command := range f.AdviceCommands {
@@ -59,9 +59,9 @@ func keptCommands(f finding.Finding) []string {
 	return kinds
 }
 
-// TestKeptVolumeInUse: whatever case offers to give a volume away no longer does where its
-// disk is in use under another name, or where the volume is Terminating, attached or named
-// by another claim; and the disk of one that may be deleted is always kept first.
+// TestKeptVolumeInUse: a case that offers to give a volume away no longer does where the
+// volume's disk is in use under another name, or where the volume is Terminating, attached or
+// named by another claim. The disk of a volume that may be deleted is always kept first.
 func TestKeptVolumeInUse(t *testing.T) {
 	changes := map[string]func(s *snapshot.Snapshot, pv *corev1.PersistentVolume){
 		"another name is bound": func(s *snapshot.Snapshot, pv *corev1.PersistentVolume) {
@@ -128,8 +128,8 @@ func attachmentOf(volume string) *storagev1.VolumeAttachment {
 	return va
 }
 
-// TestOldDiskInUse: to detach the disk of before at the storage system is advised only once
-// the node no longer reports it in use, and a pod that is older than the volume has it.
+// TestOldDiskInUse: where the node still reports the old disk in use, the advice is to detach
+// it at the storage system only once the node no longer does.
 func TestOldDiskInUse(t *testing.T) {
 	tried := 0
 	for _, c := range corpus(t) {

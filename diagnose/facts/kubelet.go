@@ -23,17 +23,18 @@ func (p *View) ReportingNodes() []*corev1.Node {
 	})
 }
 
-// LeaseStale reports whether the kubelet has stopped renewing its lease: it is about to be
-// taken for lost or, where no controller runs, stays Ready. Without a lease nothing is known.
+// LeaseStale reports whether the kubelet has stopped renewing its lease: its node is about to
+// become NotReady or, where no controller runs, stays Ready. Without a lease nothing is known,
+// and it is false.
 func (p *View) LeaseStale(node types.NodeName) bool {
 	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, string(node))
 	return lease != nil && lease.Spec.RenewTime != nil && p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) > AttacherLeaseGrace
 }
 
-// PodsKnown reports whether the statuses of the node's pods are the words of a kubelet that was
-// at work there after that moment. Those of a node that is silent, or has just come back or been
-// made again, may be of before: its machine may have been off since, and then no container of
-// them runs.
+// PodsKnown reports whether a kubelet that was at work on the node after that moment wrote the
+// statuses of the node's pods. On a node that is silent, has just come back or was recreated,
+// they may be older: its machine may have been off since, and then none of their containers
+// runs.
 func (p *View) PodsKnown(node *corev1.Node, after metav1.Time) bool {
 	if !reconcile.NodeReady(node) || !p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), PodsReported) {
 		return false
@@ -49,8 +50,8 @@ func (p *View) HeartbeatStale(node *corev1.Node) bool {
 	return c != nil && !c.LastHeartbeatTime.IsZero() && p.Age(c.LastHeartbeatTime) > KubeletReports
 }
 
-// ContainersUse reports whether a container of the pod uses the volume as its mode
-// allows. The kubelet ignores any other, though the controller attaches it.
+// ContainersUse reports whether a container of the pod uses the volume as the volume's mode
+// allows. The kubelet ignores any other volume, though the controller attaches it.
 func (p *View) ContainersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
@@ -61,14 +62,14 @@ func (p *View) ContainersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bo
 	return false
 }
 
-// Unlisted are the volumes that are attached to the node for pods there and that
-// its volumesInUse does not list, with those of the pods that pass the test and
-// whose containers mount them; the pods that have been there longest come first.
+// Unlisted are the volumes that are attached to the node but that its volumesInUse does not
+// list, each with a pod there that wants it, passes the test and uses it in a container; the
+// pods that have been there longest come first.
 func (p *View) Unlisted(node *corev1.Node, vas []Attachment, test func(*corev1.Pod, Attachment) bool) []PodVolume {
 	var list []PodVolume
 	for _, va := range vas {
 		if p.InUse(node, va.Volume) || !va.Holds() || !va.Ours() {
-			continue // as nearly all are
+			continue
 		}
 		row := p.World.Desired.Find(va.VolumeNode)
 		if row == nil {
@@ -93,25 +94,25 @@ func PodsOf(list []PodVolume) []*corev1.Pod {
 	return EachOnce(pods)
 }
 
-// The minor releases from which on the kubelet speaks otherwise.
+// The minor releases from which the kubelet's behaviour differs.
 const (
-	// SilentTimeout: a wait that merely times out leaves no event (117412, and
-	// the open issue 127004).
+	// SilentTimeout: a wait that merely times out leaves no event (117412, and the open issue
+	// 127004).
 	SilentTimeout KubeletRelease = 28
 	// PermissionEvents: a slow change of ownership leaves events (130398).
 	PermissionEvents KubeletRelease = 33
-	// LimitRejection: a pod for which the node has no room is rejected (132933).
-	// So is fixed then what one claim under two names of a pod did (122140).
+	// LimitRejection: a pod for which the node has no room is rejected (132933). OneClaimTwice:
+	// a pod that names one claim twice no longer fails (122140).
 	LimitRejection KubeletRelease = 35
 	OneClaimTwice  KubeletRelease = 35
-	// SELinuxMountOncePod: a ReadWriteOncePod volume is mounted with one SELinux label,
-	// and from SELinuxMount on any volume: of the pods with different labels on a node
-	// one gets it (the feature gates SELinuxMountReadWriteOncePod and SELinuxMount).
+	// SELinuxMountOncePod and SELinuxMount: a ReadWriteOncePod volume, and later any volume, is
+	// mounted with one SELinux label: of the pods on a node with different labels, only one
+	// gets it (the feature gates SELinuxMountReadWriteOncePod and SELinuxMount).
 	SELinuxMountOncePod KubeletRelease = 28
 	SELinuxMount        KubeletRelease = 37
 )
 
-// ParseKubelet reads a kubelet's version; the result is not Known where it cannot.
+// ParseKubelet reads the version of a kubelet; the result is not Known where it cannot.
 func ParseKubelet(text string) KubeletRelease {
 	v, err := version.ParseGeneric(text)
 	if err != nil || v.Major() != 1 {
@@ -123,7 +124,7 @@ func ParseKubelet(text string) KubeletRelease {
 // Before reports whether the kubelet is known to be older than the release.
 func (k KubeletRelease) Before(r KubeletRelease) bool { return k != 0 && k < r }
 
-// FirstTime is when what the event tells of was first seen.
+// FirstTime is when the event was first seen.
 func FirstTime(e *corev1.Event) metav1.Time {
 	if !e.FirstTimestamp.IsZero() {
 		return e.FirstTimestamp
@@ -141,7 +142,7 @@ type KubeletRelease uint
 // Known reports whether the version could be read.
 func (k KubeletRelease) Known() bool { return k != 0 }
 
-// Silence says what it means that there are no words about a mount.
+// Silence explains the absence of an event about a mount.
 func (k KubeletRelease) Silence() string {
 	switch {
 	case !k.Known():

@@ -14,15 +14,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// LeaderChangeActs is how long after its start a controller's writes count as those
-// of its start: it works through what it believes to be unwanted within a few
-// operations.
+// LeaderChangeActs is how long after its start a controller's writes count as part of its
+// start: within a few operations it works off what it takes for unwanted.
 const LeaderChangeActs = 5 * reconcile.CSITimeout
 
-// ControllerLeaseGrace is how old the renewal of kube-controller-manager's lease may be
-// before its holder counts as gone: a leader gives up before the lease's own duration ends,
-// which a flag decides, and another then takes it over. A lease that was released has a
-// duration of a second.
+// ControllerLeaseGrace is how old the last renewal of kube-controller-manager's lease may be
+// before its holder counts as gone. A leader gives up before the lease's own duration, which a
+// flag sets, has passed; then another takes the lease over. A released lease has a duration of
+// one second.
 func ControllerLeaseGrace(lease *coordinationv1.Lease) time.Duration {
 	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 	return max(duration, AttacherLease) + 45*time.Second
@@ -71,14 +70,13 @@ func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) b
 	if at := va.DeletionTimestamp; at != nil {
 		return soon(*at)
 	}
-	// A driver that has come to need an attach has its volumes attached under its
-	// pods, and rightly so.
+	// Where a CSIDriver has since made attaches necessary, the volumes are rightly attached
+	// under their pods.
 	driver := p.Snapshot.CSIDriver(va.Spec.Attacher)
 	return soon(va.CreationTimestamp) && driver != nil && driver.CreationTimestamp.Before(&running)
 }
 
-// DetachedByNewLeader reports whether the detach which fails is one of those that the
-// new leader asked for.
+// DetachedByNewLeader reports whether the failing detach is one that the new leader asked for.
 func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
 	return p.memory.liveDetached.get(p, func(p *View) sets.Set[string] {
 		names := sets.New[string]()
@@ -89,8 +87,8 @@ func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
 	}).Has(effect.VolumeAttachment)
 }
 
-// MayBeController reports whether who wrote a status may be the controller: one
-// of the programs that it is part of, or nobody known.
+// MayBeController reports whether the writer of a status may be the controller: one of the
+// programs that contain it, or an unknown writer.
 func MayBeController(writer string) bool {
 	return slices.Contains([]string{"", reconcile.ControllerManager, "k3s", "kubelite"}, writer)
 }

@@ -35,18 +35,18 @@ type NodeDriver struct{ Node, Driver string }
 type Load struct {
 	Node   *corev1.Node
 	Driver string
-	// Limit is how many volumes the driver says fit, where it is limited at all.
+	// Limit is how many volumes of the driver fit on the node; it counts only where Limited.
 	Limit   int
 	Limited bool
-	// Held are attached, those on their way off the node among them, which take up
-	// room until they have left; wanted are those that pods want there besides. Both
-	// are sorted, and each volume is there once.
+	// Held are the attached volumes, including those that are being detached, which take up
+	// room until that is done; wanted are the other volumes that pods want there. Both are
+	// sorted, and each volume is in them once.
 	Held, wanted []corev1.UniqueVolumeName
-	// Refused are the tasks that the driver has Refused for want of room.
+	// Refused are the tasks that the driver refused because the node has no room.
 	Refused []Task
-	// Waits are the attaches without such a word that have had their time.
+	// Waits are the attaches without such a refusal that have waited longer than AttachGrace.
 	Waits []Task
-	// Freeing says that a detach is under way, which makes room.
+	// Freeing reports that a detach is under way, which makes room.
 	Freeing bool
 }
 
@@ -65,7 +65,7 @@ func (p *View) findLoads() map[NodeDriver]*Load {
 		}
 		pair, ok := p.TaskPair(Task{VolumeAttachment: va})
 		if !ok {
-			pair.Volume = corev1.UniqueVolumeName(va.Name) // its volume is gone, and it takes up room all the same
+			pair.Volume = corev1.UniqueVolumeName(va.Name) // its volume is not known, and takes up room all the same
 		}
 		if va.Status.Attached {
 			l.Held = append(l.Held, pair.Volume)
@@ -115,8 +115,8 @@ func (p *View) loadTask(l *Load, t Task) {
 	}
 }
 
-// WaitingForRoom are the pods on the node that wait for a volume of the driver which is
-// not attached there, the longest first.
+// WaitingForRoom are the pods on the node that wait for a volume of the driver that is not
+// attached there, the longest first.
 func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, volume := range l.wanted {
@@ -125,10 +125,10 @@ func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 	return LongestFirst(EachOnce(pods))
 }
 
-// All counts what is attached and what is to be.
+// All is the number of volumes that are attached or wanted.
 func (l *Load) All() int { return len(l.Held) + len(l.wanted) }
 
-// Text says how full the node is.
+// Text is a clause: how full the node is.
 func (l *Load) Text() string {
 	all := l.All()
 	if l.Limited {
@@ -137,6 +137,6 @@ func (l *Load) Text() string {
 	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", len(l.Held), all)
 }
 
-// ResourceExhausted is the gRPC code with which a driver says that the node can
-// take no more volumes.
+// ResourceExhausted is the gRPC code with which a driver reports that the node can take no more
+// volumes.
 const ResourceExhausted = 8

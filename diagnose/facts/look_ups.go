@@ -15,11 +15,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Said is an error message with what it is about.
+// Said is an error message with the objects that it is about.
 type Said struct {
-	// Driver says it, or is called by the one that does; "" for nobody known.
+	// Driver wrote the message, or was called by the sidecar that did; "" where nobody is
+	// known.
 	Driver, Message string
-	// Node is where the volume is to go; "" where that is open.
+	// Node is where the volume is to be used; "" where that is open.
 	Node types.NodeName
 	// Volume is the PersistentVolume; nil for a claim that has none.
 	Volume *corev1.PersistentVolume
@@ -29,11 +30,11 @@ type Said struct {
 	Namespace string
 }
 
-// mostLookUps is how many things that a message names are looked up: more say no more.
+// mostLookUps is the largest number of look-ups for a message.
 const mostLookUps = 4
 
-// LookUps are what the objects say of the things that the message names, each a part of a
-// sentence. What is not there is said only where the list of its kind is whole.
+// LookUps are clauses about the objects that the message names. An object is said to be missing
+// only where the list of its kind is complete.
 func (v *View) LookUps(said Said) []string {
 	var list []string
 	for _, noun := range driverwords.Apart(said.Message).Nouns {
@@ -49,8 +50,8 @@ func (v *View) LookUps(said Said) []string {
 	return list
 }
 
-// lookUpClaim says what the claim asks for, where the message is about that: from what it
-// is to be filled, for which place, in which mode, and who else has its volume.
+// lookUpClaim returns clauses about the claim where the message is about them: its data source,
+// the chosen node, its access modes, and who else has its volume.
 func (v *View) lookUpClaim(said Said) []string {
 	claim := said.Claim
 	if claim == nil && said.Volume != nil && said.Volume.Spec.ClaimRef != nil {
@@ -105,18 +106,19 @@ func (v *View) lookUp(said Said, noun driverwords.Noun) string {
 		return v.lookUpZone(noun.Name)
 	case driverwords.ClassNoun:
 		return v.lookUpClass(noun.Name)
-	default: // a path or a device is on the node, where no object shows it
+	default: // no object shows a path or a device
 		return ""
 	}
 }
 
-// lookUpNode says which node is called so, and how it is.
+// lookUpNode says which node has that name or id, and whether it is Ready; "" where it is the
+// message's own node and Ready.
 func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
 	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
 	for _, id := range ids.nodes[noun.Name] {
 		if id.driver == "" || id.driver == said.Driver {
 			if NodeName(id.node) == said.Node && reconcile.NodeReady(id.node) {
-				return "" // where it is to go is said already
+				return "" // the message's own node is named already
 			}
 			called := ""
 			if id.node.Name != noun.Name {
@@ -131,7 +133,7 @@ func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
 	return ""
 }
 
-// nodeNow says whether the node is Ready, and since when it is not.
+// nodeNow is whether the node is Ready, and since when it is not.
 func (v *View) nodeNow(node *corev1.Node) string {
 	if reconcile.NodeReady(node) {
 		return "Ready"
@@ -142,8 +144,8 @@ func (v *View) nodeNow(node *corev1.Node) string {
 	return "NotReady"
 }
 
-// looksLikeName keeps plain English words that stand where a name may from being taken
-// for one: the name of a node that is said to be missing has a digit or a joint.
+// looksLikeName reports whether the word may be the name of a node or a zone, not a plain
+// English word: it has a digit, and no slash or colon.
 func looksLikeName(word string) bool {
 	return strings.ContainsAny(word, "0123456789") && !strings.ContainsAny(word, "/:")
 }
@@ -153,7 +155,7 @@ func (v *View) lookUpVolume(said Said, name string) string {
 		return pv.Name == name || pv.Spec.CSI != nil && (pv.Spec.CSI.VolumeHandle == name || lastPart(pv.Spec.CSI.VolumeHandle) == name)
 	}
 	if said.Volume != nil && called(said.Volume) {
-		return "" // which volume it is about is said already
+		return "" // the message's own volume is named already
 	}
 	for _, pv := range v.Snapshot.Volumes {
 		if called(pv) {
@@ -166,8 +168,8 @@ func (v *View) lookUpVolume(said Said, name string) string {
 	return ""
 }
 
-// lookUpSecret says where the volume names the secret. No snapshot has secrets: whether
-// it is there nobody can look up.
+// lookUpSecret says in which namespace the volume names the secret. Snapshots have no secrets:
+// whether it exists is not known.
 func lookUpSecret(said Said, name string) string {
 	if said.Volume == nil || said.Volume.Spec.CSI == nil {
 		return ""
@@ -181,7 +183,7 @@ func lookUpSecret(said Said, name string) string {
 	return ""
 }
 
-// lookUpZone counts the nodes in a zone.
+// lookUpZone counts the Ready nodes in the zone.
 func (v *View) lookUpZone(zone string) string {
 	if !looksLikeName(zone) || !v.Snapshot.Complete(snapshot.Nodes) {
 		return ""
@@ -209,8 +211,8 @@ func (v *View) lookUpClass(name string) string {
 	return "class " + name + ": no such StorageClass"
 }
 
-// roomOn says how many volumes of the driver are attached to the node and how many fit,
-// where the message speaks of a limit.
+// roomOn says how many volumes of the driver are attached to the node, and how many fit, where
+// the message is about a limit.
 func (v *View) roomOn(said Said) string {
 	if said.Node == "" || !Means(said.Driver, said.Message, driverwords.AttachLimit, driverwords.QuotaReached) {
 		return ""
@@ -225,8 +227,8 @@ func (v *View) roomOn(said Said) string {
 	return fmt.Sprintf("node %s: %d of %d attached", said.Node, len(load.Held), load.Limit)
 }
 
-// DetachMeans is what the driver's error means for a detach: that a volume is in use it
-// says of the machine that is to let it go, unless the driver's own words are known.
+// DetachMeans is what the driver's error means for a detach. "In use" is then about the machine
+// that has to release the volume, unless the driver's own words are known.
 func DetachMeans(driver, message string) (driverwords.Entry, bool) {
 	entry, known := DriverSays(driver, message)
 	if known && !entry.Layer.Sure() && (entry.Meaning == driverwords.AttachedElsewhere || entry.Meaning == driverwords.MultiAttach) {
@@ -237,7 +239,7 @@ func DetachMeans(driver, message string) (driverwords.Entry, bool) {
 }
 
 // Settled is the entry, or another meaning where the objects contradict it: a machine whose
-// kubelet renews its lease is not gone, and a node that does not exist registers no more.
+// kubelet renews its lease is not gone, and a node that does not exist will not register again.
 func (v *View) Settled(entry driverwords.Entry, said Said) driverwords.Entry {
 	switch {
 	case entry.Meaning == driverwords.MachineGone && said.Node != "" && v.Renews(said.Node):
@@ -277,7 +279,7 @@ func (v *View) NodeNamed(driver, message string) types.NodeName {
 	return sets.List(named)[0]
 }
 
-// noSuchNode reports whether the name is a node's that does not exist.
+// noSuchNode reports whether the name looks like a node's and no node has it.
 func (v *View) noSuchNode(noun driverwords.Noun) bool {
 	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
 	return len(ids.nodes[noun.Name]) == 0 && looksLikeName(noun.Name) && v.Snapshot.Complete(snapshot.Nodes)

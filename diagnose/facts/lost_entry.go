@@ -12,32 +12,31 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// LostEntryCause is a way in which a node's volumesAttached comes to lack a volume that
-// is attached there.
+// LostEntryCause is a way in which a node's volumesAttached comes to lack a volume that is
+// attached there.
 //
-// The controller writes the list from a list of its own, volumesToReportAsAttached, and
-// only when something enters or leaves that. So what ends the loss, and whether an entry
-// lasts that somebody else adds, depends on one thing: whether the controller's own list
-// still has the volume.
+// The controller writes the list from a list of its own, volumesToReportAsAttached, and only
+// when that list changes. So one question decides what ends the loss and whether an entry that
+// somebody else adds lasts: does the controller's own list still have the volume?
 type LostEntryCause struct {
 	// Issue is its number in kubernetes/kubernetes; 0 where somebody else wrote the list.
 	Issue int
-	// Does says what the controller does, of a bug that releases have a fix for.
+	// Does is what the controller does, for a bug that releases have a fix for.
 	Does string
-	// Fixed has the first good release of each minor that got the fix, as
-	// reconcile.FixedAfter takes it; none where no release has a fix.
+	// Fixed has the first fixed release of each minor, as reconcile.FixedAfter takes it; nil
+	// where no release has a fix.
 	Fixed []string
-	// Forgets says that the controller's own list has lost the volume too, while it goes
-	// on holding it for attached: nothing but a complete detach or a restart brings it
-	// back, and each write of the list takes off what somebody else has added.
+	// Forgets reports that the controller's own list has lost the volume too, while the
+	// controller goes on holding it for attached: only a complete detach or a restart brings
+	// the entry back, and each write of the list removes what somebody else has added.
 	Forgets bool
 }
 
-// LostEntryCauses are all that are known. How they were found: RemoveVolumeFromReportAsAttached
-// comes before each detach, and up to the fixes nothing put the volume back where the
-// detach was then not started, because of its back-off (DetachVolume) or because the
-// node's status could not be written (UpdateNodeStatuses). The third puts it back, and the
-// patch that would show it is empty, as it is made against a cache that still has the entry.
+// LostEntryCauses are all known causes. RemoveVolumeFromReportAsAttached comes before each
+// detach; up to the fixes nothing put the volume back where the detach then did not start,
+// because of its back-off (DetachVolume) or because the node's status could not be written
+// (UpdateNodeStatuses). In the third case the volume is put back, but the patch that would show
+// it is empty: it is made against a cache that still has the entry.
 var LostEntryCauses = []LostEntryCause{
 	{
 		Issue: 72181, Forgets: true,
@@ -54,24 +53,22 @@ var LostEntryCauses = []LostEntryCause{
 	{},
 }
 
-// LostEntry is what is known of why one entry is missing.
+// LostEntry is what is known about why one entry is missing.
 type LostEntry struct {
-	// Causes are those that remain possible, in the order of LostEntryCauses.
+	// Causes are the possible causes, in the order of LostEntryCauses.
 	Causes []LostEntryCause
-	// Writer last wrote the list and is not the controller; "" where it may be.
+	// Writer is who last wrote the list; "" where that may be the controller.
 	Writer string
-	// LeftOut is a volume with whose attach the controller has written the list since
-	// the entry was lost, without the entry: its own list has lost it. "" where that is
-	// not known.
+	// LeftOut is another volume that the controller has attached and listed since, in a write
+	// that left the lost entry out: its own list has lost it. "" where that is not known.
 	LeftOut corev1.UniqueVolumeName
 }
 
-// LostEntry says why the node's list may lack the volume of the attachment, for which the
-// pod is there.
+// LostEntry is why the node's list may lack the volume of the attachment that the pod uses.
 func (p *View) LostEntry(node *corev1.Node, own Attachment, pod *corev1.Pod) LostEntry {
 	writer, _ := VolumesAttachedWriter(node)
 	lost := LostEntry{}
-	if !MayBeController(writer) && writer != FieldManager { // what a repair adds takes nothing off
+	if !MayBeController(writer) && writer != FieldManager { // an entry that a repair adds removes no other
 		lost.Writer = writer
 	}
 	if writer != "" && MayBeController(writer) {
@@ -82,7 +79,7 @@ func (p *View) LostEntry(node *corev1.Node, own Attachment, pod *corev1.Pod) Los
 		has := !reconcile.IsRelease(release) || len(cause.Fixed) == 0 || reconcile.FixedAfter(release, "", cause.Fixed) != ""
 		switch {
 		case lost.LeftOut != "" && !cause.Forgets, // it would have listed the volume again
-			cause.Issue == 0 && writer != "" && MayBeController(writer): // it wrote the whole list after whoever else did
+			cause.Issue == 0 && writer != "" && MayBeController(writer): // it wrote the whole list after that writer
 		case has:
 			lost.Causes = append(lost.Causes, cause)
 		}
@@ -90,7 +87,7 @@ func (p *View) LostEntry(node *corev1.Node, own Attachment, pod *corev1.Pod) Los
 	return lost
 }
 
-// writtenSince is a volume that the controller has attached to the node, and listed, so
+// writtenSince is another volume that the controller has attached to the node and listed, so
 // long after the pod came that no operation on the pod's own volume was still under way.
 func (p *View) writtenSince(node *corev1.Node, own Attachment, pod *corev1.Pod) corev1.UniqueVolumeName {
 	settled := Latest(BoundAt(pod), own.CreationTimestamp).Add(AttachGrace)
@@ -107,8 +104,8 @@ func (l LostEntry) Forgets() bool {
 	return l.LeftOut != "" || slices.ContainsFunc(l.Causes, func(c LostEntryCause) bool { return c.Forgets })
 }
 
-// Bug is the first of the bugs with a fix that remain possible for a release that is
-// known, and where the fix is; nil where there is none.
+// Bug is the first possible cause that is a bug with a fix, for a release that is known, and
+// the release that has the fix; nil where there is none.
 func (l LostEntry) Bug(release string) (cause *LostEntryCause, fixedIn string) {
 	for i, c := range l.Causes {
 		if in := reconcile.FixedAfter(release, "", c.Fixed); in != "" {
@@ -118,7 +115,8 @@ func (l LostEntry) Bug(release string) (cause *LostEntryCause, fixedIn string) {
 	return nil, ""
 }
 
-// issues are those in which the controller forgets, for a sentence.
+// issues are the numbers of the issues in which the controller forgets the volume, for a
+// sentence.
 func (l LostEntry) issues() string {
 	var issues []string
 	for _, c := range l.Causes {
@@ -134,8 +132,7 @@ const (
 	manager     = reconcile.ControllerManager
 )
 
-// Heals says what brings the entry back: one sentence that is true of all causes that
-// remain.
+// Heals is what brings the entry back, in a sentence that is true of all possible causes.
 func (l LostEntry) Heals() finding.SelfHeals {
 	var because string
 	switch {
@@ -155,8 +152,8 @@ func (l LostEntry) Heals() finding.SelfHeals {
 	return finding.SelfHeals{Because: because}
 }
 
-// Advice is what else to do where an entry that is added is sure not to last. Where it only
-// may not, the outcome of the repair says so.
+// Advice is what else to do where an entry that somebody adds is sure not to last. Where it
+// merely may not, the outcome of the repair says so.
 func (l LostEntry) Advice(node *corev1.Node) string {
 	if l.LeftOut == "" {
 		return ""
@@ -165,7 +162,7 @@ func (l LostEntry) Advice(node *corev1.Node) string {
 		"attach or detach on %s", step.RestartManager.Of(), node.Name)
 }
 
-// Lasts says for how long an entry stays that somebody else than the controller adds, and
+// Lasts is a clause: how long an entry stays that somebody other than the controller adds, and
 // what makes it last; "" where it stays.
 func (l LostEntry) Lasts(node *corev1.Node) string {
 	var until, then []string

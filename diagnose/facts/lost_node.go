@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// Mounts reports whether the pod uses the volume, whether a container mounts it or not.
+// Mounts reports whether the volume is one of the pod's, whether a container mounts it or not.
 func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	for i := range pod.Spec.Volumes {
 		if name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil && name == volume {
@@ -23,14 +23,14 @@ func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	return false
 }
 
-// HasNewUser reports whether a pod that uses the volume was made less than a minute ago: the
-// one whose place it takes may have left as late, and what it leaves is still cleared away. A
-// pod as new on the node whose claim leads to no volume may be such a one: lists are read one
-// after the other, and those of claims and volumes may be older than the pod.
+// HasNewUser reports whether a pod that uses the volume was created less than a minute ago: the
+// pod that it replaces may have left just then, and is still being cleaned up. A pod as new on
+// the node whose claim leads to no volume counts too: lists are read one after the other, and
+// those of claims and volumes may be older than the pod.
 func (p *View) HasNewUser(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
 		if p.Lasted(pod.CreationTimestamp, ListsGrace) {
-			return false // as nearly all are
+			return false // as most pods
 		}
 		return p.Mounts(pod, pair.Volume) || NodeOf(pod) == pair.Node &&
 			slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return p.leadsNowhere(pod, &v) })
@@ -42,9 +42,9 @@ func AllDeleting(pods []*corev1.Pod) bool {
 	return !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil })
 }
 
-// KubeletLives reports whether the node's kubelet is heard of: it renews its lease, or it
-// reports the node's status itself. The controller of nodes makes the Ready condition of one
-// that it does not hear of Unknown: False is the kubelet's own word.
+// KubeletLives reports whether the node's kubelet shows a sign of life: it renews its lease, or
+// reports the node's status itself. The node lifecycle controller sets the Ready condition of a
+// silent node to Unknown; False comes from the kubelet.
 func (p *View) KubeletLives(node *corev1.Node) bool {
 	if node == nil {
 		return false
@@ -52,28 +52,29 @@ func (p *View) KubeletLives(node *corev1.Node) bool {
 	c, grace := ReadyCondition(node), NodeMonitorGrace
 	switch lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, node.Name); {
 	case lease == nil || lease.Spec.RenewTime == nil:
-		grace = KubeletReports // without leases its reports are what is left to tell by
+		grace = KubeletReports // without leases only its reports show it
 	case p.Age(Renewed(lease)) < NodeMonitorGrace:
 		return true
 	}
 	return c != nil && c.Status != corev1.ConditionUnknown && (c.LastHeartbeatTime.IsZero() && grace == KubeletReports || p.Age(c.LastHeartbeatTime) < grace)
 }
 
-// Lost reports whether the node does not exist, or is not Ready and nothing is heard of its
-// kubelet. Only such a node can be said to be lost, and only its machine may be off.
+// Lost reports whether the node does not exist, or is not Ready and its kubelet shows no sign
+// of life. Only then may the node be called lost, and its machine be off.
 func (p *View) Lost(node *corev1.Node) bool {
 	return !reconcile.NodeReady(node) && !p.KubeletLives(node)
 }
 
-// Outstays reports whether no taint of a lost node makes kube-controller-manager delete the pod.
+// Outstays reports whether the pod tolerates the taint of an unreachable node for good, so that
+// kube-controller-manager never deletes it there.
 func Outstays(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
 		return t.TolerationSeconds == nil && (t.Key == "" || t.Key == corev1.TaintNodeUnreachable) && t.Operator == corev1.TolerationOpExists && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute)
 	})
 }
 
-// OutOfServiceSince is since when the node's out-of-service taint can have had its effect;
-// zero where nothing shows when it was set.
+// OutOfServiceSince is since when the node's out-of-service taint can have an effect; zero
+// where nothing shows when it was set.
 func (p *View) OutOfServiceSince(node *corev1.Node) metav1.Time {
 	for _, t := range node.Spec.Taints {
 		if t.Key == corev1.TaintNodeOutOfService && t.TimeAdded != nil {
@@ -99,7 +100,8 @@ func (p *View) TaintInVain(pod *corev1.Pod) (cause, advice string, commands []st
 	}
 }
 
-// CollectorLog is the look at what the pod garbage collector says of a pod that it does not end.
+// CollectorLog is the advice to read what the pod garbage collector reports about a pod that it
+// does not end.
 const CollectorLog = "{check} read the log of kube-controller-manager for what its pod garbage collector reports about the pod"
 
 // ControllerPods is the command that shows the pods of kube-controller-manager.
@@ -108,13 +110,14 @@ func ControllerPods() []string {
 }
 
 // LostPodSince is since when a pod that is Terminating on a lost node keeps its volumes for
-// nothing: its deletion was asked for, and the node is not Ready. Nobody keeps to the grace
-// period there.
+// nothing: its deletion was asked for, and the node is not Ready. Its grace period does not
+// count: nobody there observes it.
 func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
 	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
 }
 
-// LostPodHeals is whether the wait for such a pod ends by itself: at first somebody may still end it.
+// LostPodHeals is whether the wait for such a pod ends by itself: for a short time something
+// under way may still end it.
 func (p *View) LostPodHeals(since metav1.Time, may, because string) finding.SelfHeals {
 	if p.Lasted(since, LostPodWarns) {
 		return finding.SelfHeals{Because: because}
@@ -122,7 +125,7 @@ func (p *View) LostPodHeals(since metav1.Time, may, because string) finding.Self
 	return finding.SelfHeals{Unknown: true, Because: finding.Clauses(may, because)}
 }
 
-// LostPodSeverity is how bad it is that a pod has been Terminating on a lost node since then
+// LostPodSeverity is the severity of a pod that has been Terminating on a lost node since then
 // and keeps a volume from others: no timer ends it.
 func (p *View) LostPodSeverity(since metav1.Time) finding.Severity {
 	switch {

@@ -14,9 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// findMachines finds what the cluster's machines are called: by the node's name
-// or the first part of it, by the provider's id and by the drivers' ids, or the
-// last part of those.
+// findMachines finds the names of the cluster's machines: the node's name and its first label,
+// the provider's id and the drivers' ids, and the last parts of those ids.
 func (p *View) findMachines() sets.Set[string] {
 	machines := sets.New[string]()
 	for _, node := range p.Snapshot.Nodes {
@@ -31,8 +30,8 @@ func (p *View) findMachines() sets.Set[string] {
 	return machines
 }
 
-// NamedNode is the one other node that the message names, by its name or by
-// what its driver or its cloud calls it; nil where there is none or several.
+// NamedNode is the only other node that the message names, by its name or by the id that its
+// driver or its cloud gives it; nil where there is none or several.
 func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
 	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
 	var named *corev1.Node
@@ -50,8 +49,8 @@ func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
 	return named
 }
 
-// Names reports whether the message names the attachment's own node, by its name or by what its driver
-// or its cloud calls it.
+// Names reports whether the message names the attachment's own node, by its name or by the id
+// that its driver or its cloud gives it.
 func (p *View) Names(va Attachment, message string) bool {
 	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
 	for word := range tokens(message, ids.longest) {
@@ -66,13 +65,13 @@ func (p *View) Names(va Attachment, message string) bool {
 
 var (
 	holderWords = regexp.MustCompile(`(?i)already attached|already being used|currently attached|in use by`)
-	// holderNames are how some providers write a machine: EC2's id, and the end of
+	// holderNames finds machines as some providers write them: EC2's id, and the end of
 	// Google's and Azure's paths.
 	holderNames = regexp.MustCompile(`\b(i-[0-9a-f]{8,17})\b|(?:instances|virtualMachines)/([A-Za-z0-9-]+)`)
 )
 
-// ForeignHolder is the machine that the message says has the volume, if it is
-// named and no node of this cluster is that; "" otherwise.
+// ForeignHolder is the machine that has the volume by the message, where it is named and is
+// none of this cluster's nodes; "" otherwise.
 func (p *View) ForeignHolder(message string) string {
 	if !holderWords.MatchString(message) {
 		return ""
@@ -81,24 +80,23 @@ func (p *View) ForeignHolder(message string) string {
 	for _, match := range holderNames.FindAllStringSubmatch(message, -1) {
 		name := match[1] + match[2]
 		if p.memory.machines.get(p, (*View).findMachines).Has(name) {
-			continue // the node that the attach is for is mostly named as well
+			continue // the message usually names the attach's own node as well
 		}
 		if found != "" {
-			return "" // which of them is meant is not clear
+			return "" // it is not clear which machine is meant
 		}
 		found = name
 	}
 	return found
 }
 
-// machineIDs are what the nodes are called.
+// machineIDs are the nodes by their names and ids, and the length of the longest of those.
 type machineIDs struct {
 	nodes   map[string][]calledNode
 	longest int
 }
 
-// calledNode is a node that is called so by one driver, or whatever the driver
-// where that is empty.
+// calledNode is a node that the driver knows by an id; with driver "" everybody does.
 type calledNode struct {
 	driver string
 	node   *corev1.Node
@@ -141,8 +139,8 @@ func (p *View) AttachmentsByNode() map[string][]Attachment {
 	})
 }
 
-// NodeID is the driver's name for the node; not registered where the node's
-// CSINode does not list the driver.
+// NodeID is the driver's id for the node; registered is false where the node's CSINode does not
+// list the driver.
 func (p *View) NodeID(node types.NodeName, driver string) (id string, registered bool) {
 	if csiNode := p.Snapshot.CSINode(node); csiNode != nil {
 		for _, d := range csiNode.Spec.Drivers {
@@ -154,33 +152,33 @@ func (p *View) NodeID(node types.NodeName, driver string) (id string, registered
 	return "", false
 }
 
-// OtherMachine gives the driver's names for the machine that the volume was
-// published to and for the one that its detach asks about, where they differ. The
-// attacher takes the node's id from the CSINode, and the one that it published with
-// only where there is none (external-attacher v4, csiHandler.getNodeID).
+// OtherMachine returns the driver's ids for the machine that the volume was published to and
+// for the machine that its detach asks about, and whether they differ. The attacher takes the
+// node's id from the CSINode, and the id that it published with only where the CSINode has none
+// (external-attacher v4, csiHandler.getNodeID).
 func (p *View) OtherMachine(va *storagev1.VolumeAttachment) (was, is string, differ bool) {
 	was, noted := va.Annotations[reconcile.NodeIDAnnotation]
 	is, registered := p.NodeID(types.NodeName(va.Spec.NodeName), va.Spec.Attacher)
 	return was, is, noted && registered && was != is
 }
 
-// NodeIDs are the node's names by driver, from its annotation.
+// NodeIDs are the node's ids by driver, from its annotation; false where it cannot be read.
 func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 	var ids map[string]string
 	err := json.Unmarshal([]byte(node.Annotations[reconcile.NodeIDsAnnotation]), &ids)
 	return ids, err == nil
 }
 
-// MadeAnew reports whether the Node was recreated under its CSINode, which is younger
-// otherwise, and that its annotation was not merely left out of the file: another
-// node that lists one of the same drivers has it.
+// MadeAnew reports whether the Node was recreated under its CSINode, which is otherwise the
+// younger of the two. The annotation must not be merely missing from the file: some node has it
+// for one of the same drivers.
 func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
 	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
 		return p.memory.annotated.get(p, (*View).findAnnotated).Has(d.Name)
 	})
 }
 
-// findAnnotated finds the drivers that have an id in some node's annotation.
+// findAnnotated finds the drivers that have an id in any node's annotation.
 func (p *View) findAnnotated() sets.Set[string] {
 	drivers := sets.New[string]()
 	for _, node := range p.Snapshot.Nodes {

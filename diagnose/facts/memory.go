@@ -13,11 +13,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ControllerLog is the object of evidence that comes from the controller's log.
+// ControllerLog is the object of evidence from the controller's log.
 const ControllerLog = finding.ControllerLog
 
-// Remembered is what the controller's log adds to a finding about the pair. It says
-// nothing that the objects contradict, and nothing that is over.
+// Remembered is what the controller's log adds to a finding about the pair. It leaves out what
+// the objects contradict, and what is over.
 func (p *View) Remembered(pair reconcile.VolumeNode) []finding.Evidence {
 	memory := p.World.Memory
 	known := memory.Pair(pair)
@@ -53,8 +53,8 @@ func (p *View) Remembered(pair reconcile.VolumeNode) []finding.Evidence {
 	return list
 }
 
-// contradicts reports whether the objects show an attachment that the log says has been
-// detached: a detach ends with its VolumeAttachment.
+// contradicts reports whether the objects have an attachment that is detached by the log: a
+// detach ends with the deletion of its VolumeAttachment.
 func (p *View) contradicts(pair reconcile.VolumeNode, known *snapshot.RememberedPair) bool {
 	va := p.Snapshot.VolumeAttachment(AttachmentName(pair))
 	return va != nil && va.CreationTimestamp.Time.Before(*known.Since) && slices.Equal(known.States, []snapshot.Remembered{snapshot.RememberedAbsent})

@@ -12,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// MigratedTo is the driver to which an in-tree plugin that could attach has
-// moved. Flexvolumes, FC, iSCSI and RBD have not.
+// MigratedTo is the CSI driver that replaces an in-tree plugin that could attach. Flexvolumes,
+// FC, iSCSI and RBD have none.
 var MigratedTo = map[string]string{
 	reconcile.AWSEBSPlugin:    "ebs.csi.aws.com",
 	reconcile.AzureDiskPlugin: "disk.csi.azure.com",
@@ -22,8 +22,8 @@ var MigratedTo = map[string]string{
 	reconcile.VSpherePlugin:   "csi.vsphere.vmware.com",
 }
 
-// InTreeName splits a unique name that an in-tree plugin gave, into the plugin
-// and what it calls the disk; false for any other name.
+// InTreeName splits a unique name of a migrated in-tree plugin into the plugin and its name for
+// the disk; false for any other name.
 func InTreeName(name corev1.UniqueVolumeName) (plugin, disk string, ok bool) {
 	vendor, rest, _ := strings.Cut(string(name), "/")
 	kind, disk, ok := strings.Cut(rest, "/")
@@ -34,8 +34,8 @@ func InTreeName(name corev1.UniqueVolumeName) (plugin, disk string, ok bool) {
 	return plugin, disk, MigratedTo[plugin] != ""
 }
 
-// OneDisk reports whether an in-tree name and a CSI one mean the same disk. The
-// two differ in what stands before the disk's own id, and Azure's in case.
+// OneDisk reports whether an in-tree name and a CSI name mean the same disk. They differ in the
+// path before the disk's own id, and Azure's in case.
 func OneDisk(inTree, csi corev1.UniqueVolumeName) bool {
 	plugin, disk, ok := InTreeName(inTree)
 	driver, handle, isCSI := reconcile.ParseCSI(csi)
@@ -44,15 +44,15 @@ func OneDisk(inTree, csi corev1.UniqueVolumeName) bool {
 
 func lastPart(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// ReleaseKnown reports whether the controller's behaviours are those of the
-// cluster's own release, and not a guess.
+// ReleaseKnown reports whether the controller is modelled by the cluster's own release, and not
+// by a guess.
 func (p *View) ReleaseKnown() bool {
 	_, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion)
 	return err == nil && !reconcile.TooOld(p.Snapshot.Source.ServerVersion)
 }
 
-// UnderOldName reports whether the node lists a CSI volume by the name of an in-tree
-// plugin that the controller still has: that is migration-name-switch.
+// UnderOldName reports whether the node lists a CSI volume by the name of an in-tree plugin
+// that the controller still has: that is migration-name-switch.
 func (p *View) UnderOldName(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	_, handle, isCSI := reconcile.ParseCSI(volume)
 	return isCSI && slices.ContainsFunc(p.nodeVolumes(node).inTree[DiskKey(handle)], func(name corev1.UniqueVolumeName) bool {
@@ -65,8 +65,8 @@ func (p *View) Migrated(tasks []Task) bool {
 	return slices.ContainsFunc(tasks, func(t Task) bool { return p.InTree(t.VolumeAttachment) })
 }
 
-// InTree reports whether the volume is an in-tree plugin's that has moved to CSI.
-// One that stood in a pod has no PV; its attachment carries the translation.
+// InTree reports whether the volume belongs to an in-tree plugin that has moved to CSI. A
+// volume that is defined in a pod has no PV; its attachment carries the translation.
 func (p *View) InTree(va *storagev1.VolumeAttachment) bool {
 	if va.Spec.Source.PersistentVolumeName == nil {
 		return va.Spec.Source.InlineVolumeSpec != nil
@@ -75,8 +75,7 @@ func (p *View) InTree(va *storagev1.VolumeAttachment) bool {
 	return pv != nil && InTreePlugin(pv) != ""
 }
 
-// InTreePlugin is the in-tree plugin of a volume, where it is one that has moved
-// to CSI.
+// InTreePlugin is the in-tree plugin of the volume; "" where it has none that has moved to CSI.
 func InTreePlugin(pv *corev1.PersistentVolume) string {
 	switch src := pv.Spec.PersistentVolumeSource; {
 	case src.AWSElasticBlockStore != nil:
@@ -98,15 +97,15 @@ func InTreePlugin(pv *corev1.PersistentVolume) string {
 	}
 }
 
-// MigratedAndNotCollected reports whether the attachment is of a volume that has moved
-// to CSI, on a release that overlooks those.
+// MigratedAndNotCollected reports whether the attachment's volume has moved to CSI, on a
+// release that does not find such attachments when it starts.
 func (p *View) MigratedAndNotCollected(va Attachment) bool {
 	v, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion)
 	return err == nil && overlooksMigrated(v) && p.InTree(va.VolumeAttachment)
 }
 
-// overlooksMigrated reports whether the release lacks kubernetes pull request
-// 101737 and its successor.
+// overlooksMigrated reports whether the release lacks kubernetes pull request 101737 and its
+// backports.
 func overlooksMigrated(v *version.Version) bool {
 	mended := map[uint]uint{19: 12, 20: 8, 21: 2}
 	if v.Major() != 1 || v.Minor() >= 22 {
@@ -128,18 +127,16 @@ func (p *View) MigratedElsewhere(plugin string) bool {
 	})
 }
 
-// NoPlugin reports whether the controller has no plugin for a volume that it is to
-// detach.
+// NoPlugin reports whether the controller is to detach the volume and has no plugin for it.
 func (p *View) NoPlugin(pair reconcile.VolumeNode) bool {
 	d := p.Plan.Decision(pair)
 	return d != nil && d.Verb == reconcile.Blocked && d.Reason == reconcile.NoPlugin
 }
 
-// AttachesByMistake reports whether the controller has a driver's volumes attached for
-// no better reason than that no CSIDriver object says otherwise: nodes have the
-// driver registered, and nothing in the cluster shows that it ever had an
-// attacher: neither what one writes, nor a pod that runs one, unless a lease says
-// that it serves another driver.
+// AttachesByMistake reports whether the driver's volumes are attached only because no CSIDriver
+// object says otherwise: nodes have the driver registered, and nothing in the cluster shows
+// that it ever had an attacher, neither traces of one nor a pod that runs one, unless that
+// pod's lease names another driver.
 func (p *View) AttachesByMistake(driver string) bool {
 	finalizer := reconcile.AttacherFinalizer(driver)
 	return p.Snapshot.CSIDriver(driver) == nil &&

@@ -12,10 +12,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// WrongMode says how a container of the pod uses a volume of one mode as one of
-// the other; "" where none does. The kubelet refuses such a volume before it
-// asks for the attach (createVolumeSpec, desired_state_of_world_populator.go).
-// volume is the pod's name for it, and pv may be nil.
+// WrongMode is a clause: which container of the pod uses a Block volume as a file system, or
+// the other way round; "" where none does. The kubelet rejects such a volume before it asks for
+// the attach (createVolumeSpec, desired_state_of_world_populator.go). volume is the pod's name
+// for it, and pv may be nil.
 func WrongMode(pod *corev1.Pod, volume string, pv *corev1.PersistentVolume) string {
 	if pv == nil {
 		return ""
@@ -32,7 +32,7 @@ func WrongMode(pod *corev1.Pod, volume string, pv *corev1.PersistentVolume) stri
 	return ""
 }
 
-// VolumeMode is the volume's mode, as the API server fills it in.
+// VolumeMode is the volume's mode; the default is that of the API server.
 func VolumeMode(pv *corev1.PersistentVolume) corev1.PersistentVolumeMode {
 	return ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 }
@@ -42,8 +42,8 @@ func BlockMode(pv *corev1.PersistentVolume) bool {
 	return VolumeMode(pv) == corev1.PersistentVolumeBlock
 }
 
-// MountFailures are the failed mounts of the pod's volume, oldest first. names
-// are those that the kubelet may call it by: the PV's and the pod's.
+// MountFailures are the failed mounts of the pod's volume, oldest first. names are those by
+// which the kubelet may call it: the PV's and the pod's.
 func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
 	return p.MountFailuresIn(InOrder(p.EventsOf(pod)), pod, names...)
 }
@@ -52,9 +52,9 @@ func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
 // ownership.
 const OwnershipReason = "VolumePermissionChangeInProgress"
 
-// ChangesOwner reports whether the event about slow ownership is about the volume: its
-// path ends in the volume's name, which is the PV's. An event that names no
-// volume of the pod is about any.
+// ChangesOwner reports whether the event about a slow change of ownership is about the volume:
+// its path has the volume's name, which is the PV's. An event that names no volume of the pod
+// is about any.
 func (p *View) ChangesOwner(e *corev1.Event, pod *corev1.Pod, volume string) bool {
 	if strings.Contains(e.Message, "/"+volume+"/") || strings.HasSuffix(e.Message, "/"+volume) {
 		return true
@@ -75,9 +75,9 @@ func (p *View) LastOwnershipReport(pod *corev1.Pod, volume string) *corev1.Event
 	return p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == OwnershipReason && p.ChangesOwner(e, pod, volume) })
 }
 
-// TakesFSGroup reports whether the kubelet gives the files of the volume to a pod's
-// fsGroup (csiMountMgr.supportsFSGroup). The file system's type, which a driver
-// without a policy needs besides, nearly all volumes of one node have.
+// TakesFSGroup reports whether the kubelet gives the files of the volume to a pod's fsGroup
+// (csiMountMgr.supportsFSGroup). A driver without a policy also needs the volume to have a file
+// system type, which is not checked: nearly all have one.
 func (p *View) TakesFSGroup(pv *corev1.PersistentVolume) bool {
 	if pv.Spec.CSI == nil || BlockMode(pv) {
 		return false

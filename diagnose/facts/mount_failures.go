@@ -16,7 +16,7 @@ import (
 // be mounted.
 type MountFailure struct {
 	Event *corev1.Event
-	// Step is what the kubelet did, such as "MountVolume.SetUp failed".
+	// Step is the kubelet's step that failed, such as "MountVolume.SetUp failed".
 	Step string
 	// Reason is the error of that step.
 	Reason string
@@ -30,9 +30,9 @@ func InOrder(events []*corev1.Event) []*corev1.Event {
 	})
 }
 
-// MountFailuresIn returns the failed mounts of the pod's volume in the order of the
-// events, which are the pod's. The kubelet calls the volume by one of the names. A mount
-// that failed before the volume was attached, as it is now, is none of it.
+// MountFailuresIn returns the failed mounts of the pod's volume among the pod's events, in
+// their order. The kubelet calls the volume by one of the names. A mount that failed before the
+// volume was attached as it is now does not count.
 func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ...string) []MountFailure {
 	var list []MountFailure
 	var began []metav1.Time
@@ -50,7 +50,8 @@ func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ..
 	return list
 }
 
-// FailingSince is when the step that failed last failed for the first time.
+// FailingSince is when the step that failed last failed for the first time. failures must not
+// be empty.
 func FailingSince(failures []MountFailure) metav1.Time {
 	last := failures[len(failures)-1]
 	since := FirstTime(last.Event)
@@ -62,20 +63,22 @@ func FailingSince(failures []MountFailure) metav1.Time {
 	return since
 }
 
-// Passing reports whether the mount failed because the kubelet did not yet know what the pod
-// needs (Get in pkg/kubelet/util/manager/watch_based_manager.go). It tells nobody when
-// that is over. An object is "not registered" until the kubelet has begun with the pod:
-// the volumes come first where it waits for the network of the node (SyncPod). The other
-// words count as such for CachesFill. A kubelet that says that it did not reach the API
-// server has reached it since, or its node ceases to be Ready. A directory that it has
-// just made is gone where it cleans the same Block volume up for another pod.
+// Passing reports whether the mount failed for a reason that ends by itself and that the
+// kubelet will not report as over: it did not yet know what the pod needs (Get in
+// pkg/kubelet/util/manager/watch_based_manager.go), it did not reach the API server, or it
+// cleaned up a directory that it had just made. An object is "not registered" until the kubelet
+// has begun with the pod: the volumes come first where it waits for the node's network
+// (SyncPod). Messages about empty caches count for CachesFill only. A kubelet that did not
+// reach the API server has reached it since, or its node stops being Ready. The directory of a
+// Block volume is gone where the kubelet cleans up the same volume for another pod.
 func (f MountFailure) Passing() bool {
 	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) || kubeletwords.DirectoryGone.MatchString(f.Reason) ||
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
 }
 
 // ServerUnreached reports whether the mount failed because the kubelet did not reach the API
-// server, or lost its answer. A driver may say the same of its storage.
+// server, or lost its answer. A driver's message about its storage, which may read the same,
+// does not count.
 func ServerUnreached(reason string) bool {
 	return ContainsAny(reason, kubeletwords.ServerUnreached, kubeletwords.TokenUnreached, kubeletwords.AnswerCutOff) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
 }
@@ -84,8 +87,8 @@ func ServerUnreached(reason string) bool {
 // (defaultSpamBurst, client-go tools/record/events_cache.go).
 const spamBurst = 25
 
-// RecorderPauses reports whether so many events about the pod were sent that the recorder of
-// the kubelet may drop others.
+// RecorderPauses reports whether so many events about the pod were sent that the kubelet's
+// recorder may drop others.
 func (p *View) RecorderPauses(pod *corev1.Pod) bool {
 	sent := int32(0)
 	for _, e := range p.Snapshot.EventsOfPod(pod) {
@@ -94,9 +97,9 @@ func (p *View) RecorderPauses(pod *corev1.Pod) bool {
 	return sent >= spamBurst
 }
 
-// NotRepeated reports whether the kubelet has tried the mount again since it last failed, and
-// has not said that it failed again: it is mounted, or the call hangs. failures are all
-// of one volume of the pod.
+// NotRepeated reports whether the kubelet has tried the mount again since it last failed,
+// without a new event: the volume is mounted, or the call hangs. failures are all of one volume
+// of the pod, and must not be empty.
 func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {
 	last := EventTime(failures[len(failures)-1].Event)
 	if p.RecorderPauses(pod) {
@@ -108,13 +111,13 @@ func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {
 			first = at
 		}
 	}
-	// Each pause is as long as all that came before it and the first one.
+	// Each pause is as long as all pauses before it together, and the first one.
 	pause := min(last.Sub(first.Time)+reconcile.BackoffFirst, reconcile.BackoffLast)
 	return p.Age(last) > pause+RetrySaid
 }
 
-// Stages reports whether the step comes before the volume is published to the pod: a later
-// one that fails proves that it went well.
+// Stages reports whether the step comes before the volume is published to the pod: a failure of
+// a later step proves that this one succeeded.
 func (f MountFailure) Stages() bool {
 	return slices.ContainsFunc(kubeletwords.StagingSteps, func(step string) bool { return strings.Contains(f.Step, step) })
 }
@@ -125,11 +128,12 @@ func (f MountFailure) StagesVolume() bool {
 	return strings.Contains(f.Step, "MountDevice") || strings.Contains(f.Step, "SetUpDevice")
 }
 
-// KubeletName is the name by which the kubelet calls the pod's volume: the name of its
-// PersistentVolume where it has one.
+// KubeletName is the kubelet's name for the pod's volume: the name of its PersistentVolume
+// where it has one, else the pod's.
 func (p *View) KubeletName(pod *corev1.Pod, v *corev1.Volume) string {
 	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
-	if claim != nil && claim.Spec.VolumeName != "" && (claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost) { // what it lost stays mounted
+	// a volume that its claim has lost stays mounted
+	if claim != nil && claim.Spec.VolumeName != "" && (claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost) {
 		return claim.Spec.VolumeName
 	}
 	return v.Name

@@ -15,21 +15,19 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// LostWait is a volume for one node at a time that pods wait for and that a
-// lost node still has.
+// LostWait is a single-node volume that a lost node still holds and that pods wait for.
 type LostWait struct {
 	Attachment
 	// Waiters are on other nodes; the one that waits longest comes first.
 	Waiters []*corev1.Pod
-	// Holders are Terminating on the lost node and still count as users; where
-	// there is none the controller counts down, for wait, which is zero where
-	// it never detaches by force.
+	// Holders are Terminating on the lost node and still count as users. Where there are none,
+	// the controller waits for Wait before it detaches by force; 0 where it never does.
 	Holders []*corev1.Pod
 	Wait    time.Duration
 }
 
-// LostWaits are in the order of the attachments. One that was just recreated is
-// none: what happened to its predecessor is not known yet.
+// LostWaits are in the order of the attachments. An attachment that was just recreated is left
+// out: it is not known yet what happened to its predecessor.
 func (p *View) LostWaits() []LostWait {
 	var list []LostWait
 	for _, va := range p.Attachments() {
@@ -49,7 +47,7 @@ func (p *View) LostWaits() []LostWait {
 			if AllDeleting(w.Holders) {
 				list = append(list, w)
 			}
-			continue // a pod that nobody has asked to go has the older right
+			continue // a pod that nobody has deleted has the older right
 		}
 		row, decision := p.World.Actual.Find(va.VolumeNode), p.Plan.Decision(va.VolumeNode)
 		if row == nil || decision == nil || decision.Verb != reconcile.Wait || (node != nil && row.AssumedMounted) {
@@ -61,14 +59,14 @@ func (p *View) LostWaits() []LostWait {
 	return list
 }
 
-// shutDownBefore is how long before the node ceased to be Ready a pod may have
-// been ended by its shutdown. The kubelet says that it shuts down as it begins,
-// the API server notes the silence later; the margin is for the grace periods of
-// nodes. A pod that an earlier shutdown ended stays listed.
+// shutDownBefore is how far apart a node's last readiness and the end of a pod by the node's
+// shutdown may be. The kubelet ends the pods as the shutdown begins, and the API server notes
+// the node's silence later; the margin is for the grace periods of nodes. A pod that an earlier
+// shutdown ended stays listed.
 const shutDownBefore = NodeMonitorGrace + 550*time.Second
 
-// ShutDown is a pod that the kubelet ended because it shut its node down, just
-// before the node was lost; nil where there is none.
+// ShutDown is a pod that the kubelet ended because it shut its node down, within shutDownBefore
+// of the node's loss; nil where there is none.
 func (p *View) ShutDown(node *corev1.Node) *corev1.Pod {
 	lost := NotReadySince(node)
 	if lost.IsZero() {
@@ -84,12 +82,12 @@ func (p *View) ShutDown(node *corev1.Node) *corev1.Pod {
 	return nil
 }
 
-// shutDownReasons are the kubelet's, of 1.22 and later and of 1.20 and 1.21.
+// shutDownReasons are the kubelet's: the first of 1.22 and later, the second of 1.20 and 1.21.
 var shutDownReasons = []string{"Terminated", "Shutdown"}
 
-// Preemption is the sign on a node of a spot pool that its provider takes the
-// machine away; "" where there is none. The pool alone is no sign: spot nodes
-// fail as others do.
+// Preemption is the taint on a node of a spot pool that shows that its provider takes the
+// machine away; "" where there is none. The pool alone shows nothing: spot nodes fail as others
+// do.
 func Preemption(node *corev1.Node) string {
 	if node == nil || reconcile.NodeReady(node) || !slices.ContainsFunc(spotLabels, func(l [2]string) bool { return strings.EqualFold(node.Labels[l[0]], l[1]) }) {
 		return ""
@@ -119,18 +117,17 @@ var preemptionTaints = []string{
 	reconcile.ShutdownTaint,
 }
 
-// ShutDownByCloud reports whether a cloud's controller has seen the machine stopped
-// (cloud-provider, node lifecycle controller). It takes the taint off once the node
-// is Ready again. Before that no kubelet that boots can mount anything: it has not
-// spoken to the API server yet.
+// ShutDownByCloud reports whether a cloud's controller has found the machine stopped
+// (cloud-provider, node lifecycle controller). It removes the taint once the node is Ready
+// again. Until then a kubelet that boots mounts nothing: it has not reached the API server yet.
 func ShutDownByCloud(node *corev1.Node) bool {
 	return node != nil && !reconcile.NodeReady(node) &&
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == reconcile.ShutdownTaint })
 }
 
-// Recreated reports whether the VolumeAttachment was made while its node was already
-// lost, for a pod that had run there before: somebody deleted the first one,
-// and the controller, to which the pod still wants the volume, made it again.
+// Recreated reports whether the VolumeAttachment was created while its node was already lost,
+// for a pod that had run there before: somebody deleted the first one, and the controller
+// created another, because the pod still wants the volume.
 func (p *View) Recreated(va Attachment) bool {
 	lost := NotReadySince(p.Snapshot.Node(va.Node))
 	return !lost.IsZero() && va.CreationTimestamp.After(lost.Time) && !Deleting(va.VolumeAttachment) && va.Ours() &&
@@ -146,8 +143,8 @@ func (p *View) RanBefore(pair reconcile.VolumeNode, moment metav1.Time) []*corev
 	})
 }
 
-// RenewedLease says when the node's kubelet last renewed its lease; nothing
-// where there is no lease.
+// RenewedLease is the evidence of when the node's kubelet last renewed its lease; nil where
+// there is no lease.
 func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
 	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, string(node))
 	if lease == nil || lease.Spec.RenewTime == nil {
@@ -157,9 +154,8 @@ func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
 	return []finding.Evidence{{Object: "lease/kube-node-lease/" + string(node), Field: "spec.renewTime", Value: fmt.Sprintf("%s, %s ago", Stamp(renewed), Rounded(p.Age(renewed)))}}
 }
 
-// AttachedElsewhere is an attachment of the volume to a node that exists, other
-// than the given one: of several the first by the node's name; nil where there is
-// none.
+// AttachedElsewhere is an attachment of the volume to another node that exists, the first by
+// the node's name; nil where there is none.
 func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
 	for _, va := range p.memory.firstHolders.get(p, pair.Volume, (*View).findFirstHolders) {
 		if va.Node != pair.Node {
@@ -169,9 +165,8 @@ func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
 	return nil
 }
 
-// findFirstHolders are, of the volume's attachments on two nodes at most, the first ones
-// by the node's name that hold it: one of them is on another node than the one that is
-// asked about.
+// findFirstHolders finds the first two attachments by the node's name that hold the volume, on
+// two nodes: one of them is on another node than any given one.
 func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
 	var holders []Attachment
 	for _, va := range p.AttachmentsOf(volume) {
@@ -184,8 +179,8 @@ func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
 	return holders[:min(2, len(holders))]
 }
 
-// Virtual reports whether there is no kubelet behind the node: whatever runs the pods
-// brings their volumes itself.
+// Virtual reports whether there is no kubelet behind the node: whatever runs the pods brings
+// their volumes itself.
 func Virtual(node *corev1.Node) bool {
 	return node.Labels["type"] == "virtual-kubelet" || slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		return t.Key == "virtual-kubelet.io/provider"

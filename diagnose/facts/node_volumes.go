@@ -11,12 +11,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// nodeVolumes are the lists of a node's status, for checks that look for each of many
-// volumes in them: one by one the time would grow with the square.
+// nodeVolumes are the lists of a node's status as sets, for checks that look up each of many
+// volumes: in the lists the time would grow with the square.
 type nodeVolumes struct {
 	attached, inUse sets.Set[corev1.UniqueVolumeName]
-	// inTree are the attached volumes that have the name of an in-tree plugin, by
-	// diskKey.
+	// inTree are the attached volumes with an in-tree plugin's name, by DiskKey.
 	inTree map[string][]corev1.UniqueVolumeName
 }
 
@@ -36,8 +35,8 @@ func (p *View) nodeVolumes(node *corev1.Node) *nodeVolumes {
 	})
 }
 
-// fewVolumes is how many entries of a list are compared one by one: it takes less than to
-// build a set, and nearly all nodes have fewer.
+// fewVolumes is the longest list that is searched entry by entry: that takes less than to build
+// a set, and nearly all nodes have fewer entries.
 const fewVolumes = 64
 
 // Lists reports whether the node's status.volumesAttached names the volume.
@@ -89,7 +88,7 @@ func (p *View) InUse(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return p.nodeVolumes(node).inUse.Has(volume)
 }
 
-// DiskKey is the same for two disks that oneDisk may hold for one.
+// DiskKey is equal for two disks that OneDisk may take for one.
 func DiskKey(disk string) string { return strings.ToLower(strings.ToUpper(lastPart(disk))) }
 
 // UnlistedInUse returns the volumes in use that the node does not list as attached, each

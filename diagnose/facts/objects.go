@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// VolumeName is the name of the PV that the VolumeAttachment is for; "" where
-// it carries its volume with it.
+// VolumeName is the name of the PV that the VolumeAttachment is for; "" where it has an inline
+// spec instead.
 func VolumeName(va *storagev1.VolumeAttachment) string {
 	return ptr.Deref(va.Spec.Source.PersistentVolumeName, "")
 }
@@ -28,13 +28,13 @@ func AttacherHolds(va *storagev1.VolumeAttachment) bool {
 	return slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(va.Spec.Attacher))
 }
 
-// AskedDisk is the disk that the attacher asks the driver to detach: the one of the
-// volume which the VolumeAttachment names, whether or not its driver still attaches,
-// or of the one which it carries with it (external-attacher v4, csiHandler.csiDetach).
-// It is not ok where neither tells, and the attacher asks nothing.
+// AskedDisk is the disk that the attacher asks the driver to detach: the disk of the PV that
+// the VolumeAttachment names, whether or not its driver still attaches, or of its inline spec
+// (external-attacher v4, csiHandler.csiDetach). ok is false where neither tells: the attacher
+// then asks nothing.
 func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string, ok bool) {
 	if name, err := p.World.AttachmentVolume(va); err == nil {
-		// A name with two ^ does not tell; the attacher reads the handle itself.
+		// A name with two ^ cannot be split; the attacher reads the handle itself.
 		if driver, handle, ok = reconcile.ParseCSI(name); ok {
 			return driver, handle, true
 		}
@@ -48,13 +48,13 @@ func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string,
 	return "", "", false
 }
 
-// ComputedName is the form of the names under which the controller makes VolumeAttachments.
+// ComputedName matches the names under which the controller creates VolumeAttachments.
 var ComputedName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 
-// NodeHandles are the volumes of a VolumeAttachment by what its node reports: its
-// name is a hash of handle, driver and node. That is the only place left to look once
-// the PV is gone or is another one. They are sorted, and hardly ever more than one:
-// the hash is of the three without anything between them.
+// NodeHandles are the volumes that a VolumeAttachment may be for, from what its node reports:
+// its name is a hash of handle, driver and node. Once the PV is gone or was replaced, no other
+// object shows them. They are sorted, and hardly ever more than one: the hash is of the three
+// without separators.
 func (p *View) NodeHandles(va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
 	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
 	sum, computed := reconcile.SumOfName(va.Name)
@@ -86,23 +86,22 @@ func (p *View) NodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeNa
 	return names[0], true
 }
 
-// ClaimsNaming are the claims whose volume is the one with the name.
+// ClaimsNaming are the claims whose spec.volumeName is the name.
 func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
 	return p.memory.claimsNaming.get(p, func(p *View) *index.Index[string, *corev1.PersistentVolumeClaim] {
 		return index.New(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
 	}).All(pv)
 }
 
-// AttachmentsNaming are the VolumeAttachments for the PV with the name, whether
-// or not there is such a one.
+// AttachmentsNaming are the VolumeAttachments for the PV with the name, whether or not it
+// exists.
 func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
 	return p.memory.ofPV.get(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, VolumeName)
 	}).All(pv)
 }
 
-// AttachmentsOn are all VolumeAttachments to the node, also where nobody can tell the
-// volume of one.
+// AttachmentsOn are all VolumeAttachments to the node, also those whose volume is not known.
 func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
 	return p.memory.onNode.get(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) string { return va.Spec.NodeName })
@@ -123,8 +122,7 @@ func (p *View) BoundVolume(pod *corev1.Pod, v *corev1.Volume) *corev1.Persistent
 	return pv
 }
 
-// WaitingHere are the pods on the attachment's own node that wait for it, the
-// one that waits longest first.
+// WaitingHere are the pods on the pair's node that wait for the volume, the longest first.
 func (p *View) WaitingHere(pair reconcile.VolumeNode) []*corev1.Pod {
 	return LongestFirst(p.WaitingPods(pair))
 }
@@ -139,8 +137,8 @@ func VaObject(va *storagev1.VolumeAttachment) finding.Object {
 	return finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID}
 }
 
-// Token reports whether the text has the word by itself, not as a part of a longer
-// name: i-1 is not in i-12.
+// Token reports whether the text contains the word by itself, not as part of a longer name: i-1
+// is not in i-12.
 func Token(text, word string) bool {
 	if word == "" {
 		return false
@@ -158,12 +156,12 @@ func Token(text, word string) bool {
 	}
 }
 
-// partOfName reports whether the character at the place goes on with a name.
+// partOfName reports whether the byte at the index exists and may be part of a name.
 func partOfName(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '-' || s[i] == '_' || s[i] >= '0' && s[i] <= '9' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z')
 }
 
-// tokens are all that token finds in the text, up to the length.
+// tokens are all words, up to the length, that Token finds in the text.
 func tokens(text string, longest int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for from := range len(text) {

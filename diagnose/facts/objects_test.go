@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestTokensAreWhatTokenFinds: the one finds in a text what the other looks for.
+// TestTokensAreWhatTokenFinds: tokens yields exactly the words that Token finds.
 func TestTokensAreWhatTokenFinds(t *testing.T) {
 	letters := rapid.SampledFrom([]rune("i-1._ /ä"))
 	rapid.Check(t, func(t *rapid.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Unregistered are the drivers that the node lacks, with what waits for them.
+// Unregistered are the drivers that the node lacks, each with the volumes that wait for it.
 func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
 	needs := map[string][]PodVolume{}
 	for _, pod := range p.PendingOn(NodeName(node)) {
@@ -25,7 +25,8 @@ func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
 			if driver == "" || !Referenced(pod, pod.Spec.Volumes[i].Name) || Registers(p.Snapshot.CSINode(NodeName(node)), driver) {
 				continue
 			}
-			// A detach needs no registration; until it ends there is no attach.
+			// A detach needs no registration, and the volume is not attached until the detach
+			// ends.
 			if slices.ContainsFunc(p.World.Attachments(reconcile.VolumeNode{Volume: volume.Volume, Node: NodeName(node)}), Deleting) {
 				continue
 			}
@@ -35,8 +36,8 @@ func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
 	return needs
 }
 
-// CsiVolume is the driver that the kubelet must ask to mount the pod's volume,
-// whether or not it attaches it too; "" where there is none.
+// CsiVolume is the driver that the kubelet calls to mount the pod's volume, whether or not the
+// driver attaches it; "" where there is none.
 func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volume PodVolume) {
 	if v.CSI != nil {
 		return v.CSI.Driver, PodVolume{pod, "", v.Name}
@@ -56,8 +57,8 @@ func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 	return pv.Spec.CSI.Driver, PodVolume{pod, "", pv.Name}
 }
 
-// Installed reports whether the cluster has the driver: what is missing is this node.
-// A driver that nobody knows was uninstalled, renamed or never there.
+// Installed reports whether the cluster has the driver, on any node. A driver that is not
+// installed was removed or renamed, or never existed.
 func (p *View) Installed(driver string) bool {
 	return p.memory.installed.get(p, driver, func(p *View, driver string) bool {
 		return p.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
@@ -66,7 +67,7 @@ func (p *View) Installed(driver string) bool {
 	})
 }
 
-// RegisteredDrivers shows the drivers that are registered on the node.
+// RegisteredDrivers is the evidence of the drivers that are registered on the node.
 func (p *View) RegisteredDrivers(node *corev1.Node) finding.Evidence {
 	csiNode := p.Snapshot.CSINode(NodeName(node))
 	if csiNode == nil {
@@ -79,16 +80,16 @@ func (p *View) RegisteredDrivers(node *corev1.Node) finding.Evidence {
 	return finding.Evidence{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: fmt.Sprintf("lists %v", names)}
 }
 
-// PluginYoung reports whether a node plugin on the node may be about to register. The
-// directory of plugins' sockets is common to all drivers.
+// PluginYoung reports whether a node plugin on the node may be about to register. All drivers
+// share the directory of the plugins' sockets.
 func (p *View) PluginYoung(node *corev1.Node, driver string) bool {
 	return slices.ContainsFunc(p.NodePlugins(node, "/plugins/"+driver, "/plugins_registry"), func(pod *corev1.Pod) bool {
 		return p.Age(pod.CreationTimestamp) < RegistrationGrace
 	})
 }
 
-// NodePlugins are the pods on the node that mount one of the kubelet's
-// directories; that is all by which a node plugin can be told.
+// NodePlugins are the pods on the node that mount one of the kubelet's directories: nothing
+// else shows that a pod is a node plugin.
 func (p *View) NodePlugins(node *corev1.Node, directories ...string) []*corev1.Pod {
 	mounts := func(v corev1.Volume) bool {
 		return slices.ContainsFunc(directories, func(d string) bool { return strings.HasSuffix(hostPath(v), d) })
@@ -102,7 +103,7 @@ func (p *View) NodePlugins(node *corev1.Node, directories ...string) []*corev1.P
 	return plugins
 }
 
-// PluginState says how the pod of a node plugin is.
+// PluginState describes the state of a node plugin's pod.
 func PluginState(pod *corev1.Pod) string {
 	state := string(pod.Status.Phase)
 	if !Ready(pod) {
@@ -116,8 +117,8 @@ func PluginState(pod *corev1.Pod) string {
 	return state
 }
 
-// ServedByDaemonSet reports whether most nodes that list the driver have a pod of a
-// DaemonSet for it. Some drivers run beside the cluster on some of the nodes.
+// ServedByDaemonSet reports whether a DaemonSet's pod serves the driver on most of the nodes
+// that list it. Some drivers run outside the cluster on some of the nodes.
 func (p *View) ServedByDaemonSet(driver string) bool {
 	return p.memory.served.get(p, driver, func(p *View, driver string) bool {
 		listed, served := 0, 0
@@ -133,11 +134,11 @@ func (p *View) ServedByDaemonSet(driver string) bool {
 	})
 }
 
-// retriesRegistration: a kubelet forgets a registration that failed, and so
-// tries again (kubernetes pull request 133335). An older one takes it for done.
+// retriesRegistration is the first release whose kubelet retries a registration that failed
+// (kubernetes pull request 133335). An older one counts it as done.
 const retriesRegistration KubeletRelease = 36
 
-// RegistersAgain says when a kubelet comes back to a registration that failed.
+// RegistersAgain is a clause: when a registration that failed is tried again.
 func (k KubeletRelease) RegistersAgain() string {
 	const restart = "a registrar that is refused ends, and its next start is a new attempt"
 	switch {

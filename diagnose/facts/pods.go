@@ -14,14 +14,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// PodNeeds make a pod matter that does not by itself: Drained nodes are being deleted
-// (drainable), Holders hold an attacher's lease, by reconcile.AttacherName (leaseHolder).
+// PodNeeds are what makes otherwise irrelevant pods matter: Drained are the nodes that are
+// being deleted, whose pods VD113 looks at, and Holders hold an attacher's lease, by
+// reconcile.AttacherName (LeaseHolder).
 type PodNeeds struct {
-	Drained, spaces sets.Set[string] // the latter of the Holders
+	Drained, spaces sets.Set[string] // spaces are the namespaces of the Holders
 	Holders         sets.Set[types.NamespacedName]
 }
 
-// NeedsOf is what the nodes and the leases ask of the pods.
+// NeedsOf collects the needs of the nodes and the leases.
 func NeedsOf(o *snapshot.Objects) PodNeeds {
 	n := PodNeeds{sets.New[string](), sets.New[string](), sets.New[types.NamespacedName]()}
 	for _, node := range o.Nodes {
@@ -38,7 +39,7 @@ func NeedsOf(o *snapshot.Objects) PodNeeds {
 	return n
 }
 
-// OfUse reports whether anything here looks at the pod.
+// OfUse reports whether any code of this module needs the pod.
 func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
 		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
@@ -46,17 +47,18 @@ func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
 }
 
-// PodsOfUse reports whether anything here looks at the pod: at its name, node, phase, reason,
-// volumes' kinds and host paths, and containers. What a command names it must keep, too.
+// PodsOfUse reports whether any code of this module needs the pod, by its name, node, phase,
+// reason, volumes and containers. Whoever filters with it must also keep the pods that a
+// command names.
 func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).OfUse }
 
-// volumeOfUse reports whether the volume may be attached, or shows a driver's node plugin.
+// volumeOfUse reports whether the volume may be attached, or belongs to a driver's node plugin.
 func volumeOfUse(v corev1.Volume) bool {
 	return reconcile.CanBeAttached(&v) || strings.Contains(hostPath(v), "/plugins")
 }
 
-// Containers are the pod's init containers and then its containers, not copied. Those for
-// debugging are not among them.
+// Containers are the pod's init containers and then its containers, not copied, without the
+// ephemeral ones.
 func Containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
 	return func(yield func(*corev1.Container) bool) {
 		for _, list := range [...][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
@@ -81,16 +83,16 @@ func attacherHolder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// podsByRole are the pods that many checks ask for, on each node, all found in one walk.
+// podsByRole are the pods that many checks look for, found in one walk.
 type podsByRole struct {
 	pending   []*corev1.Pod // the longest first
 	pendingOn map[types.NodeName][]*corev1.Pod
 	plugins   plugins
-	// Refused are those that the kubelet Refused because of an attach limit.
+	// Refused are the pods that the kubelet rejected because of an attach limit.
 	Refused map[types.NodeName][]*corev1.Pod
 }
 
-// PodsByRole are the pods that the checks about drivers and limits look for.
+// PodsByRole are the pods by what the checks about drivers and limits look for.
 func (p *View) PodsByRole() podsByRole {
 	return p.memory.pods.get(p, func(p *View) podsByRole {
 		roles := podsByRole{nil, map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
@@ -112,7 +114,7 @@ func (p *View) PodsByRole() podsByRole {
 	})
 }
 
-// EachOnce keeps of the pods each one's first place.
+// EachOnce removes repeated pods in place, and keeps the first of each.
 func EachOnce(pods []*corev1.Pod) []*corev1.Pod {
 	seen := make(map[*corev1.Pod]bool, len(pods))
 	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool {

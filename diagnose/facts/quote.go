@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// QuoteDriver is what the driver answered last about an attachment.
+// QuoteDriver quotes the driver's last answer about an attachment.
 func QuoteDriver(driver string, e *storagev1.VolumeError) *finding.Quote {
 	q := &finding.Quote{Text: e.Message, By: "driver " + driver}
 	if !e.Time.IsZero() {
@@ -19,7 +19,7 @@ func QuoteDriver(driver string, e *storagev1.VolumeError) *finding.Quote {
 	return q
 }
 
-// QuoteEvent is what the event's reporter said.
+// QuoteEvent quotes the event.
 func QuoteEvent(e *corev1.Event) *finding.Quote {
 	q := &finding.Quote{Text: e.Message, By: Reporter(e), Count: TimesSeen(e)}
 	if at := EventTime(e); !at.IsZero() {
@@ -28,7 +28,7 @@ func QuoteEvent(e *corev1.Event) *finding.Quote {
 	return q
 }
 
-// QuoteReady is what the kubelet says about why its node is not Ready; nil where it says nothing.
+// QuoteReady quotes the kubelet's reason why its node is not Ready; nil where there is none.
 func QuoteReady(node *corev1.Node) *finding.Quote {
 	c := ReadyCondition(node)
 	if c == nil || c.Message == "" {
@@ -50,7 +50,7 @@ func Reporter(e *corev1.Event) string {
 	return strings.TrimSpace(by)
 }
 
-// TimesSeen is how often the event was seen; 0 where it does not say.
+// TimesSeen is how often the event was seen; 0 where that is not recorded.
 func TimesSeen(e *corev1.Event) int {
 	if e.Series != nil {
 		return int(e.Series.Count)

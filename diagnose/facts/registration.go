@@ -14,16 +14,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// fewRestarts is how often a container may have started again and still count
-// as one that has just come; after more of them it is in a crash loop.
+// fewRestarts is the number of restarts from which a container counts as being in a crash loop;
+// with fewer it may just have started.
 const fewRestarts = 3
 
-// plugins are the pods that serve CSI drivers on nodes, by driver and node. What
-// tells them is the directory of the driver's socket, which most name like the
-// driver; of a driver that does not, nothing is known.
+// plugins are the pods that serve CSI drivers on nodes, by driver and node. They are found by
+// the directory of the driver's socket, which most drivers name like themselves; of a driver
+// that does not, nothing is known.
 type plugins map[string]map[types.NodeName][]*corev1.Pod
 
-// Plugins are the node plugins' pods on the node, by driver.
+// Plugins are the node plugins' pods, by driver and node.
 func (p *View) Plugins() plugins {
 	return p.PodsByRole().plugins
 }
@@ -43,7 +43,7 @@ func SocketDirectories(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
 		if pod.Spec.Volumes[i].HostPath == nil {
-			continue // as most are
+			continue // as most volumes
 		}
 		dir, name := path.Split(hostPath(pod.Spec.Volumes[i]))
 		if path.Base(dir) == "plugins" && !slices.Contains(names, name) {
@@ -53,8 +53,8 @@ func SocketDirectories(pod *corev1.Pod) []string {
 	return names
 }
 
-// hostPath is the directory of the node that the volume is, as Linux writes it;
-// "" where it is another kind of volume.
+// hostPath is the directory of the node that the volume mounts, with Linux's separators; "" for
+// another kind of volume.
 func hostPath(v corev1.Volume) string {
 	if v.HostPath == nil {
 		return ""
@@ -62,13 +62,14 @@ func hostPath(v corev1.Volume) string {
 	return strings.TrimRight(strings.ReplaceAll(v.HostPath.Path, `\`, "/"), "/")
 }
 
-// Registrar reports whether the pod is made to register a driver: a DaemonSet's, with
-// the directory in which the kubelet looks for sockets.
+// Registrar reports whether the pod is to register a driver: it belongs to a DaemonSet and
+// mounts the directory in which the kubelet looks for sockets.
 func Registrar(pod *corev1.Pod) bool {
 	return DaemonSet(pod) != "" && RegistrationDirectory(pod) != ""
 }
 
-// RegistrationDirectory is where the pod puts its registration socket.
+// RegistrationDirectory is the directory of the pod's registration socket; "" where it mounts
+// none.
 func RegistrationDirectory(pod *corev1.Pod) string {
 	for _, v := range pod.Spec.Volumes {
 		if dir := hostPath(v); path.Base(dir) == "plugins_registry" {
@@ -87,8 +88,8 @@ func DaemonSet(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// Rolling reports whether the driver's node plugins are being replaced somewhere: one
-// goes, or is younger than its node by more than a start takes.
+// Rolling reports whether the driver's node plugins are being replaced somewhere: one is
+// Terminating, or is younger than RolloutGrace and younger than its node by more than that.
 func (p *View) Rolling(pods map[types.NodeName][]*corev1.Pod) bool {
 	for name, list := range pods {
 		node := p.Snapshot.Node(name)
@@ -109,8 +110,8 @@ func (p *View) RegisteredLongEnough(node *corev1.Node) bool {
 		p.Age(ReadyCondition(node).LastTransitionTime) >= RegistrationGrace
 }
 
-// PluginHadTime reports whether the plugin has had its time to register: it has been
-// Ready, or has failed to be, for long enough, and is not starting just now.
+// PluginHadTime reports whether the plugin has had the time to register: it has been Ready, or
+// not Ready, for long enough, and none of its containers has just started.
 func (p *View) PluginHadTime(pod *corev1.Pod) bool {
 	grace := PluginDown
 	if Ready(pod) {
@@ -124,7 +125,7 @@ func (p *View) PluginHadTime(pod *corev1.Pod) bool {
 	})
 }
 
-// ReadyChanged is when the pod became Ready or ceased to be.
+// ReadyChanged is when the pod's Ready condition last changed, or else when the pod was made.
 func ReadyChanged(pod *corev1.Pod) metav1.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -134,19 +135,19 @@ func ReadyChanged(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// VolumesByDriver are the volumes that the pods have from each driver that is
-// wanted, for those pods that pass the test.
+// VolumesByDriver are the volumes of the pods that pass the test, by driver, for the wanted
+// drivers.
 func (p *View) VolumesByDriver(pods []*corev1.Pod, test func(*corev1.Pod) bool, wanted func(driver string) bool) map[string][]PodVolume {
 	byDriver := map[string][]PodVolume{}
 	for _, pod := range pods {
 		for i := range pod.Spec.Volumes {
 			v := &pod.Spec.Volumes[i]
 			if !reconcile.CanBeAttached(v) && reconcile.ClaimName(pod, v) == "" {
-				continue // as most are
+				continue // as most volumes
 			}
 			if _, spec, err := p.World.PodVolume(pod, v); err == nil {
 				if driver, _, _ := spec.CSI(); !wanted(driver) {
-					continue // as nearly all are
+					continue // as nearly all volumes
 				}
 			}
 			driver, volume := p.CsiVolume(pod, v)
@@ -158,15 +159,14 @@ func (p *View) VolumesByDriver(pods []*corev1.Pod, test func(*corev1.Pod) bool, 
 	return byDriver
 }
 
-// Mounted reports whether the kubelet has Mounted the pod's volumes and will have to
-// unmount them.
+// Mounted reports whether the kubelet has mounted the pod's volumes and has yet to unmount
+// them.
 func Mounted(pod *corev1.Pod) bool {
 	return Started(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// PluginEvidence is the state of the node's plugins for the driver, with how
-// often each container has started again: that is all the API shows of a
-// registration that the kubelet refuses.
+// PluginEvidence is the state of the node's plugins for the driver, with the restarts of their
+// containers: the API shows nothing else of a registration that the kubelet refuses.
 func PluginEvidence(pods []*corev1.Pod) []finding.Evidence {
 	var list []finding.Evidence
 	for _, pod := range pods {
@@ -181,7 +181,7 @@ func PluginEvidence(pods []*corev1.Pod) []finding.Evidence {
 	return list
 }
 
-// OthersUse says which pods are at stake, in a clause for a message.
+// OthersUse is a clause: which pods have volumes of the driver mounted; "" without pods.
 func OthersUse(pods []*corev1.Pod) string {
 	switch len(pods) {
 	case 0:

@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RefusedRegistration is what a node plugin's registrar last ended with: the kubelet's
-// answer to its registration.
+// RefusedRegistration is the last message with which a node plugin's registrar ended: the
+// kubelet's answer to its registration.
 type RefusedRegistration struct {
 	Pod       *corev1.Pod
 	Container string
@@ -16,9 +16,9 @@ type RefusedRegistration struct {
 	At        metav1.Time
 }
 
-// LastRefusal is the latest of the plugins', where the status of a container has it. The
-// registrar writes it to its log, and the status shows that only with
-// terminationMessagePolicy: FallbackToLogsOnError.
+// LastRefusal is the latest refusal of the plugins, from the status of a container. The
+// registrar writes it to its log, which the status shows only with terminationMessagePolicy:
+// FallbackToLogsOnError.
 func LastRefusal(plugins []*corev1.Pod) (last RefusedRegistration, ok bool) {
 	for _, pod := range plugins {
 		for _, c := range pod.Status.ContainerStatuses {
@@ -44,7 +44,7 @@ func (r RefusedRegistration) Who() (actor, because string) {
 	return "", ""
 }
 
-// CrashLoops reports whether a container of the pod ends again and again.
+// CrashLoops reports whether a container of the pod waits in a crash loop.
 func CrashLoops(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil && strings.HasPrefix(w.Reason, "CrashLoop") {

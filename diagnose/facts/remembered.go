@@ -14,9 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// remembered are facts that many checks ask for, some of them for every object,
-// and that are the same for all checks of a report. Each is found out when it is
-// first asked for. Who gets one must not write to it.
+// remembered caches facts that many checks ask for and that are the same for all checks of a
+// report. Each is computed on first use. Callers must not change a value.
 type remembered struct {
 	attachments  fact[[]Attachment]
 	waiting      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
@@ -36,9 +35,8 @@ type remembered struct {
 	liveDetaches fact[[]LiveDetach]
 	liveDetached fact[sets.Set[string]]
 
-	// What would be searched for once for each of many objects is kept by what it
-	// is asked for: of a large cluster in which much is broken the time would
-	// otherwise grow with the square.
+	// Lookups that many objects need are indexed: in a large cluster with many faults the time
+	// would otherwise grow with the square.
 	byNode        fact[map[string][]Attachment]
 	byVolume      fact[*index.Index[corev1.UniqueVolumeName, Attachment]]
 	onNode        fact[*index.Index[string, *storagev1.VolumeAttachment]]
@@ -64,22 +62,21 @@ type remembered struct {
 	nodeVolumes   facts[string, *nodeVolumes]
 }
 
-// fact is found out once. Checks that run side by side wait for the one that was
-// the first to ask.
+// fact is computed once. Checks that run side by side wait for the first that asks.
 type fact[V any] struct {
 	answer[V]
-	// later are the answers of views of Later that have another one.
+	// later are the values for views of Later, where they differ.
 	later facts[time.Duration, V]
 }
 
 type answer[V any] struct {
 	once  sync.Once
 	value V
-	// left is what ends some time: see View.Left.
+	// left are the times after which the value changes: see View.Left.
 	left sets.Set[time.Duration]
 }
 
-// of is the answer for a view like v that later has passed for.
+// of is the value for a view like v, looked at later.
 func (a *answer[V]) of(v *View, later time.Duration, find func(*View) V) V {
 	a.once.Do(func() {
 		own := v.apart(later)
@@ -98,7 +95,7 @@ func (f *fact[V]) get(v *View, find func(*View) V) V {
 	return value
 }
 
-// facts are one for each key.
+// facts are facts by key.
 type facts[K comparable, V any] struct {
 	mutex sync.Mutex
 	known map[K]*fact[V]

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestLater: a view of later finds out again what ends until then, and nothing else;
-// whoever asks for a fact counts as asked about what the fact rests on.
+// TestLater: a view of Later computes again what ends until then, and nothing else. Whoever
+// asks for a fact counts as having asked for all that it depends on.
 func TestLater(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC))
 	v := NewView(&snapshot.Snapshot{TakenAt: now.Time}, nil, nil)

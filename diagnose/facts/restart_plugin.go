@@ -13,17 +13,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// atStake are the pods that have volumes mounted through a node plugin, and what becomes of
-// the mounts when its pod goes.
+// atStake are the pods that have volumes mounted through a node plugin, and the fate of those
+// mounts when the plugin's pod ends.
 type atStake struct {
 	pods    []*corev1.Pod
-	drivers []string // that the plugin serves, with volumes there
-	serving Serving  // the worst of them
-	unknown int      // of the pods: those that are only known to have lost a claim or volume
+	drivers []string // the drivers that the plugin serves, with volumes there
+	serving Serving  // the worst of their mounts
+	unknown int      // the number of pods that are at stake only because a claim or volume is gone
 }
 
-// servedBy are the pods of the node at stake with the driver's node plugin; "" is any
-// node. A plugin's pod may serve more drivers than one.
+// servedBy are the pods at stake with the driver's node plugin on the node; node "" means all
+// nodes. A plugin's pod may serve several drivers.
 func (p *View) servedBy(driver string, node types.NodeName) atStake {
 	drivers := []string{driver}
 	for on, plugins := range p.Plugins()[driver] {
@@ -48,7 +48,7 @@ func (p *View) servedBy(driver string, node types.NodeName) atStake {
 		stake.pods, stake.drivers = slices.Concat(stake.pods, users, lost), append(stake.drivers, driver)
 		known = append(known, users...)
 		if len(lost) > 0 {
-			stake.serving = worse(stake.serving, MayServe) // nobody knows that it is the driver's
+			stake.serving = worse(stake.serving, MayServe) // the driver of the mount is not known
 		}
 		for _, pod := range users {
 			for i := range pod.Spec.Volumes {
@@ -63,7 +63,7 @@ func (p *View) servedBy(driver string, node types.NodeName) atStake {
 	return stake
 }
 
-// mount is how the volume of the pod is mounted through the plugins.
+// mount describes how the pod's volume is mounted through the plugins.
 func (p *View) mount(pod *corev1.Pod, v *corev1.Volume, plugins []*corev1.Pod) Mount {
 	m := Mount{HostNetwork: hostNetwork(plugins)}
 	if v.CSI != nil {
@@ -77,7 +77,7 @@ func (p *View) mount(pod *corev1.Pod, v *corev1.Volume, plugins []*corev1.Pod) M
 	return m
 }
 
-// hostNetwork reports whether all of the plugins are known to use the machine's network.
+// hostNetwork reports whether all the plugins are known to use the machine's network.
 func hostNetwork(plugins []*corev1.Pod) bool {
 	return len(plugins) > 0 && !slices.ContainsFunc(plugins, func(pod *corev1.Pod) bool { return !pod.Spec.HostNetwork })
 }
@@ -91,8 +91,8 @@ func worse(a, b Serving) Serving {
 	return ServesNone
 }
 
-// RestartOfPlugin is the step that restarts the driver's node plugin on the node; "" is
-// that on all nodes, one after the other.
+// RestartOfPlugin is the step that restarts the driver's node plugin on the node; node "" means
+// on all nodes, one after the other.
 func (p *View) RestartOfPlugin(driver string, node types.NodeName) finding.Step {
 	stake := p.servedBy(driver, node)
 	what, object, there, drain := "the node plugin of "+driver+" on "+string(node), "csidriver/"+driver+" on node/"+string(node), "there", string(node)
@@ -122,8 +122,9 @@ func (p *View) RestartOfPlugin(driver string, node types.NodeName) finding.Step 
 	return s
 }
 
-// restartPlugin restarts the driver's node plugin on the node: where mounts may end with it,
-// only after the pods that have them are gone, and without a command that deletes one.
+// restartPlugin is the step that restarts the driver's node plugin on the node. Where mounts
+// may end with the plugin, the pods that have them must go first, and no command deletes the
+// plugin.
 func (p *View) restartPlugin(driver string, node types.NodeName) (s finding.Step, says string, commands []string) {
 	if driver == "" {
 		return p.ofDriver("a restart of a node plugin", "", nil, "their mounts may end with the plugin's pod"), "restart the driver's node plugin on the node", nil
@@ -146,7 +147,7 @@ func (p *View) restartPlugin(driver string, node types.NodeName) (s finding.Step
 }
 
 // pluginsOn are the pods of the driver's node plugin on the node: those that register it, or
-// all that mount its directory.
+// else all that mount its directory.
 func (p *View) pluginsOn(driver string, node types.NodeName) []*corev1.Pod {
 	all := p.Plugins()[driver][node]
 	if len(all) == 0 && p.Snapshot.Node(node) != nil {

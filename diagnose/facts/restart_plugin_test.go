@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestRestartOfNodePlugin: to restart a node plugin is advised with the pods whose mounts
-// may end with it, and its deletion as a command only where none does.
+// TestRestartOfNodePlugin: the advice to restart a node plugin names the pods whose mounts may
+// end with it. A command deletes the plugin's pod only where no mount does.
 func TestRestartOfNodePlugin(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -61,8 +61,8 @@ func TestRestartOfNodePlugin(t *testing.T) {
 	}
 }
 
-// TestRestartOfNodePluginUncounted: where pods or what leads to their volumes could not be
-// read, nobody is said to be out of reach.
+// TestRestartOfNodePluginUncounted: where pods, or the objects that lead to their volumes,
+// could not be read, the number of pods that a restart hits is unknown.
 func TestRestartOfNodePluginUncounted(t *testing.T) {
 	for _, kind := range []snapshot.Kind{snapshot.Claims, snapshot.Volumes} {
 		uncounted := 0
@@ -86,8 +86,8 @@ func TestRestartOfNodePluginUncounted(t *testing.T) {
 	}
 }
 
-// TestRestartOfNodePluginLost: a pod whose claim or volume is gone, or was made again, still
-// has the mount. It counts wherever the mount may end with the plugin.
+// TestRestartOfNodePluginLost: a pod whose claim or volume is gone or was recreated still has
+// the mount. It counts wherever the mount may end with the plugin.
 func TestRestartOfNodePluginLost(t *testing.T) {
 	changes := map[string]func(*snapshot.Objects){
 		"the claims are gone":  func(o *snapshot.Objects) { o.Claims = nil },
@@ -120,7 +120,7 @@ func TestRestartOfNodePluginLost(t *testing.T) {
 	}
 }
 
-// caseDriver is the driver that the case's VD613 is about.
+// caseDriver is the driver of the case's VD613 finding.
 func caseDriver(t *testing.T, name string) string {
 	t.Helper()
 	for _, f := range diagnose.Diagnose(clusterNamed(t, name), diagnose.Options{}).Findings {
@@ -137,7 +137,7 @@ func viewOf(s *snapshot.Snapshot) *facts.View {
 	return facts.NewView(s, world, world.Reconcile())
 }
 
-// without is the snapshot in which claims or volumes could not be read.
+// without is the snapshot in which the claims or volumes could not be read.
 func without(s *snapshot.Snapshot, kind snapshot.Kind) *snapshot.Snapshot {
 	o := s.Objects
 	switch kind {

@@ -7,9 +7,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ReusedWhileDetaching are the pods that wait on the node itself for a detach
-// that does not come to its end, the longest first. A detach that is merely
-// under way gives none.
+// ReusedWhileDetaching are the pods that wait on the attachment's own node for a detach that
+// does not end, the longest first. There are none while the detach may merely be under way.
 func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 	if p.World.Desired.Find(va.VolumeNode) == nil || va.DeletionTimestamp == nil || !va.Ours() {
 		return nil, false
@@ -25,16 +24,16 @@ func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 	return pods, len(pods) > 0
 }
 
-// StaleAttacherLease is the lease of the driver's external-attacher if nobody
-// renews it. Where some leases could not be read, the one that is renewed may be
-// among them, and nothing is known.
+// StaleAttacherLease is the lease of the driver's external-attacher where nobody renews it. It
+// is nil where some leases could not be read: one of those may be renewed.
 func (p *View) StaleAttacherLease(driver string) *coordinationv1.Lease {
 	lease := p.AttacherLease(driver)
 	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || p.Age(Renewed(lease)) <= AttacherLeaseGrace {
 		return nil
 	}
 	if p.LastAnswer(driver).After(Renewed(lease).Add(AttacherSilent)) {
-		return nil // an attacher answered long after whatever its last holder had begun: it does without this lease
+		// an attacher answered long after the last holder's time: it does without this lease
+		return nil
 	}
 	return lease
 }

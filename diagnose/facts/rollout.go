@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DeploymentOf is the Deployment that made the pod, told from its ReplicaSet's
-// name; "" where none did.
+// DeploymentOf is the name of the pod's Deployment, from its ReplicaSet's name; "" where it has
+// none.
 func DeploymentOf(pod *corev1.Pod) string {
 	owner, hash := metav1.GetControllerOf(pod), templateHash(pod)
 	if owner == nil || owner.Kind != "ReplicaSet" || hash == "" {
@@ -25,10 +25,10 @@ func DeploymentOf(pod *corev1.Pod) string {
 
 func templateHash(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
 
-// mostPlaces is how many pods PodPlaces names.
+// mostPlaces is the largest number of pods that PodPlaces names.
 const mostPlaces = 10
 
-// PodPlaces says which pod is where, and whether it has come to use its volumes.
+// PodPlaces lists the pods with their nodes, and whether each runs or waits.
 func PodPlaces(pods []*corev1.Pod) string {
 	places := make([]string, 0, len(pods))
 	for i, pod := range pods {

@@ -14,23 +14,23 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Words are evidence of the moment at which they were said. Those that are older than the
-// last change of what they speak of are about a state that is gone, and prove nothing of
-// the one that is there. Whoever reads an event, an error of a VolumeAttachment or a line
-// of a log reads it through one of these.
+// A message is evidence for the moment at which it was written. One that is older than the last
+// change of its object is about an earlier state, and proves nothing about the present one.
+// Events, errors of VolumeAttachments and lines of a log are therefore read through one of the
+// functions of this file.
 
-// FailedKillPodReason is the reason of the kubelet's events about a pod that it cannot end.
+// FailedKillPodReason is the reason of the kubelet's events about a pod that it fails to end.
 const FailedKillPodReason = "FailedKillPod"
 
-// EventsOf are the events of the pod that speak of it as it is now.
+// EventsOf are the events of the pod that still apply to it.
 func (v *View) EventsOf(pod *corev1.Pod) []*corev1.Event {
 	return v.CurrentEvents(pod, v.Snapshot.EventsOfPod(pod))
 }
 
-// CurrentEvents are those of the pod's events that speak of it as it is now.
+// CurrentEvents are those of the pod's events that still apply to it.
 func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.Event {
 	if len(events) == 0 {
-		return nil // as of most pods
+		return nil // as for most pods
 	}
 	onNode := Latest(pod.CreationTimestamp, BoundAt(pod))
 	if node := v.Snapshot.Node(NodeOf(pod)); node != nil {
@@ -49,9 +49,9 @@ func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.
 	})
 }
 
-// lifeBegan is when the last container of the pod started, or when its sandbox came or
-// went: what the kubelet has said on the way to them before is over. A machine that starts
-// again takes the sandbox with it, and the kubelet mounts all volumes again.
+// lifeBegan is when the last container of the pod started, or when its sandbox came or went:
+// what the kubelet reported on the way there is over. A machine that restarts loses the
+// sandbox, and the kubelet mounts all volumes again.
 func lifeBegan(pod *corev1.Pod) metav1.Time {
 	var began metav1.Time
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -72,9 +72,9 @@ func lifeBegan(pod *corev1.Pod) metav1.Time {
 	return began
 }
 
-// pluginCame is when the node plugin became Ready of the driver that the event says the
-// kubelet does not know: it may have registered since. It is zero for other events, and
-// where no plugin is Ready.
+// pluginCame is when the node plugin became Ready whose driver the kubelet does not know by the
+// event: the driver may have registered since. It is zero for other events, and where no plugin
+// is Ready.
 func (v *View) pluginCame(e *corev1.Event, node types.NodeName) metav1.Time {
 	var came metav1.Time
 	if m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message); m != nil {
@@ -87,7 +87,7 @@ func (v *View) pluginCame(e *corev1.Event, node types.NodeName) metav1.Time {
 	return came
 }
 
-// endAsked is when the pod's deletion was asked for: its stamp is the end of the grace
+// endAsked is when the pod's deletion was asked for: deletionTimestamp is the end of the grace
 // period. It is zero where nobody has asked.
 func endAsked(pod *corev1.Pod) metav1.Time {
 	if pod.DeletionTimestamp == nil {
@@ -96,9 +96,10 @@ func endAsked(pod *corev1.Pod) metav1.Time {
 	return metav1.NewTime(pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second))
 }
 
-// attachBegan is when the volume that the controllers call by the name began to be what it
-// is on the pod's node: its PersistentVolume and its VolumeAttachment were made, and the
-// deletion of the latter was asked for. It is zero where nothing tells.
+// attachBegan is since when the volume with the PersistentVolume's name is as it is now on the
+// pod's node: began is when the PersistentVolume and its VolumeAttachment were created, ended
+// when the deletion of the VolumeAttachment was asked for. Both are zero where nothing shows
+// it.
 func (v *View) attachBegan(pod *corev1.Pod, name string) (began, ended metav1.Time) {
 	pv := v.Snapshot.Volume(name)
 	if pv == nil {
@@ -115,9 +116,9 @@ func (v *View) attachBegan(pod *corev1.Pod, name string) (began, ended metav1.Ti
 	return began, ended
 }
 
-// mountBegan is the same for a mount, which needs the driver's entry in the CSINode, too. The
-// kubelet may have begun before the volume was attached, by an entry of the node's list that was
-// left: what it said until then is over.
+// mountBegan is the same for a mount, which also needs the driver's entry in the CSINode. The
+// kubelet may have begun before the volume was attached, because a stale entry was left in the
+// node's list: its messages until then are over.
 func (v *View) mountBegan(pod *corev1.Pod, name string) metav1.Time {
 	began, _ := v.attachBegan(pod, name)
 	if e := v.AttachSucceeded(pod, name); e != nil {
@@ -130,17 +131,16 @@ func (v *View) mountBegan(pod *corev1.Pod, name string) metav1.Time {
 	return began
 }
 
-// SaidSince reports whether the event was last seen at or after all of the moments, at
-// which what it speaks of changed.
+// SaidSince reports whether the event was last seen at or after all of the moments at which its
+// objects changed.
 func SaidSince(e *corev1.Event, changed ...metav1.Time) bool {
 	return !EventTime(e).Time.Before(Latest(changed...).Time)
 }
 
-// AttachError is what the last attempt to attach ended in, as far as it is about the
-// objects that are there; nil where there is none. An error proves what it says for the
-// moment at which it was given: one that is older than the VolumeAttachment, or than the
-// node, its drivers or the volume that it names, is about others of that name, and one
-// from before the volume's deletion is about a volume that was to stay.
+// AttachError is the error of the last attempt to attach, where it is about the present
+// objects; else nil. An error that is older than the VolumeAttachment, the node, its drivers or
+// the volume is about others of the same name; one from before the volume's deletion is about a
+// volume that was to stay.
 func (v *View) AttachError(va *storagev1.VolumeAttachment) *storagev1.VolumeError {
 	if va.Status.AttachError == nil {
 		return nil
@@ -158,8 +158,8 @@ func (v *View) AttachError(va *storagev1.VolumeAttachment) *storagev1.VolumeErro
 	return errorSince(va.Status.AttachError, began...)
 }
 
-// DetachError is the same for the last attempt to detach, which comes after the
-// VolumeAttachment's deletion was asked for.
+// DetachError is the same for the last attempt to detach, which follows the request to delete
+// the VolumeAttachment.
 func (v *View) DetachError(va *storagev1.VolumeAttachment) *storagev1.VolumeError {
 	if va.Status.DetachError == nil {
 		return nil
@@ -181,7 +181,7 @@ func (v *View) nodeBegan(va *storagev1.VolumeAttachment) metav1.Time {
 	return metav1.Time{}
 }
 
-// errorSince is the error, nil where it is older than one of the moments.
+// errorSince is the error; nil where it is older than any of the moments.
 func errorSince(e *storagev1.VolumeError, changed ...metav1.Time) *storagev1.VolumeError {
 	if e == nil || e.Time.Time.Before(Latest(changed...).Time) {
 		return nil
@@ -189,13 +189,13 @@ func errorSince(e *storagev1.VolumeError, changed ...metav1.Time) *storagev1.Vol
 	return e
 }
 
-// StillRefused reports whether an attacher that lives would have asked again since the
-// error was given, had it not been the answer to its latest attempt.
+// StillRefused reports whether the error may be the attacher's latest answer: a living attacher
+// would have tried again since an older one.
 func (v *View) StillRefused(e *storagev1.VolumeError) bool {
 	return e != nil && v.Age(e.Time) <= AttacherRetries
 }
 
-// AsksAgainBy is when the attacher that gave the error has made its next attempt.
+// AsksAgainBy is when the attacher will have made its next attempt after the error.
 func (v *View) AsksAgainBy(e *storagev1.VolumeError) metav1.Time {
 	by := metav1.NewTime(e.Time.Add(AttacherMaxBackoff))
 	if by.Before(&metav1.Time{Time: v.Snapshot.TakenAt}) {
@@ -204,10 +204,10 @@ func (v *View) AsksAgainBy(e *storagev1.VolumeError) metav1.Time {
 	return by
 }
 
-// RefusedAlone reports whether the attempt that the VolumeAttachment's error answers began
-// after the last one of those of its volume that are gone went. Until then what the driver
-// says of another machine may be about a detach that has succeeded since. That takes
-// somebody who follows the VolumeAttachments: those that are there do not tell it.
+// RefusedAlone reports whether the attempt that ended in the VolumeAttachment's error began
+// after the last other VolumeAttachment of the volume had gone. In an earlier attempt the
+// driver may have named another machine whose detach has succeeded since. Only somebody who
+// follows the VolumeAttachments knows this: the present ones do not show it.
 func (v *View) RefusedAlone(va Attachment) bool {
 	followed := v.Snapshot.Followed
 	if followed == nil {
@@ -225,6 +225,6 @@ func (v *View) RefusedAlone(va Attachment) bool {
 	return known && asked.After(stood)
 }
 
-// FollowFor is how long the VolumeAttachments have to be followed until RefusedAlone
-// tells: two attempts at the attacher's longest back-off, and their calls.
+// FollowFor is how long the VolumeAttachments have to be followed before RefusedAlone can tell:
+// two attempts at the attacher's longest back-off, and their calls.
 const FollowFor = AttacherRetries + time.Minute

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// Serving tells whether a process in the pod of a driver's node plugin serves the
-// driver's mounts, so that they end with it.
+// Serving is whether a process in the pod of a driver's node plugin serves the driver's mounts,
+// so that they end with the pod.
 type Serving string
 
-// The answers. What is not known may be.
+// The answers, and what decides them in the table servings.
 const (
 	Serves       Serving = "yes"
 	ServesNone   Serving = "no"
 	MayServe     Serving = "unknown"
 	byPlugin             = Serves
 	byKernel             = ServesNone  // the kernel mounts, and needs nobody
-	byEither             = MayServe    // depends on its release or its settings, which no object shows
+	byEither             = MayServe    // depends on the driver's release or settings, which no object shows
 	byOthers     Serving = "by others" // other pods or services of the machine serve the mounts
 	overNetwork  Serving = "over the network"
 	byAttributes Serving = "by the volume's attributes"
 )
 
-// servings are the drivers whose architecture is known. A name also stands for the
-// same name behind a prefix, as Rook uses it; one that ends with "*" is a prefix. A
-// driver that is not here may serve.
+// servings are the drivers whose architecture is known. A key also matches names that end in it
+// after a dot, as Rook uses them; a key that ends in "*" is a prefix. A driver that is not in
+// the table may serve.
 var servings = map[string]Serving{
 	// block devices that the machine or its kernel has
 	"ebs.csi.aws.com": byKernel, "pd.csi.storage.gke.io": byKernel, "disk.csi.azure.com": byKernel, "csi.vsphere.vmware.com": byKernel,
@@ -45,10 +45,10 @@ var servings = map[string]Serving{
 	"block.csi.ibm.com": overNetwork, "csi.san.synology.com": overNetwork, "org.democratic-csi.*": overNetwork, "csi.nutanix.com": overNetwork,
 	"io.openebs.csi-mayastor": overNetwork, "cstor.csi.openebs.io": overNetwork, "jiva.csi.openebs.io": overNetwork,
 	"beegfs.csi.netapp.com": overNetwork, "pure-csi": overNetwork, "infinibox-csi-driver": overNetwork,
-	// one of several ways, as the volume says
+	// one of several ways, by the volume's attributes
 	"rbd.csi.ceph.com": byAttributes, "cephfs.csi.ceph.com": byAttributes, "blob.csi.azure.com": byAttributes, "driver.longhorn.io": byAttributes,
 	// pods or services of their own
-	"s3.csi.aws.com":                 byOthers, // services of the machine; from version 2 on pods in the namespace mount-s3
+	"s3.csi.aws.com":                 byOthers, // services of the machine; from version 2 on pods in namespace mount-s3
 	"gcsfuse.csi.storage.gke.io":     byOthers, // a sidecar in each pod that mounts
 	"fuse.csi.fluid.io":              byOthers,
 	"csi.quobyte.com":                byOthers,
@@ -68,15 +68,14 @@ var servings = map[string]Serving{
 	"eosxd.csi.cern.ch": byPlugin, "com.mapr.csi-kdf": byPlugin, "com.mapr.csi-nfskdf": byPlugin,
 }
 
-// Mount is what decides who serves a driver's mount of a volume.
+// Mount describes a mount, as far as it decides who serves it.
 type Mount struct {
 	// Attributes are the volume's, as far as trim.Object keeps them.
 	Attributes map[string]string
 	// Shared reports whether several nodes may write to the volume.
 	Shared bool
-	// HostNetwork reports whether the node plugin's pod uses the machine's network, as
-	// it is known to. A connection that the kernel made in another one hangs once the
-	// pod is gone.
+	// HostNetwork reports whether the node plugin's pod is known to use the machine's network.
+	// A connection that the kernel made in another network hangs once the pod is gone.
 	HostNetwork bool
 	// Unknown reports that the volume's objects are gone: it may have had any attributes.
 	Unknown bool
@@ -102,7 +101,7 @@ func NodePluginServesMounts(driver string, m Mount) Serving {
 	}
 }
 
-// whyNone says why no mount of the drivers ends with the node plugin's pod.
+// whyNone is why no mount of the drivers ends with the node plugin's pod.
 func whyNone(drivers []string) string {
 	var kernel, others []string
 	for _, driver := range drivers {
@@ -122,7 +121,7 @@ func whyNone(drivers []string) string {
 	return strings.Join(why, ", and ")
 }
 
-// servingOf is the entry of the driver and the name under which it stands.
+// servingOf is the driver's entry in servings, and its key; "" where the driver has none.
 func servingOf(driver string) (name string, serving Serving) {
 	for name := driver; ; {
 		if s, known := servings[name]; known {
@@ -142,7 +141,7 @@ func servingOf(driver string) (name string, serving Serving) {
 	return driver, ""
 }
 
-// serving tells how a driver mounts that may do so in several ways.
+// serving is how the driver mounts where the volume's attributes decide.
 func (m Mount) serving(name string) Serving {
 	mounter := m.Attributes["mounter"]
 	switch name {
@@ -161,7 +160,7 @@ func (m Mount) serving(name string) Serving {
 		case "kernel":
 			return overNetwork
 		}
-		return byEither // the driver takes what the node has
+		return byEither // the driver uses the mounter that the node has
 	case "blob.csi.azure.com":
 		if strings.HasPrefix(strings.ToLower(m.Attributes["protocol"]), "nfs") {
 			return overNetwork

@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Advise makes the actions of what the finding advises, each with its sentence, its command
-// and whom it hits. What is past its usual end nobody is told to wait for.
+// Advise turns the advice of the finding into actions, each with its sentence, its command and
+// the pods it hits. An action to wait goes where the wait is past its usual end.
 func (p *View) Advise(f *finding.Finding) {
 	asked := f.AdviceCommands
 	byHand, advised := p.actions(*f, f.ByHand, true), p.actions(*f, f.Advice, false)
@@ -42,9 +42,9 @@ func (p *View) Advise(f *finding.Finding) {
 	}
 }
 
-// place puts the command below the sentence that names its object, and behind the commands that
-// are there: a look below a look, and all else below what is done. Without such a sentence it
-// comes last.
+// place puts the command below the sentence that names its object, and after the commands that
+// are already there: a look below a look, any other below an action. Without such a sentence it
+// does nothing.
 func place(f *finding.Finding, command string) {
 	does := f.Commanded(command)
 	i := slices.IndexFunc(f.Do, func(a finding.Action) bool {
@@ -63,7 +63,7 @@ func place(f *finding.Finding, command string) {
 	f.Do = slices.Insert(f.Do, i, does)
 }
 
-// SafeOnce is what would make a refused repair of the finding safe.
+// SafeOnce is the action that would make a refused repair of the finding safe.
 func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 	var a finding.Action
 	a.Sentence = step.Expand(text, func(m step.Mark) string {
@@ -73,7 +73,7 @@ func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 	return a
 }
 
-// actions are the actions that the finding's advice names.
+// actions parses the advice text of the finding into actions.
 func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Action {
 	var list []finding.Action
 	if f.Stays() {
@@ -100,7 +100,7 @@ func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Ac
 	return list
 }
 
-// act adds to the action what the mark names. It returns what to say of it, and the commands
+// act adds the mark's step to the action. It returns the text for the mark, and the commands
 // that do it.
 func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says string, commands []string) {
 	switch m.Kind {
@@ -129,8 +129,8 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says stri
 	return says, commands
 }
 
-// stepOf is the step that the mark names, with its sentence and the commands that make it:
-// none where something that runs ends with it.
+// stepOf is the step that the mark names, with its sentence and its commands: none where
+// something that runs would end.
 func (p *View) stepOf(f finding.Finding, m step.Mark) (s finding.Step, says string, commands []string) {
 	node, driver := f.Node, p.DriverOf(f)
 	switch m.Kind {
@@ -172,8 +172,8 @@ var ofNodeSays = map[step.Kind]string{
 	step.DeleteNode:     "delete Node ",
 }
 
-// restartController restarts the pods of the driver's controller: of the one that is named,
-// or of those that have an attacher.
+// restartController is the step that restarts the driver's controller: the named pod, or the
+// pod that holds the attacher's lease.
 func (p *View) restartController(driver, named string) (s finding.Step, says string, commands []string) {
 	s = p.ofDriver("a restart of the controller", driver, nil, "none is attached or detached meanwhile")
 	says = "restart the controller of " + cmp.Or(driver, "the driver")
@@ -187,7 +187,8 @@ func (p *View) restartController(driver, named string) (s finding.Step, says str
 	return s, says + " (delete pod " + PodName(pod) + ")", []string{DeletePod(pod)}
 }
 
-// readLog looks at the log of the driver's controller, or else of its node plugin on the node.
+// readLog is the look at the log of the driver's controller or, where controller is false, of
+// its node plugin on the node.
 func (p *View) readLog(driver string, node types.NodeName, controller bool) (says string, commands []string) {
 	var pod *corev1.Pod
 	if lease := p.AttacherLease(driver); controller && lease != nil {
@@ -207,7 +208,7 @@ func (p *View) readLog(driver string, node types.NodeName, controller bool) (say
 	}
 }
 
-// hits is a step that hits the pods; says makes the sentence of how many they are.
+// hits is a step that hits the pods; says makes its sentence from their number.
 func (p *View) hits(object string, pods []*corev1.Pod, says func(who string) string) finding.Step {
 	if !p.countsUsers() {
 		return finding.Step{Object: object, Says: says("an unknown number of pods")}
@@ -216,12 +217,12 @@ func (p *View) hits(object string, pods []*corev1.Pod, says func(who string) str
 	return finding.Step{Object: object, Hits: new(len(names)), Pods: names, Says: says(amount(names))}
 }
 
-// countsUsers reports whether all objects were read that tell who uses a volume.
+// countsUsers reports whether all objects were read that show who uses a volume.
 func (p *View) countsUsers() bool {
 	return p.Snapshot.Complete(snapshot.Pods) && p.Snapshot.Complete(snapshot.Claims) && p.Snapshot.Complete(snapshot.Volumes)
 }
 
-// amount is how many pods there are, and the names of the first.
+// amount is the number of pods, and the names of the first.
 func amount(names []string) string {
 	switch len(names) {
 	case 0:
@@ -232,7 +233,7 @@ func amount(names []string) string {
 	return fmt.Sprintf("%d pods (%s)", len(names), some(names))
 }
 
-// few is how many pods are named.
+// few is the largest number of pods that are named.
 const few = 3
 
 func some(names []string) string {
@@ -242,13 +243,13 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:few], ", "), len(names)-few)
 }
 
-// mountersOf are the users of volumes of the driver on the node that may have them mounted.
+// mountersOf are the pods on the node that may have a volume of the driver mounted.
 func (p *View) mountersOf(driver string, node types.NodeName) []*corev1.Pod {
 	return slices.DeleteFunc(p.users(driver, node), func(pod *corev1.Pod) bool { return !MayUseVolumes(pod) })
 }
 
-// mountersOfLost are the pods on the node that may have a volume mounted whose claim or
-// volume is gone, or leads to another one: nobody can tell its driver any more.
+// mountersOfLost are the pods on the node that may have a volume mounted whose claim or volume
+// is gone or was replaced: its driver is no longer known.
 func (p *View) mountersOfLost(node types.NodeName) []*corev1.Pod {
 	pods := p.Snapshot.Pods
 	if node != "" {
@@ -264,7 +265,7 @@ func (p *View) mountersOfLost(node types.NodeName) []*corev1.Pod {
 	return lost
 }
 
-// leadsNowhere reports whether the pod's volume is one of a claim that leads to no volume.
+// leadsNowhere reports whether the pod's volume comes from a claim that leads to no volume.
 func (p *View) leadsNowhere(pod *corev1.Pod, v *corev1.Volume) bool {
 	if reconcile.ClaimName(pod, v) == "" || p.BoundVolume(pod, v) != nil {
 		return false
@@ -273,8 +274,8 @@ func (p *View) leadsNowhere(pod *corev1.Pod, v *corev1.Volume) bool {
 	return driver == ""
 }
 
-// withVolumesOf tells that pods have volumes of the driver, or that so many of them
-// may have.
+// withVolumesOf is a clause: the pods have volumes of the driver, or that many of them may
+// have.
 func withVolumesOf(driver string, unknown int) string {
 	if unknown == 0 {
 		return "with volumes of " + driver
@@ -282,8 +283,8 @@ func withVolumesOf(driver string, unknown int) string {
 	return fmt.Sprintf("that have or may have volumes of %s (of %d a claim or volume is gone, so that its driver is not known)", driver, unknown)
 }
 
-// users are the pods with volumes of the driver that are on the node and have not ended;
-// "" is any driver, or any node.
+// users are the pods on the node with volumes of the driver that have not ended; "" means any
+// driver, or any node.
 func (p *View) users(driver string, node types.NodeName) []*corev1.Pod {
 	pods := p.Snapshot.Pods
 	if node != "" {
@@ -304,14 +305,13 @@ func (p *View) users(driver string, node types.NodeName) []*corev1.Pod {
 	return users
 }
 
-// endedForGood reports whether nothing of the pod will run again and nobody waits for
-// its volumes to be unmounted.
+// endedForGood reports whether the pod has ended, will not run again, and is not being deleted.
 func endedForGood(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp == nil && (pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed)
 }
 
-// ofDriver is a step that hits all pods with volumes of the driver, and those that may
-// have one.
+// ofDriver is a step that hits all pods with volumes of the driver, and the pods in lost, which
+// may have one.
 func (p *View) ofDriver(what, driver string, lost []*corev1.Pod, effect string) finding.Step {
 	if driver == "" {
 		return finding.Step{Says: fmt.Sprintf("%s of the driver hits an unknown number of pods, as the objects do not tell the driver: %s", what, effect)}
@@ -348,8 +348,8 @@ func (p *View) ofNode(f finding.Finding, kind step.Kind, node types.NodeName) fi
 	return s
 }
 
-// disksGo adds to what ends the pods that disks are deleted with them; "" where none is but
-// those that the finding itself says how to keep.
+// disksGo is the clause that disks are deleted with the pods; "" where none is, except those
+// whose Retain command the finding already advises.
 func (p *View) disksGo(f finding.Finding, pods []*corev1.Pod) string {
 	disks := slices.DeleteFunc(p.DisksThatGo(pods), func(pv *corev1.PersistentVolume) bool { return slices.Contains(f.AdviceCommands, Retain(pv)) })
 	if len(disks) == 0 {
@@ -358,8 +358,8 @@ func (p *View) disksGo(f finding.Finding, pods []*corev1.Pod) string {
 	return "; " + diskGoes(disks)
 }
 
-// deletion is the deletion of the named pods, or of those that the finding is about: "any "
-// before them is of one of them.
+// deletion is the deletion of the named pods, or else of the finding's pods; "any " before the
+// names means one of them.
 func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says string, commands []string) {
 	var pods []*corev1.Pod
 	any := named == "any" || strings.HasPrefix(named, "any ")
@@ -406,8 +406,8 @@ func (p *View) podNamed(name string) *corev1.Pod {
 	return p.Snapshot.Pod(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-// deletionOf is the step that deletes the pods, or some of them, and how many of their
-// containers run.
+// deletionOf is the step that deletes the pods, or some of them, and the number of their
+// running containers.
 func deletionOf(pods []*corev1.Pod) (s finding.Step, running int) {
 	names := PodNames(pods)
 	for _, pod := range pods {
@@ -430,7 +430,7 @@ func deletionOf(pods []*corev1.Pod) (s finding.Step, running int) {
 	return s, running
 }
 
-// runs says how many containers run.
+// runs is a clause: how many containers run.
 func runs(containers int) string {
 	switch containers {
 	case 0:

@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// UsersByName are the pods on the node whose claims name the volume, the longest first,
-// whether or not there is such a volume.
+// UsersByName are the pods on the node whose claims name the volume, whether or not it exists,
+// the longest first.
 func (p *View) UsersByName(pv, node string) []*corev1.Pod {
 	var users []*corev1.Pod
 	for _, claim := range p.ClaimsNaming(pv) {
@@ -25,9 +25,9 @@ func (p *View) UsersByName(pv, node string) []*corev1.Pod {
 	return LongestFirst(users)
 }
 
-// StillUsed says what to do before the disk of the VolumeAttachment may be detached from
-// its node past the attach/detach controller, which alone waits for the kubelet: who may
-// have it mounted there, and what ends that. It is nil where the objects show nobody.
+// StillUsed is what to do before the disk of the VolumeAttachment may be detached from its node
+// without the attach/detach controller, which alone waits for the kubelet: who may have it
+// mounted there, and how that ends. It is nil where the objects show nobody.
 func (p *View) StillUsed(va *storagev1.VolumeAttachment) error {
 	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
 	users := p.UsersByName(VolumeName(va), va.Spec.NodeName)

@@ -8,10 +8,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// The timers of the kubelet, the control plane and the CSI sidecars. Those of the
-// attach/detach controller are in package reconcile. Every threshold is derived
-// from one of them, with its margin in the same line; where nothing upstream bounds
-// it, its comment says that it is a judgement.
+// The timers of the kubelet, the control plane and the CSI sidecars. Those of the attach/detach
+// controller are in package reconcile. Every threshold is derived from one of them, with its
+// margin in the same line; where nothing upstream bounds a threshold, its comment calls it a
+// judgement.
 const (
 	// MountWait is the kubelet's wait for a pod's mounts, and for its unmounts
 	// (podAttachAndMountTimeout, pkg/kubelet/volumemanager/volume_manager.go).
@@ -45,7 +45,7 @@ const (
 	// DefaultToleration is how long a pod that says nothing else stays on a node
 	// that is not Ready (plugin/pkg/admission/defaulttolerationseconds/admission.go).
 	DefaultToleration = 5 * time.Minute
-	// DefaultTerminationGrace is a pod's time to end where it names none.
+	// DefaultTerminationGrace is the grace period of a pod that sets none.
 	DefaultTerminationGrace = corev1.DefaultTerminationGracePeriodSeconds * time.Second
 	// SchedulerMaxBackoff is the longest pause between two tries to place a pod
 	// (DefaultPodMaxBackoffDuration, pkg/scheduler/backend/queue/scheduling_queue.go).
@@ -61,8 +61,8 @@ const (
 
 	// SidecarCall is --timeout of the CSI sidecars: one call to the driver.
 	SidecarCall = 15 * time.Second
-	// LongSidecarCall and LongestSidecarCall are what the manifests of drivers set
-	// --timeout to: of several, and of the slowest.
+	// LongSidecarCall and LongestSidecarCall are values of --timeout in the manifests of
+	// drivers: of several drivers, and of the slowest.
 	LongSidecarCall    = 5 * time.Minute
 	LongestSidecarCall = 20 * time.Minute
 	// AttacherFirstBackoff and AttacherMaxBackoff bound the pause between two tries,
@@ -72,11 +72,10 @@ const (
 	AttacherMaxBackoff   = 5 * time.Minute
 	// AttacherLease is --leader-election-lease-duration of the external-attacher.
 	AttacherLease = 15 * time.Second
-	// AttacherResync is --resync of the external-attacher: each object is looked at
-	// again.
+	// AttacherResync is --resync of the external-attacher: it looks at every object again.
 	AttacherResync = 10 * time.Minute
-	// AttacherReconcileSync is --reconcile-sync of the external-attacher: it compares
-	// its objects with what the driver says is attached.
+	// AttacherReconcileSync is --reconcile-sync of the external-attacher: it compares its
+	// objects with the volumes that the driver lists as attached.
 	AttacherReconcileSync = time.Minute
 	// ResizerMaxBackoff is --retry-interval-max of the external-resizer.
 	ResizerMaxBackoff = 5 * time.Minute
@@ -89,11 +88,11 @@ const (
 	// and not yet in the other. A judgement: it depends on the size of the cluster.
 	ListsGrace = time.Minute
 
-	// ProvisionTakes is how long making a volume may take: the provisioner repeats
-	// calls that time out, and clouds are slow.
+	// ProvisionTakes is how long it may take to make a volume: the provisioner repeats calls
+	// that time out, and clouds are slow.
 	ProvisionTakes = SidecarCall + 105*time.Second
-	// ProvisionSilence is how long a provisioner may say nothing: a volume with data
-	// of a snapshot or of another volume takes its time.
+	// ProvisionSilence is how long a provisioner may report nothing: a volume with the data of
+	// a snapshot or of another volume takes longer.
 	ProvisionSilence = LongSidecarCall + AttacherMaxBackoff + 5*time.Minute
 	// ClaimBinds is how long the PV controller may take to bind a claim to a volume
 	// that is there.
@@ -102,12 +101,12 @@ const (
 	// KubeletReports is how long a kubelet that works may pause between two writes
 	// of its node's status; the margin is for a write that is slow or repeated.
 	KubeletReports = reconcile.NodeReportTakes + 140*time.Second
-	// PodsReported is how long a kubelet that has just started may take until the statuses of
-	// its pods are its own words: it writes each within seconds, one after the other.
+	// PodsReported is how long a kubelet that has just started may take until it has written
+	// the statuses of all its pods: it writes each within seconds, one after the other.
 	PodsReported = time.Minute
-	// DanglingGrace is how long the controller may take by itself to come to an
-	// attachment that is in neither list. It takes one that it knows only from the
-	// VolumeAttachment for mounted until the node's next update.
+	// DanglingGrace is how long the controller may take by itself to process an attachment that
+	// is in neither list. It counts one that it knows only from the VolumeAttachment as mounted
+	// until the node's next update.
 	DanglingGrace = KubeletReports
 	// KubeletRetries is the longest pause between two outcomes of an operation that
 	// the kubelet repeats: one call to the driver, and the back-off after it.
@@ -115,19 +114,18 @@ const (
 	// MountTakes is how long a mount may take without an event: one call to the
 	// driver, and one wait of the kubelet.
 	MountTakes = MountWait + 27*time.Second
-	// MountFails is how long a mount may fail before that counts as stuck: some
-	// errors are those of the first seconds alone, as caches fill and a driver
-	// registers. By then the kubelet has tried seven times.
+	// MountFails is how long a mount may fail before it counts as stuck: some errors occur only
+	// in the first seconds, while caches fill and a driver registers. By then the kubelet has
+	// tried seven times.
 	MountFails = (1<<6-1)*reconcile.BackoffFirst + 28500*time.Millisecond
-	// CachesFill is how long the kubelet may say that it does not know yet what a new
-	// pod needs. A judgement: it has tried five times by then, and a watch begins
-	// within a second.
+	// CachesFill is how long the kubelet may report that it does not yet know what a new pod
+	// needs. A judgement: it has tried five times by then, and a watch begins within a second.
 	CachesFill = (1<<4-1)*reconcile.BackoffFirst + 2500*time.Millisecond
-	// StartRounded is by how much a process started later than its process_start_time_seconds
-	// says: that counts from the machine's boot, which the kernel tells in whole seconds.
+	// StartRounded is how much later than its process_start_time_seconds a process may have
+	// started: that counts from the machine's boot, which the kernel reports in whole seconds.
 	StartRounded = time.Second
-	// RetrySaid is how long a mount may take that fails without a call that hangs, and
-	// the event about it. A judgement: the kubelet looks ten times a second.
+	// RetrySaid is how long a mount that fails without a hanging call may take, with its event.
+	// A judgement: the kubelet looks ten times a second.
 	RetrySaid = 5 * time.Second
 	// EventRepeats is the longest pause between two events about an operation that
 	// goes on failing.
@@ -139,13 +137,12 @@ const (
 	// OwnershipSilent is how old the last report of a change of ownership may be
 	// while the change goes on.
 	OwnershipSilent = 2 * OwnershipReport
-	// UnusedGrace is how long a volume must have been without a user before it
-	// counts as kept: the kubelet unmounts immediately, tries again after a failure,
-	// and writes its list.
+	// UnusedGrace is how long a volume must have been without a user before it counts as kept:
+	// the kubelet unmounts immediately, retries after a failure, and writes its list.
 	UnusedGrace = 2*(reconcile.BackoffLast+reconcile.NodeStatusUpdate) + 36*time.Second
-	// UnusedGraceUnseen is UnusedGrace where nothing says when the last user left. A
-	// pod that waits elsewhere may have come as the old one was deleted: the margin
-	// covers the graces that are given, and the hand-over after them.
+	// UnusedGraceUnseen is UnusedGrace where nothing shows when the last user left. A pod that
+	// waits elsewhere may have been created as the old one was deleted: the margin covers usual
+	// grace periods, and the hand-over after them.
 	UnusedGraceUnseen = UnusedGrace + 25*time.Minute
 
 	// ControllerGrace is how long after a change of its leader the controller may
@@ -184,55 +181,52 @@ const (
 	// AttachGraceUnseen is AttachGrace where nothing shows that operations keep
 	// timing out.
 	AttachGraceUnseen = 2*(reconcile.CSITimeout+reconcile.BackoffLast) + 116*time.Second
-	// HandOverTakes is how long a pod waits for a volume that another pod lets go: that
-	// one ends in its grace, and its volume is detached.
+	// HandOverTakes is how long a pod may wait for a volume that another pod releases: that pod
+	// ends within its grace period, and its volume is detached.
 	HandOverTakes = DefaultTerminationGrace + reconcile.CSITimeout + 30*time.Second
-	// ConflictGrace is how long a pod must have waited for a volume that another pod
-	// holds before the two count as rivals, where that one runs on: nothing that is under
-	// way ends the wait. A judgement: of one workload the old pod is told to go before or
-	// as the new one comes, and then is no rival however long it takes to end.
+	// ConflictGrace is how long a pod must have waited for a volume before it counts as a rival
+	// of the pod that holds it and runs on: nothing that is under way ends the wait. A
+	// judgement: within one workload the old pod is deleted before the new one is created or as
+	// it is, and is then no rival, however long it takes to end.
 	ConflictGrace = time.Minute
-	// ConflictFails is when that is an error. Of a holder that ends by itself, as a Job's
-	// pod does, it is the first that is said.
+	// ConflictFails is when that is an error. Where the holder ends by itself, as a Job's pod
+	// does, the wait is not reported before.
 	ConflictFails = ConflictGrace + 2*time.Minute
 	// PVDeletionGrace is how long a persistent volume may be Terminating: its disk
 	// is detached, and the driver deletes it.
 	PVDeletionGrace = reconcile.CSITimeout + 3*time.Minute
 
-	// RefusalGrace is how long a driver that answers with a refusal is granted. A
-	// detachError is written only when a detach has failed, and goes only with the
-	// object: it proves that the last attempt failed. By the sixth attempt a slow
-	// start is no longer an explanation.
+	// RefusalGrace is how long a driver may answer with a refusal. A detachError is written
+	// only when a detach has failed, and goes only with the object: it proves that the last
+	// attempt failed. By the sixth attempt a slow start is no longer an explanation.
 	RefusalGrace = (1<<5-1)*AttacherFirstBackoff + 29*time.Second
-	// NoAnswerGrace is the same where nothing was refused: calls end without an answer,
-	// though the storage system may well be at work, or nobody calls.
+	// NoAnswerGrace is the same where nothing was refused: calls end without an answer while
+	// the storage system may still be at work, or nobody calls.
 	NoAnswerGrace = reconcile.CSITimeout + time.Minute
 	// AttacherLeaseGrace is how old the renewal of an attacher's lease may be before
 	// its holder counts as gone.
 	AttacherLeaseGrace = AttacherLease + 45*time.Second
-	// AttacherAway is how long an attacher may be gone, and an attachment wait for
-	// it: a Deployment of one replica is rolled over, its image pulled, and the
-	// lease of the one that was killed runs out.
+	// AttacherAway is how long an attacher may be gone while an attachment waits for it: a
+	// Deployment of one replica is rolled over, its image is pulled, and the lease of the old
+	// pod runs out.
 	AttacherAway = AttacherLease + 165*time.Second
-	// AttacherIdle is how long an attacher that holds its lease may leave an
-	// attachment without a first look: such calls and back-offs could keep all its
-	// workers busy.
+	// AttacherIdle is how long an attacher that holds its lease may leave an attachment
+	// untouched: the longest calls and back-offs may keep all its workers busy.
 	AttacherIdle = LongestSidecarCall + AttacherMaxBackoff + 5*time.Minute
-	// AttacherSilent is the same for one that it has looked at: two such calls.
+	// AttacherSilent is the same for an attachment that it has looked at: two such calls.
 	AttacherSilent = 2 * AttacherIdle
-	// AttacherRetries is the longest time between two attempts of an
-	// external-attacher that lives: the calls themselves take time too. A
-	// detachError that is older is from an attacher that no longer tries, which is
-	// another failure.
+	// AttacherRetries is the longest time between two attempts of a living external-attacher:
+	// the calls themselves take time too. An older detachError comes from an attacher that no
+	// longer tries, which is another failure.
 	AttacherRetries = 2 * AttacherMaxBackoff
 	// StuckDeleting is how long a detach may fail before it counts as stuck: by
 	// then the attacher has tried twice at its longest back-off.
 	StuckDeleting = 2 * AttacherMaxBackoff
-	// OutageGrace is StuckDeleting for a driver that does not answer. Its pods may
-	// be restarting, or its storage system may have a long queue.
+	// OutageGrace is StuckDeleting for a driver that does not answer: its pods may be
+	// restarting, or its storage system may have a long queue.
 	OutageGrace = StuckDeleting + 20*time.Minute
-	// DeviceGrace is how long a pod may wait for a volume that is attached before
-	// the device counts as missing: a driver that compares attaches it again.
+	// DeviceGrace is how long a pod may wait for an attached volume before the device counts as
+	// missing: an attacher that compares with the driver's list attaches it again.
 	DeviceGrace = AttacherReconcileSync + reconcile.CSITimeout + 2*time.Minute
 
 	// MountRetries is the longest time between two events of a mount that keeps
@@ -242,10 +236,10 @@ const (
 	// RegistrationGrace is how long a node plugin may take to register its driver
 	// after the node or the plugin has started: the kubelet's retries back off.
 	RegistrationGrace = reconcile.BackoffLast + 58*time.Second
-	// RolloutGrace is how long a DaemonSet's pod may be between two versions: the
-	// old one is deleted, the new one pulls its images and registers. In between the
-	// driver is missing from its node. A judgement: nothing bounds a pull.
+	// RolloutGrace is how long the replacement of a DaemonSet's pod may take: the old one is
+	// deleted, the new one pulls its images and registers. In between the driver is missing
+	// from its node. A judgement: nothing bounds a pull.
 	RolloutGrace = 10 * time.Minute
-	// PluginDown is how long a node plugin may be without being Ready.
+	// PluginDown is how long a node plugin may be not Ready.
 	PluginDown = MaxCrashLoopBackOff
 )

@@ -12,21 +12,21 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Unbound is what a claim without a volume waits for.
+// Unbound describes the wait of a claim that has no volume.
 type Unbound struct {
 	// Class is the storage class that the claim names; "" where it names none.
 	Class string
-	// ClassFound says that the class was read.
+	// ClassFound reports whether the class was read.
 	ClassFound bool
-	// Provisioner makes the volume; "" where somebody has to make it by hand.
+	// Provisioner makes the volume; "" where a person has to make it.
 	Provisioner string
-	// ForNode says that the claim is bound only once the scheduler has chosen a node
-	// for a pod that uses it, and that it has not.
+	// ForNode reports that the claim is bound only once the scheduler has chosen a node for a
+	// pod that uses it, and that it has chosen none yet.
 	ForNode bool
-	// Since is when the claim and its class were there.
+	// Since is when both the claim and its class existed.
 	Since metav1.Time
-	// Failures are the events about tries to bind the claim, or to make its volume, with
-	// its class as it is, the oldest first.
+	// Failures are the events about attempts to bind the claim or to make its volume since its
+	// class was last made, the oldest first.
 	Failures []*corev1.Event
 }
 
@@ -37,7 +37,7 @@ const noProvisioner = "kubernetes.io/no-provisioner"
 // provisioners about a claim that gets no volume.
 var bindingFailures = []string{"ProvisioningFailed", "FailedBinding", "VolumeMismatch", "ClaimMisbound"}
 
-// Unbound looks at a claim that has no volume.
+// Unbound describes the wait of a claim that has no volume.
 func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 	u := Unbound{
 		Since:       claim.CreationTimestamp,

@@ -8,15 +8,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// readyIsSpared has the first patch release of each minor that detaches nothing by force
+// readyIsSpared has the first release of each minor whose controller detaches nothing by force
 // from a node that is Ready (110721).
 var readyIsSpared = []string{"1.24.9", "1.25.0"}
 
-// UntilUnmounted says, as half a sentence, how long the controller waits for a kubelet
-// that has not unmounted a volume although no pod on its node wants it any more, and what
-// it does then. The wait has no end where the controller neither gives up the node nor is
-// told to: it depends on the release, its settings, the Ready condition and the
-// out-of-service taint (reconcile in the controller's reconciler.go).
+// UntilUnmounted is a clause: how long the controller waits for a kubelet that has not
+// unmounted a volume although no pod on its node wants it any more, and what it does then. The
+// release, the controller's flags, the Ready condition and the out-of-service taint decide
+// (reconcile in the controller's reconciler.go).
 func (v *View) UntilUnmounted(node *corev1.Node) string {
 	wait, ends := v.World.WaitsForUnmount(node)
 	ready := reconcile.NodeReady(node)

@@ -12,14 +12,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// Unused reports whether a volume which no pod on the node uses has been without a
-// user long enough to be called kept, and since when as the objects prove it. A
-// pod that is gone leaves no trace, so that without one of these signs nothing
-// is known: pods that have ended but are still there, the volume's claim gone
-// or marked Unused, or a pod elsewhere that wants a volume for one node at a
-// time. Whatever has happened since to the node, or brought another pod for the
-// volume, starts the count again. proven says that the last user is known to have
-// left by then: else it may have been another pod, which left a moment ago.
+// Unused reports since when a volume that no pod on the node uses has been without a user, as
+// the objects prove it, and whether that is long enough to call it kept. A deleted pod leaves
+// no trace: there must be pods that have ended but still exist, a claim that is gone or has the
+// condition Unused, or a pod elsewhere that wants a single-node volume. Any later change of the
+// node, or a new pod for the volume, restarts the count. proven reports that the last user is
+// known to have left by then: otherwise it may have been another pod, which left a moment ago.
 func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 	pair, node := va.VolumeNode, p.Snapshot.Node(va.Node)
 	if node == nil || ReadyCondition(node) == nil {
@@ -35,8 +33,8 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 	for _, pod := range p.mounters(pair.Volume) {
 		if reconcile.PodTerminated(pod) {
 			if pod.Spec.NodeName == string(pair.Node) {
-				// Where the volume was attached before the pod came, another may have
-				// used it beside this one, and may just have gone.
+				// Where the volume was attached before the pod came, another pod may have used
+				// it as well, and may just have left.
 				first, bound := va.CreationTimestamp, BoundAt(pod)
 				since = Latest(since, LastSign(pod))
 				if pod.DeletionTimestamp != nil || !first.Before(&bound) {
@@ -47,8 +45,8 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 		}
 		since = Latest(since, pod.CreationTimestamp)
 		if exclusive {
-			// A StatefulSet makes a pod only once its predecessor is gone. But a volume that was
-			// attached here later was so for another pod.
+			// A StatefulSet creates a pod only once its predecessor is gone. But a volume that
+			// was attached here later than that was attached for another pod.
 			owner := metav1.GetControllerOf(pod)
 			heard, proven = true, proven || owner != nil && owner.Kind == "StatefulSet" && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !p.keptByOthers(pod)
 		}
@@ -63,18 +61,19 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 	}
 }
 
-// UsedByPods is how the controller begins to tell a pod, once, which others have its volume
-// (reportMultiAttachError, pkg/controller/volume/attachdetach/reconciler/reconciler.go).
+// UsedByPods begins the controller's message, sent once, that names the other pods with the
+// pod's volume (reportMultiAttachError,
+// pkg/controller/volume/attachdetach/reconciler/reconciler.go).
 const UsedByPods = "Volume is already used by"
 
-// keptByOthers reports whether the controller has told the pod so.
+// keptByOthers reports whether the controller has sent the pod such a message.
 func (p *View) keptByOthers(pod *corev1.Pod) bool {
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
 		return e.Reason == AttachFailedReason && strings.Contains(e.Message, UsedByPods)
 	}) != nil
 }
 
-// mounters are the pods on any node, or none, that mount the volume.
+// mounters are the pods that use the volume, bound to a node or not.
 func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
 	return p.memory.mounters.get(p, func(p *View) map[corev1.UniqueVolumeName][]*corev1.Pod {
 		byVolume := make(map[corev1.UniqueVolumeName][]*corev1.Pod, len(p.Snapshot.Volumes))
@@ -89,9 +88,9 @@ func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
 	})[volume]
 }
 
-// unclaimedSince is when the volume's claim went away, or ceased to have users;
-// zero where neither is recorded. unused says that it had no users then: a claim outlives the pods
-// that name it, but for one whose finalizer somebody took off, and no object tells that of it.
+// unclaimedSince is when the volume's claim was deleted or lost its last user; zero where
+// neither is recorded. unused reports that it had no users then: a claim outlives the pods that
+// name it, unless somebody removed its finalizer, which no object shows.
 func (p *View) unclaimedSince(pv *corev1.PersistentVolume) (since metav1.Time, unused bool) {
 	if pv.Status.Phase == corev1.VolumeReleased && pv.Status.LastPhaseTransitionTime != nil {
 		return *pv.Status.LastPhaseTransitionTime, false
@@ -111,7 +110,7 @@ func (p *View) unclaimedSince(pv *corev1.PersistentVolume) (since metav1.Time, u
 	return metav1.Time{}, false
 }
 
-// LastSign is the last thing that a pod's status tells of it.
+// LastSign is the latest moment that the pod's status records.
 func LastSign(pod *corev1.Pod) metav1.Time {
 	last := BoundAt(pod)
 	for _, c := range pod.Status.Conditions {
@@ -128,8 +127,8 @@ func LastSign(pod *corev1.Pod) metav1.Time {
 	return last
 }
 
-// TellsEnd reports whether the status of a pod that has ended tells when. That of one
-// that never came to run mostly does not: it was not Ready before either.
+// TellsEnd reports whether the status of a pod that has ended records when. A pod that never
+// ran mostly has no such record: it was not Ready before either.
 func TellsEnd(pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil ||
 		slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool {
@@ -138,8 +137,8 @@ func TellsEnd(pod *corev1.Pod) bool {
 		HasCondition(pod, corev1.DisruptionTarget)
 }
 
-// EndedSince is when the last of the pods that have ended did so, and for how long that
-// has to be before their volume counts as kept.
+// EndedSince is when the last of the ended pods ended, and how long ago that must be before
+// their volume counts as kept.
 func EndedSince(pods []*corev1.Pod) (ended metav1.Time, granted time.Duration) {
 	granted = UnusedGrace
 	for _, pod := range pods {
@@ -151,8 +150,8 @@ func EndedSince(pods []*corev1.Pod) (ended metav1.Time, granted time.Duration) {
 	return ended, granted
 }
 
-// EndedPods are the pods on the node that have ended and name the volume still,
-// in the order of their names.
+// EndedPods are the pods on the node that have ended and still name the volume, in the order of
+// their names.
 func (p *View) EndedPods(pair reconcile.VolumeNode) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range p.Snapshot.PodsOnNode(pair.Node) {

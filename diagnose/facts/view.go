@@ -1,5 +1,5 @@
-// Package facts decides what is true of the pods, nodes, attachments, drivers and
-// claims of a snapshot: each fact in one place, for checks, traces and repairs.
+// Package facts decides what is true of the pods, nodes, attachments, drivers and claims of a
+// snapshot: each fact in one place, for checks, traces and repairs.
 package facts
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// View is what is true of a snapshot and of the worlds rebuilt from it. Its
-// methods remember what they have found out, and may be called side by side.
+// View answers questions about a snapshot and the worlds rebuilt from it. Its methods cache
+// their answers and may be called concurrently.
 type View struct {
 	Snapshot *snapshot.Snapshot
 	World    *reconcile.World
@@ -26,36 +26,35 @@ type View struct {
 	memory *remembered
 	others *sync.Map // see Once
 
-	// later is how much longer everything has lasted: see Later.
+	// later is by how much longer everything counts as having lasted: see Later.
 	later time.Duration
 	asked sync.Mutex
 	left  sets.Set[time.Duration] // see Left
-	noted sets.Set[any]           // answers whose part of left is in it
+	noted sets.Set[any]           // the answers whose own left is already in left
 }
 
-// NewView is a view of the snapshot and its worlds.
+// NewView returns a view of the snapshot and its worlds.
 func NewView(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan) *View {
 	return &View{Snapshot: s, World: world, Plan: plan, memory: &remembered{}, others: &sync.Map{}}
 }
 
-// Apart is the same view for another who asks: what is found out about either serves
-// both, but Left and Ends are of what this one is asked.
+// Apart returns a view that shares the cached answers with v but has its own Left and Ends,
+// which cover only what is asked through it.
 func (v *View) Apart() *View { return v.apart(v.later) }
 
 func (v *View) apart(later time.Duration) *View {
 	return &View{Snapshot: v.Snapshot, World: v.World, Plan: v.Plan, memory: v.memory, others: v.others, later: later}
 }
 
-// Age is the time from t to the moment of the snapshot.
+// Age is the time from t until the snapshot was taken.
 func (v *View) Age(t metav1.Time) time.Duration { return v.Snapshot.TakenAt.Sub(t.Time) }
 
-// Later is the same view for the search after what may explain a pod that is stuck
-// already: what has lasted until now counts as having lasted longer by d.
+// Later returns the same view in which everything counts as having lasted longer by d. It
+// serves the search for explanations of a pod that is already stuck.
 func (v *View) Later(d time.Duration) *View { return v.apart(d) }
 
-// Lasted reports whether what began at since has lasted as long as it is granted. Only
-// what a finding says of a wait is granted so: how old a sign of life may be is
-// another question.
+// Lasted reports whether something that began at since has lasted for the granted time. It is
+// for waits that a finding is about; how old a sign of life may be is another question.
 func (v *View) Lasted(since metav1.Time, granted time.Duration) bool {
 	left := granted - v.Age(since)
 	if left > 0 {
@@ -64,7 +63,7 @@ func (v *View) Lasted(since metav1.Time, granted time.Duration) bool {
 	return left <= v.later
 }
 
-// note adds to left. An answer is asked for again and again, and noted once.
+// note adds to left. An answer is noted once, however often it is asked for.
 func (v *View) note(answer any, left sets.Set[time.Duration]) {
 	if len(left) == 0 {
 		return
@@ -82,17 +81,16 @@ func (v *View) note(answer any, left sets.Set[time.Duration]) {
 	}
 }
 
-// Left are the times after which something counts as having lasted long enough,
-// the shortest first, of what the view was asked about.
+// Left are the remaining times of everything the view was asked about that has not lasted long
+// enough, the shortest first.
 func (v *View) Left() []time.Duration {
 	v.asked.Lock()
 	defer v.asked.Unlock()
 	return slices.Sorted(maps.Keys(v.left))
 }
 
-// Ends reports whether something that the view was asked about, and that had not lasted
-// long enough, will have after d. Where nothing will, whoever asks a view of Later gets
-// the same answers.
+// Ends reports whether anything that the view was asked about, and that has not lasted long
+// enough, will have after d. Where nothing will, a view of Later(d) gives the same answers.
 func (v *View) Ends(d time.Duration) bool {
 	v.asked.Lock()
 	defer v.asked.Unlock()
@@ -108,8 +106,8 @@ func anyEnds(left sets.Set[time.Duration], after time.Duration) bool {
 	return false
 }
 
-// Once is what find finds out about the view. It is asked once for each type: what
-// another package finds out about a view has a type of its own.
+// Once is the cached result of find for the view. There is one result for each type V: each
+// package uses a type of its own.
 func Once[V any](v *View, find func(*View) V) V {
 	one, _ := v.others.LoadOrStore(reflect.TypeFor[V](), &fact[V]{})
 	return one.(*fact[V]).get(v, find)

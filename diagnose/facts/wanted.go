@@ -8,14 +8,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// DetachWanted bounds the moment from which the controller at work counts the
-// time to wait for an unmount: its detachRequestedTime, which no object shows.
-// It is not before the controller took its lease, nor before the last of the
-// pods there ended, and not after the detach began or, where it has not, the
-// snapshot. Both are zero where somebody wants the volume on the node.
+// DetachWanted bounds the controller's detachRequestedTime, from which it counts its wait for
+// an unmount and which no object shows. It is not before the controller took its lease, nor
+// before the last of the pods there ended; it is not after the detach began or, where it has
+// not begun, after the snapshot was taken. Both bounds are zero where somebody wants the volume
+// on the node.
 //
-// A pod whose object is gone says nothing any more, so the moment is often
-// much later than notBefore.
+// A deleted pod leaves no trace, so the moment is often much later than notBefore.
 func (p *View) DetachWanted(pair reconcile.VolumeNode) (notBefore, notAfter metav1.Time) {
 	if p.World.Desired.Find(pair) != nil {
 		return metav1.Time{}, metav1.Time{}
@@ -27,8 +26,8 @@ func (p *View) DetachWanted(pair reconcile.VolumeNode) (notBefore, notAfter meta
 		}
 	}
 	for _, va := range p.World.Attachments(pair) {
-		// The controller deletes it after it began to count; a person may have been
-		// there before, which shows only where a pod has ended since.
+		// The controller deletes it after it began to count. A person may have deleted it
+		// earlier, which shows only where a pod has ended since.
 		if at := va.DeletionTimestamp; at != nil && at.Before(&notAfter) && !at.Before(&notBefore) {
 			notAfter = *at
 		}
@@ -36,8 +35,8 @@ func (p *View) DetachWanted(pair reconcile.VolumeNode) (notBefore, notAfter meta
 	return notBefore, notAfter
 }
 
-// endedAt is the earliest moment at which a pod that has ended can have ceased
-// to count as a user of its volumes (PodTerminated); zero where it does not say.
+// endedAt is the earliest moment from which a pod that has ended may no longer count as a user
+// of its volumes (PodTerminated); zero where its status does not show it.
 func endedAt(pod *corev1.Pod) metav1.Time {
 	var at metav1.Time
 	for _, statuses := range [][]corev1.ContainerStatus{
@@ -55,8 +54,8 @@ func endedAt(pod *corev1.Pod) metav1.Time {
 	return Latest(at, deletionAsked(pod))
 }
 
-// deletionAsked is when the pod was told to go. Its deletionTimestamp is later:
-// it is when its grace ends.
+// deletionAsked is when the pod's deletion was asked for. Its deletionTimestamp is later: it is
+// the end of the grace period.
 func deletionAsked(pod *corev1.Pod) metav1.Time {
 	if pod.DeletionTimestamp == nil {
 		return metav1.Time{}

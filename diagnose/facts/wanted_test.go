@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestDetachWanted has seconds for moments: the controller took its lease at
-// 100, and the snapshot is of 1000.
+// TestDetachWanted counts in seconds: the controller took its lease at 100, and the snapshot is
+// from 1000.
 func TestDetachWanted(t *testing.T) {
 	at := func(seconds int64) *metav1.Time { m := metav1.Unix(seconds, 0); return &m }
 	ended := func(seconds int64) corev1.ContainerStatus {

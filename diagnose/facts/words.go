@@ -18,16 +18,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// DriverSays returns what a message of the driver means, and false where nothing
-// is known about its words. The package driverwords is the only reader of words; the
-// entry's Layer is how it knows.
+// DriverSays returns the meaning of a message of the driver, and false where it is not known.
+// Only package driverwords interprets messages; the entry's Layer is how it knows the meaning.
 func DriverSays(driver, message string) (driverwords.Entry, bool) {
 	return driverwords.Read(driver, message)
 }
 
-// MountSays is the same of a failed mount. What only the plain words of the kubelet's own
-// would say of a storage system, they do not: its table has what it means by them, and
-// where it makes the volume itself, of a ConfigMap or on the node, no storage system speaks.
+// MountSays is the same for a failed mount. A meaning that was only guessed from plain words
+// does not count where the kubelet itself speaks, whose table has its meaning, or where the
+// kubelet makes the volume itself: then no storage system speaks.
 func MountSays(table []kubeletwords.Word, message string, whose Whose) (driverwords.Entry, bool) {
 	entry, known := DriverSays(whose.Driver, message)
 	word, found := kubeletwords.Find(table, message)
@@ -38,8 +37,8 @@ func MountSays(table []kubeletwords.Word, message string, whose Whose) (driverwo
 	return entry, known
 }
 
-// KnownFrom is how the meaning of an entry is known, for a report; lookUps are what the
-// objects say of what the message names.
+// KnownFrom is how the meaning of an entry is known, for a report; lookUps are the clauses
+// about the objects that the message names.
 func KnownFrom(entry driverwords.Entry, lookUps ...string) *finding.KnownFrom {
 	return &finding.KnownFrom{Layer: string(entry.Layer), Entry: entry.Words, Meaning: string(entry.Meaning), LookUps: lookUps}
 }
@@ -50,10 +49,9 @@ func Means(driver, message string, meanings ...driverwords.Meaning) bool {
 	return known && slices.Contains(meanings, entry.Meaning)
 }
 
-// AttachRefusal returns what the error of an attach means, and false where nothing
-// is known about its words. The CSI specification keeps the code
-// ResourceExhausted of ControllerPublishVolume for a node that can take no more
-// volumes; the words beside it may say otherwise.
+// AttachRefusal returns the meaning of an attach's error, and false where it is not known. The
+// CSI specification reserves the code ResourceExhausted of ControllerPublishVolume for a node
+// that can take no more volumes; the message beside it may say otherwise.
 func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, bool) {
 	if e == nil {
 		return driverwords.Entry{}, false
@@ -67,8 +65,8 @@ func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, 
 	return entry, known
 }
 
-// WhoAttaches is who has to act after the error of an attach, "" where its words do not
-// tell, or tell of what may have ended since.
+// WhoAttaches is who has to act after the error of an attach; "" where its message does not
+// tell, or may be about something that has ended since.
 func (p *View) WhoAttaches(va *storagev1.VolumeAttachment) string {
 	e := p.AttachError(va)
 	entry, known := AttachRefusal(va.Spec.Attacher, e)
@@ -78,9 +76,9 @@ func (p *View) WhoAttaches(va *storagev1.VolumeAttachment) string {
 	return WhoActs(entry)
 }
 
-// MayHaveEnded is the VolumeAttachment where what its error says may have ended since then
-// although nobody has acted: a detach that was under way elsewhere has succeeded. Else it
-// is nil. What else drivers say of an attach, only somebody who acts ends.
+// MayHaveEnded is the attachment where the cause of its error may have ended although nobody
+// has acted: a detach that was under way elsewhere has succeeded. Otherwise it is nil: any
+// other cause of an attach error ends only when somebody acts.
 func (p *View) MayHaveEnded(va *storagev1.VolumeAttachment, e *storagev1.VolumeError) *Attachment {
 	volume, err := p.World.AttachmentVolume(va)
 	if err != nil || !HeldElsewhere(va.Spec.Attacher, e.Message) {
@@ -93,19 +91,19 @@ func (p *View) MayHaveEnded(va *storagev1.VolumeAttachment, e *storagev1.VolumeE
 	return held
 }
 
-// attachedElsewhere reports whether another node has a VolumeAttachment of the volume.
+// attachedElsewhere reports whether there is another VolumeAttachment of the volume.
 func (p *View) attachedElsewhere(va *storagev1.VolumeAttachment) bool {
 	volume, err := p.World.AttachmentVolume(va)
 	return err == nil && slices.ContainsFunc(p.AttachmentsOf(volume), func(other Attachment) bool { return other.Name != va.Name })
 }
 
-// MayBeDetached reports whether the words of a detach that failed are those of a driver
-// that does not find the volume or the node, as where it has detached it already.
+// MayBeDetached reports whether the message of a failed detach is one of a driver that does not
+// find the volume or the node, as after a detach that has already succeeded.
 func MayBeDetached(driver, message string) bool {
 	return Means(driver, message, driverwords.VolumeNotFound, driverwords.ObjectNotFound, driverwords.NotAttached, driverwords.NodeUnknown, driverwords.MachineGone)
 }
 
-// WhoDetaches is who has to act after the error of a detach, "" where its words do not
+// WhoDetaches is who has to act after the error of a detach; "" where its message does not
 // tell.
 func WhoDetaches(driver, message string) string {
 	entry, known := DriverSays(driver, message)
@@ -115,19 +113,19 @@ func WhoDetaches(driver, message string) string {
 	return WhoActs(entry)
 }
 
-// Throttled reports whether a driver says that a provider, or the API server's
-// client, lets it make fewer calls than it would.
+// Throttled reports whether the driver reports that a provider, or the API server's client,
+// limits its calls.
 func Throttled(driver, message string) bool {
 	return Means(driver, message, driverwords.Throttled)
 }
 
-// Unanswered reports whether a driver says that a call has no answer, or is still
-// under way. A storage system that is only slow says the same.
+// Unanswered reports whether the driver reports that a call has no answer or is still under
+// way. A storage system that is merely slow causes the same.
 func Unanswered(driver, message string) bool {
 	return Means(driver, message, driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable, driverwords.OperationPending)
 }
 
-// CallGrace is how long a driver is granted whose calls have so far ended with the message.
+// CallGrace is how long a driver may take whose calls have so far ended with the message.
 func CallGrace(driver, message string) time.Duration {
 	if Unanswered(driver, message) {
 		return NoAnswerGrace
@@ -135,9 +133,9 @@ func CallGrace(driver, message string) time.Duration {
 	return RefusalGrace
 }
 
-// MachineNotFound reports whether a driver, or its attacher, says that it does not
-// find the node or its machine. A volume or a secret that is missing is another
-// matter. Guards rely on it: another driver's words do not count.
+// MachineNotFound reports whether a driver, or its attacher, does not find the node or its
+// machine. A missing volume or secret does not count. Guards rely on it: the meaning of another
+// driver's message does not count either.
 func MachineNotFound(driver, message string) bool {
 	entry, known := DriverSays(driver, message)
 	if entry.Layer == driverwords.OthersWords {
@@ -147,9 +145,9 @@ func MachineNotFound(driver, message string) bool {
 		slices.Contains([]driverwords.Meaning{driverwords.NodeUnknown, driverwords.MachineGone, driverwords.NotRegistered}, entry.Meaning)
 }
 
-// HeldElsewhere reports whether a driver refuses an attach because another machine
-// has the volume. For that the CSI specification has the code FailedPrecondition of
-// ControllerPublishVolume, which counts where nothing is known about the words.
+// HeldElsewhere reports whether a driver refuses an attach because another machine has the
+// volume. The CSI specification has the code FailedPrecondition of ControllerPublishVolume for
+// that, which counts where the message is not known.
 func HeldElsewhere(driver, message string) bool {
 	entry, known := DriverSays(driver, message)
 	if !known || entry.Wrapper {
@@ -158,7 +156,7 @@ func HeldElsewhere(driver, message string) bool {
 	return entry.Meaning == driverwords.AttachedElsewhere || entry.Meaning == driverwords.MultiAttach
 }
 
-// Clause makes a sentence part of another one: without its full stop, and in lower
+// Clause makes a sentence part of another one: without its full stop, and beginning in lower
 // case unless it begins with an abbreviation.
 func Clause(sentence string) string {
 	sentence = strings.TrimSuffix(sentence, ".")
@@ -171,15 +169,15 @@ func Clause(sentence string) string {
 	return sentence
 }
 
-// Heals reports whether an error that has lasted for the time usually ends without
-// anybody's help. One that lasts longer than a storage system may take does not,
+// Heals reports whether an error that has lasted for that time usually ends without help. One
+// that has lasted for StuckDeleting does not, whatever it is.
 // whatever it is.
 func Heals(entry driverwords.Entry, lasts time.Duration) bool {
 	return entry.Actor.Heals() && lasts < StuckDeleting
 }
 
-// Helps is what helps with an error that has lasted for the time: past the usual end of what
-// ends by itself nobody waits.
+// Helps is what helps with an error that has lasted for that time. It no longer advises to wait
+// for an error that ends by itself but has outlasted its usual end.
 func Helps(entry driverwords.Entry, lasts time.Duration) string {
 	if entry.Actor.Heals() && !Heals(entry, lasts) {
 		return step.PastWait(Clause(entry.Helps))
@@ -187,18 +185,19 @@ func Helps(entry driverwords.Entry, lasts time.Duration) string {
 	return Clause(entry.Helps)
 }
 
-// OfController makes the log that an advice tells to read that of the driver's controller.
+// OfController makes an advice to read the driver's log an advice to read the log of its
+// controller.
 func OfController(helps string) string {
 	return strings.ReplaceAll(helps, step.ReadLog.Of(), step.ReadLog.Of("controller"))
 }
 
-// WhatItMeans is the entry's meaning and who has to act, as a part of a sentence
-// about an error that has lasted for the time.
+// WhatItMeans is the entry's meaning and who has to act, as a clause about an error that has
+// lasted for that time.
 func WhatItMeans(entry driverwords.Entry, lasts time.Duration) string {
 	return Acting(WhatItSays(entry, lasts), WhoActs(entry))
 }
 
-// Acting adds to a sentence who has to act, where that is known.
+// Acting adds who has to act to a sentence, where that is known.
 func Acting(says, actor string) string {
 	if actor == "" {
 		return says
@@ -228,8 +227,8 @@ func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 	}
 }
 
-// RefusedAttach is an attach that a driver has refused for longer than a slow
-// start explains, and the pods that have waited for it as long.
+// RefusedAttach is an attach that a driver has refused for longer than a slow start explains,
+// and the pods that have waited for it as long.
 type RefusedAttach struct {
 	Task
 	Pair reconcile.VolumeNode
@@ -238,9 +237,9 @@ type RefusedAttach struct {
 	Waits metav1.Time
 }
 
-// RefusedAttaches are the driver's attaches that failed, the oldest first. An error that is
-// older than the longest pause between two attempts is not among them: nobody
-// asks any more, which is another failure.
+// RefusedAttaches are the driver's refused attaches, the oldest first. An error that is older
+// than the longest pause between two attempts does not count: nobody tries any more, which is
+// another failure.
 func (p *View) RefusedAttaches(driver string) []RefusedAttach {
 	var list []RefusedAttach
 	for _, t := range p.Tasks(driver) {

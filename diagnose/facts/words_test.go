@@ -35,8 +35,8 @@ func TestMachineNotFound(t *testing.T) {
 	}
 }
 
-// What the table knows of a driver's words counts for more than what they look
-// like.
+// TestWordsOfADriver: the table's entries for a driver prevail over the plain meaning of a
+// message.
 func TestWordsOfADriver(t *testing.T) {
 	for _, c := range []struct {
 		driver, message string
@@ -59,7 +59,7 @@ func TestWordsOfADriver(t *testing.T) {
 	}
 }
 
-// Kubelets have named the volume in two ways.
+// TestMountFailures: kubelets have named the volume in two ways.
 func TestMountFailures(t *testing.T) {
 	view := &View{Snapshot: snapshot.New(time.Time{}, snapshot.Source{}, snapshot.Objects{}, nil)}
 	for _, message := range []string{

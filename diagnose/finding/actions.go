@@ -11,30 +11,30 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
-// Action is one thing to do about a finding. What every format tells a person to do is
-// made of these.
+// Action is one thing to do about a finding. Every format makes its advice from actions.
 type Action struct {
 	Kind ActionKind `json:"kind"`
-	// Object is what it is done to, such as "pod/default/web-0"; "" where no one object is.
+	// Object is the object of the action, such as "pod/default/web-0"; "" where there is not
+	// exactly one.
 	Object string `json:"object,omitempty"`
-	// Sentence says what to do. It names the object of the command.
+	// Sentence says what to do, and names the object of the command.
 	Sentence string `json:"sentence"`
 	// Command is a command line that does it.
 	Command string `json:"command,omitempty"`
-	// Hits are what it ends or restarts, each with the pods that this hits.
+	// Hits are the things that it ends or restarts, each with the pods that this hits.
 	Hits []Step `json:"hits,omitempty"`
 	When When   `json:"when"`
-	// Until is when a wait is over, where that is known.
+	// Until is when a wait will be over, where that is known.
 	Until string `json:"until,omitempty"`
-	// Told marks a command whose sentence the advice before it has.
+	// Told marks a command whose sentence belongs to the action before it.
 	Told bool `json:"-"`
-	// Advised marks an action of the advice, and ByHand one of Finding.ByHand, which goes with
-	// it.
+	// Advised marks an action from the advice, and ByHand one from Finding.ByHand, which is
+	// part of it.
 	Advised, ByHand bool `json:"-"`
 }
 
-// ActionKind is what is done: one of those below, or a kind of package step, which ends
-// or restarts something.
+// ActionKind is the kind of an action: one of those below, or a kind of package step, which
+// ends or restarts something.
 type ActionKind string
 
 // The kinds of actions that end and restart nothing.
@@ -58,8 +58,8 @@ func (a Action) Line() string {
 	return a.Sentence + ": " + a.Command
 }
 
-// Next is what to do first, now or as a look that changes nothing; the zero Action where
-// nothing is to be done.
+// Next is the first action, for now or a look that changes nothing; the zero Action where there
+// is none.
 func (f Finding) Next() Action {
 	for _, a := range f.Actions {
 		if a.When != Later {
@@ -69,10 +69,10 @@ func (f Finding) Next() Action {
 	return Action{}
 }
 
-// When tells when an action has its place.
+// When is the time of an action.
 type When string
 
-// The times: now; a look that changes nothing and comes first; and for the next time.
+// The times: now, first as a look that changes nothing, or the next time.
 const (
 	Now   When = "now"
 	Check When = "check"
@@ -90,8 +90,8 @@ func Sentences(actions []Action) string {
 	return strings.Join(list, "; ")
 }
 
-// Advised sets Advice and Steps from Do: the sentences of the actions, and what they end or
-// restart, each thing once.
+// Advised sets Advice and Steps from Do: the sentences of the actions, and each thing that they
+// end or restart, once.
 func (f *Finding) Advised() {
 	f.Advice, f.Steps = Sentences(f.Do), nil
 	for _, a := range f.Do {
@@ -107,14 +107,14 @@ func (f *Finding) Advised() {
 	slices.SortStableFunc(f.Steps, func(a, b Step) int { return reach(a) - reach(b) })
 }
 
-// ActionsOf are what to do about the finding of a report of that time, in their order. A
-// repair that a guard refuses is none of them.
+// ActionsOf are the actions for the finding, in their order. at is the time of its report. A
+// repair that a guard refuses is not among them.
 func ActionsOf(f Finding, at time.Time) []Action {
 	refused := f.Repair != nil && f.Repair.Apply == "" && f.Repair.BlockedBy != ""
 	advised := f.advised()
 	for i := range advised {
 		if f.Repair != nil {
-			advised[i].Command = "" // it has its own, or is refused
+			advised[i].Command = "" // it has its own commands, or is refused
 		}
 	}
 	list := slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })
@@ -124,9 +124,9 @@ func ActionsOf(f Finding, at time.Time) []Action {
 		if !slices.ContainsFunc(list, func(a Action) bool { return a.Kind == Wait }) {
 			list = append(list, f.waiting("wait", at))
 		}
-	case slices.ContainsFunc(list, Action.saves): // it tells how the pod ends after that
+	case slices.ContainsFunc(list, Action.saves): // that action also ends the pod
 	default:
-		looks := 0 // come first: what makes the repair safe may end a pod
+		looks := 0 // the looks come first: what makes the repair safe may end a pod
 		for looks < len(list) && list[looks].When == Check {
 			looks++
 		}
@@ -138,7 +138,7 @@ func ActionsOf(f Finding, at time.Time) []Action {
 				a := f.Commanded(command)
 				headline := Action{Sentence: f.Message}
 				if n := len(list); n > 0 && a.Kind == Look && strings.Contains(a.Object, "/") && (list[n-1].Command != "" || !list[n-1].Names(a.Object) && !headline.Names(a.Object)) {
-					a.Told = false // the sentence above is about something else
+					a.Told = false // the action before it is about something else
 				}
 				list = append(list, a)
 			}
@@ -160,11 +160,11 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	return append(list, f.repairing()...)
 }
 
-// saves reports whether the action saves data that the end of a pod would lose, and then ends
-// the pod.
+// saves reports whether the action saves data that would be lost with a pod, and then ends the
+// pod.
 func (a Action) saves() bool { return strings.HasPrefix(a.Sentence, "save the data") }
 
-// advised are the actions of the advice. Of a saved finding its text is all there is.
+// advised are the actions of the advice. A saved finding has only the text of its advice.
 func (f Finding) advised() []Action {
 	if f.Do == nil && f.Advice != "" {
 		return []Action{{Kind: DoAsTheySay, Sentence: f.Advice, Hits: f.Steps, When: Now}}
@@ -180,7 +180,8 @@ func (f Finding) waiting(sentence string, at time.Time) Action {
 	return a
 }
 
-// verbsOf say what a command of kubectl is for; all others change an object.
+// verbsOf is what a command of kubectl or of this program is for; any other command changes an
+// object.
 var verbsOf = map[string]struct {
 	kind ActionKind
 	text string
@@ -195,11 +196,11 @@ var verbsOf = map[string]struct {
 	"delete":        {deletePodKind, "delete", Now},
 }
 
-// Commanded is the action of a command line.
+// Commanded is the action of the command line.
 func (f Finding) Commanded(command string) Action {
 	verb, object := objectOf(command)
 	if object == "" && f.PersistentVolume != "" {
-		object = "persistentvolume/" + f.PersistentVolume // what is made from standard input
+		object = "persistentvolume/" + f.PersistentVolume // an object that is made from standard input
 	}
 	known, found := verbsOf[verb]
 	if !found {
@@ -219,7 +220,7 @@ func (a Action) Names(object string) bool {
 	return name != "" && regexp.MustCompile(`(?:^|[^A-Za-z0-9.-])`+regexp.QuoteMeta(name)+`(?:$|[^A-Za-z0-9-])`).MatchString(a.Sentence)
 }
 
-// nouns are what sentences call the objects of commands.
+// nouns are the words for the objects of commands in sentences.
 var nouns = map[string]string{"pv": "volume", "persistentvolume": "volume", "persistentvolumeclaim": "claim", "volumeattachment": "VolumeAttachment"}
 
 // spoken is an object of a command as a sentence names it.
@@ -231,7 +232,7 @@ func spoken(object string) string {
 	return cmp.Or(nouns[kind], kind) + " " + name
 }
 
-// objectOf are the verb of a command line of kubectl and its object, with the namespace
+// objectOf returns the verb of a command line of kubectl and its object, with the namespace
 // between kind and name.
 func objectOf(command string) (verb, object string) {
 	_, command, _ = strings.Cut(command, "kubectl ")
@@ -251,7 +252,7 @@ func objectOf(command string) (verb, object string) {
 		}
 	}
 	if object == "" && kind < len(words) && !strings.HasPrefix(words[kind], "-") {
-		return verb, words[kind] // all of a kind, or those of a label
+		return verb, words[kind] // all objects of a kind, or those with a label
 	}
 	if kind, name, found := strings.Cut(object, "/"); found && namespace != "" {
 		object = kind + "/" + namespace + "/" + name
@@ -259,7 +260,7 @@ func objectOf(command string) (verb, object string) {
 	return verb, object
 }
 
-// repairing are what the user has to state for the repair, and the repair.
+// repairing are the actions that the user has to confirm for the repair, and the repair.
 func (f Finding) repairing() []Action {
 	var list []Action
 	asked := ""
@@ -276,8 +277,8 @@ func (f Finding) repairing() []Action {
 			asked = fmt.Sprintf("decide whether to allow %s: ", value)
 		}
 	}
-	// The repairs of all findings that share the cause, if there is such a line. Without
-	// any the repair is refused, or nobody has said yet how to call this program.
+	// ApplyAll is for all findings that share the cause. Without either the repair is refused,
+	// or the caller has not named this program's command line yet.
 	a := Action{Kind: ApplyRepair, Sentence: asked + f.does(), Command: f.Repair.Apply, When: Now}
 	if f.Repair.ApplyAll != "" {
 		a.Command = f.Repair.ApplyAll
@@ -288,10 +289,9 @@ func (f Finding) repairing() []Action {
 	return list
 }
 
-// does says what the command line of the repair does, with whether that can be undone
-// before the long names, and whom the line is about where nothing above it names that. The
-// name of a VolumeAttachment has 68 letters: one that stands in the line is not said twice,
-// and of many none.
+// does is what the repair's command line does, with whether that can be undone before the long
+// names, and its object where no sentence above names it. The name of a VolumeAttachment has 68
+// letters: one that is in the line is not repeated, and of several none is named.
 func (f Finding) does() string {
 	r := f.Repair
 	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report

@@ -8,9 +8,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
-// TestActionsOf: what makes a refused repair safe is told where nothing heals, and where the advice
-// does not already end the pod once its data is saved; and no look at one object stands under the
-// command of another without a sentence.
+// TestActionsOf: the advice that makes a refused repair safe is given where nothing heals,
+// unless the advice already ends the pod after its data is saved. No look at one object is
+// placed under the command of another without a sentence of its own.
 func TestActionsOf(t *testing.T) {
 	refused := func() *Repair { return &Repair{Kind: "k", BlockedBy: "guard: why", SafeOnce: "end the pods there"} }
 	wait := Action{Kind: Wait, Sentence: "wait for the retry", When: Now, Advised: true}
@@ -45,7 +45,8 @@ func TestActionsOf(t *testing.T) {
 	}
 }
 
-// TestSentencesOfCommands: a command without a sentence of the advice gets one that names its object.
+// TestSentencesOfCommands: a command without a sentence in the advice gets one that names its
+// object.
 func TestSentencesOfCommands(t *testing.T) {
 	for command, want := range map[string]string{
 		"kubectl volume-doctor trace pod/web-0 -n shop": "see stage by stage what keeps pod shop/web-0",

@@ -8,9 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Words are what the finding tells of its cause and of what to do about it, without the
-// names of its own objects: the same for findings of which one remedy helps all. What to do
-// counts with its names: what has to be done to each object for itself is no one remedy.
+// Words are the finding's texts about its cause and what to do, without the names of its own
+// objects: findings with equal Words have one remedy for all. The texts about what to do keep
+// their names: an action on each single object is not one remedy.
 func (f Finding) Words() string {
 	words := []string{f.Message, f.Cause}
 	if f.Said != nil {
@@ -27,13 +27,13 @@ func (f Finding) Words() string {
 }
 
 var (
-	// times are moments, and how long something has lasted.
+	// times matches moments and durations.
 	times = regexp.MustCompile(`[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z|\b([0-9]+(\.[0-9]+)?(ms|[smhd]))+\b`)
-	// requests are the numbers that a storage system gives to what it is asked.
+	// requests matches the numbers that a storage system gives to its requests.
 	requests = regexp.MustCompile(`\b[0-9a-fA-F]{8}[0-9a-fA-F-]*\b`)
 )
 
-// withoutNames puts "#" for the names of the finding's own objects.
+// withoutNames replaces the names of the finding's own objects by "#".
 func (f Finding) withoutNames(text string) string {
 	_, handle, _ := strings.Cut(string(f.Volume), "^")
 	names := sets.New(f.Context, string(f.Node), string(f.Holder), f.PersistentVolume, f.VolumeAttachment, f.Subject.Name, f.Subject.Namespace, string(f.Volume), handle)

@@ -10,15 +10,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// LeaveOut is what somebody knows already: a report counts it and does not show it.
+// LeaveOut is what somebody already knows: a report counts it and does not show it.
 type LeaveOut struct {
 	Suppressions []Suppression
 	// Baseline is an earlier report; nil for none.
 	Baseline *Report
 }
 
-// Without is the report with the findings alone that are not left out. It is the report
-// itself where nothing is to be left out.
+// Without is the report without the findings that are left out. It is r itself where nothing is
+// to be left out.
 func (r *Report) Without(l LeaveOut) *Report {
 	left := r
 	if len(l.Suppressions) > 0 {
@@ -41,7 +41,7 @@ func (r *Report) Without(l LeaveOut) *Report {
 	return left
 }
 
-// by is the file of the suppressions, with the first day on which one of them ends.
+// by is the file of the suppressions, and the first day on which one of them ends.
 func by(hide []Suppression) string {
 	if len(hide) == 0 || hide[0].File == "" {
 		return ""
@@ -58,9 +58,9 @@ func by(hide []Suppression) string {
 	return hide[0].File + " until " + until.Format(time.DateOnly)
 }
 
-// Fits reports why the baseline is not one for a run on the cluster, or on the several
-// clusters, of the sources. It compares the addresses, where both know one: a file does
-// not.
+// Fits is the reason why the baseline is not for a run on the cluster, or the several clusters,
+// of the sources; nil where it fits. It compares the addresses where both sides have one: a
+// file has none.
 func (r *Report) Fits(several bool, sources ...snapshot.Source) error {
 	switch {
 	case several && len(r.Sources) == 0:

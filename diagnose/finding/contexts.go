@@ -10,12 +10,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Everything is the kind of a gap for a whole cluster that nobody could read.
+// Everything is the kind of a gap for a whole cluster that could not be read.
 const Everything snapshot.Kind = "*"
 
-// Merge makes one report of those on several clusters, each under its source's
-// context, without what is left out. It is as old as the oldest of them. same are the
-// contexts that have the server and the user of another one, by their names.
+// Merge makes one report of those on several clusters, each under its source's context, without
+// what is left out. Its time is that of the oldest. same maps each context that was not
+// examined to the one with the same server and user.
 func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report {
 	all := &Report{
 		APIVersion: APIVersion, Kind: "Report", Complete: true, SameContexts: same,
@@ -25,7 +25,7 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 	for _, r := range reports {
 		r := r.in(r.Source.Context)
 		switch {
-		case r.TakenAt.IsZero(): // nobody could be reached there
+		case r.TakenAt.IsZero(): // that cluster could not be reached
 		case all.TakenAt.IsZero():
 			all.TakenAt, all.KubernetesVersion = r.TakenAt, r.KubernetesVersion
 		default:
@@ -60,8 +60,8 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 	return all.Without(leaveOut)
 }
 
-// in is the report with the cluster that everything in it is about, in words too: a
-// person reads those.
+// in is the report with the cluster entered in each of its parts, and in the messages that
+// people read.
 func (r Report) in(context string) Report {
 	r.Findings, r.OmittedCauses, r.Waiting = slices.Clone(r.Findings), slices.Clone(r.OmittedCauses), slices.Clone(r.Waiting)
 	r.Gaps, r.SkippedChecks, r.Volumes = slices.Clone(r.Gaps), slices.Clone(r.SkippedChecks), slices.Clone(r.Volumes)
@@ -91,11 +91,11 @@ func (r Report) in(context string) Report {
 	return r
 }
 
-// InContext is a message with the cluster that it is about.
+// InContext is the message with the cluster that it is about.
 func InContext(context, message string) string { return fmt.Sprintf("in %s: %s", context, message) }
 
-// fingerprintIn tells findings apart that are alike in two clusters: what has no
-// UID, such as a node that is gone, may have the same name in both.
+// fingerprintIn distinguishes findings that are alike in two clusters: what has no UID, such as
+// a node that is gone, may have the same name in both.
 func fingerprintIn(context, fingerprint string) string {
 	if fingerprint == "" {
 		return ""

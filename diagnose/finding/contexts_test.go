@@ -54,8 +54,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestMergeWithoutOne: a cluster that nobody could reach has no time, and does
-// not make the others old.
+// TestMergeWithoutOne: a cluster that could not be reached has no time, and does not make the
+// others old.
 func TestMergeWithoutOne(t *testing.T) {
 	gone := &Report{Source: snapshot.Source{Context: "gone"}, Gaps: []snapshot.Gap{{Kind: "*", Reason: snapshot.ReasonUnavailable}}}
 	for _, reports := range [][]*Report{{gone, inCluster("east", "", 100)}, {inCluster("east", "", 100), gone}} {
@@ -66,8 +66,8 @@ func TestMergeWithoutOne(t *testing.T) {
 	}
 }
 
-// TestKeepNew: what a baseline has is counted and left out, and one of other clusters does
-// not fit.
+// TestKeepNew: findings of a baseline are counted and left out. A baseline of other clusters
+// does not fit.
 func TestKeepNew(t *testing.T) {
 	one := func(server string) *Report { return inCluster("east", server, 100) }
 	several := func(contexts ...string) *Report {

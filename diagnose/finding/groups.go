@@ -2,16 +2,16 @@ package finding
 
 import "slices"
 
-// Groups of codes whose findings may share a cause that has no finding of its
-// own. The worst finding of a group then stands for the cause, and among equals
-// the one whose code comes first here.
+// Groups of codes whose findings may share a cause that has no finding of its own. The worst
+// finding of a group then represents the cause; among equals, the one whose code comes first
+// here.
 var (
-	// GroupLostNode is a node that is lost. The codes that tell why come first.
+	// GroupLostNode is a lost node. The codes that show why it was lost come first.
 	GroupLostNode = []Code{"VD117", "VD111", "VD102", "VD403", "VD114", "VD112", "VD115"}
-	// GroupNobodyAttaches is a driver for which nobody attaches, while no lease
-	// tells since when.
+	// GroupNobodyAttaches is a driver without a working attacher, where no lease shows since
+	// when.
 	GroupNobodyAttaches = []Code{"VD406"}
-	// GroupUnrecorded is an attacher that may not write what it has done.
+	// GroupUnrecorded is an attacher that lacks the right to write its results.
 	GroupUnrecorded = []Code{"VD405"}
 	// GroupSilentBackend is a storage system that does not answer.
 	GroupSilentBackend = []Code{"VD401", "VD103", "VD610"}
@@ -27,18 +27,18 @@ var (
 	// GroupRollout and GroupConsumers are pods that share several claims.
 	GroupRollout   = []Code{"VD202"}
 	GroupConsumers = []Code{"VD203"}
-	// GroupDiskGone and GroupUnclaimed are what a storage system's list differs by.
+	// GroupDiskGone and GroupUnclaimed are differences from a storage system's list.
 	GroupDiskGone  = []Code{"VD516"}
 	GroupUnclaimed = []Code{"VD623"}
 )
 
-// What differs in nothing but the names of its pods, claims and volumes has one cause, where
-// one and the same is at fault for all: one finding then stands for the others of its code.
+// Findings of one code that differ only in the names of their pods, claims and volumes have one
+// cause: one of them then represents the others.
 var (
-	// AlikeOfDriver are those of one driver, on whatever nodes.
+	// AlikeOfDriver are alike if they are about one driver, on any nodes.
 	AlikeOfDriver = []Code{"VD410", "VD411", "VD416", "VD511", "VD512"}
-	// AlikeOnNode are those of one driver on one node: what is done about them is done there,
-	// and one command line makes the repairs of all.
+	// AlikeOnNode are alike if they are about one driver on one node: their remedy is on that
+	// node, and one command line makes the repairs of all.
 	AlikeOnNode = []Code{"VD101", "VD103", "VD104", "VD105", "VD119", "VD122", "VD301", "VD302", "VD401", "VD407", "VD409", "VD413"}
 )
 
@@ -51,8 +51,8 @@ var groups = [][]Code{
 	GroupLostNode, GroupNobodyAttaches, GroupUnrecorded, GroupSilentBackend, GroupOtherMachine, GroupForceDetached, GroupNoPlugin, GroupUnused, GroupRollout, GroupConsumers, GroupDiskGone, GroupUnclaimed,
 }
 
-// SameGroup reports whether one finding of the second code may follow from one of the
-// first for no other reason than that they share their cause.
+// SameGroup reports whether a finding of one code may be listed under one of the other only
+// because they share their cause.
 func SameGroup(a, b Code) bool {
 	return a == b && IsAlike(a) || slices.ContainsFunc(groups, func(codes []Code) bool { return slices.Contains(codes, a) && slices.Contains(codes, b) })
 }

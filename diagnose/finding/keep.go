@@ -7,14 +7,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// New is the report with its findings in order, and counted.
+// New is the report with its findings sorted and counted.
 func New(r Report) *Report {
 	r.Findings, r.Waiting = slices.Clone(r.Findings), slices.Clone(r.Waiting)
 	r.recount()
 	return &r
 }
 
-// recount orders the findings and counts them, and what follows from each.
+// recount sorts the findings, and counts them and their consequences.
 func (r *Report) recount() {
 	r.Findings = Arrange(r.Findings)
 	follow := consequences(pointers(r.Findings))
@@ -33,8 +33,8 @@ func (r *Report) recount() {
 	r.nameFindings()
 }
 
-// Keep is the report with the findings for which keep is true alone. What they follow
-// from is still named.
+// Keep is the report with only the findings for which keep is true. Causes that it loses are
+// still named.
 func (r *Report) Keep(keep func(Finding) bool) *Report {
 	causes := slices.Clone(r.OmittedCauses)
 	for _, f := range r.Findings {
@@ -49,8 +49,8 @@ func (r *Report) Keep(keep func(Finding) bool) *Report {
 	return &kept
 }
 
-// nameCauses keeps, of the causes, those that are in the report no more and that one of its
-// findings follows from.
+// nameCauses keeps, of the causes, those that are no longer in the report but that one of its
+// findings names.
 func (r *Report) nameCauses(causes []OmittedCause) {
 	r.OmittedCauses = nil
 	kept, effects, noted := fingerprints(r.Findings), map[string][]int{}, sets.New[OmittedCause]()
@@ -65,8 +65,8 @@ func (r *Report) nameCauses(causes []OmittedCause) {
 	}
 }
 
-// omit reports whether any of the effects names a cause that is not in the report. One
-// that only stood for others which share its cause is replaced by the next of them.
+// omit reports whether any of the effects still names the cause, which is not in the report. A
+// cause that only represented others of its group is replaced by the next of them.
 func (r *Report) omit(cause OmittedCause, effects []int) (named bool) {
 	var next string
 	for _, i := range effects {
@@ -84,8 +84,8 @@ func (r *Report) omit(cause OmittedCause, effects []int) (named bool) {
 	return named
 }
 
-// Roots are the findings that follow from no other one in the report, each with
-// all that follows from it behind it, directly or not.
+// Roots are the findings without a cause in the report, each followed by its consequences,
+// direct or not.
 func (r *Report) Roots() [][]Finding {
 	var roots [][]Finding
 	for _, tree := range trees(pointers(r.Findings)) {
@@ -94,8 +94,9 @@ func (r *Report) Roots() [][]Finding {
 	return roots
 }
 
-// KeepPersisting is the report without what an earlier one of the same cluster did not
-// already find. What alone answers for a pod that is stuck stays, suspected.
+// KeepPersisting is the report with only the findings that an earlier report of the same
+// cluster has, too. A new finding of warning or worse stays where it alone explains a stuck
+// pod, as suspected.
 func (r *Report) KeepPersisting(earlier *Report) *Report {
 	looked := *r
 	looked.Findings = slices.Clone(r.Findings)
@@ -118,8 +119,8 @@ func (r *Report) KeepPersisting(earlier *Report) *Report {
 	return looked.Keep(func(f Finding) bool { return found.Has(f.Fingerprint) })
 }
 
-// FoundSince tells, by their fingerprints, when a look first found the findings of the report
-// that each look since then has found; before is what the look before told.
+// FoundSince maps the fingerprint of each finding to the time since when every look has found
+// it; before is the result of the look before.
 func (r *Report) FoundSince(before map[string]metav1.Time) map[string]metav1.Time {
 	since := map[string]metav1.Time{}
 	for _, f := range r.Findings {
@@ -131,8 +132,8 @@ func (r *Report) FoundSince(before map[string]metav1.Time) map[string]metav1.Tim
 	return since
 }
 
-// FoundAgain is the report for somebody who has looked before: since has when each of its
-// findings was found first. It is certain of those that only another look could settle.
+// FoundAgain is the report for somebody who has looked before: since is the result of
+// FoundSince. Findings that only another look could settle become certain after their time.
 func (r *Report) FoundAgain(since map[string]metav1.Time) *Report {
 	looked := *r
 	looked.Findings = slices.Clone(r.Findings)
@@ -149,7 +150,7 @@ func (r *Report) FoundAgain(since map[string]metav1.Time) *Report {
 	return &looked
 }
 
-// stuck are the pods that are.
+// stuck are the pods whose wait is stuck.
 func (r *Report) stuck() []string {
 	var pods []string
 	for _, w := range r.Waiting {
@@ -168,7 +169,7 @@ func fingerprints(findings []Finding) sets.Set[string] {
 	return set
 }
 
-// Rank is the place of the severity among all: info is 0, and the worst comes last.
+// Rank is the index of the severity: info is 0, and the worst is last.
 func (s Severity) Rank() int { return slices.Index([]Severity{Info, Warning, Error, Never}, s) }
 
 // AtLeast reports whether the severity reaches the threshold.

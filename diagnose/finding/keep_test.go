@@ -7,8 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestKeepPersisting: what only the second look finds goes, unless it alone answers
-// for a pod that is stuck.
+// TestKeepPersisting: a finding that only the second look has is dropped, unless it alone
+// explains a stuck pod.
 func TestKeepPersisting(t *testing.T) {
 	about := func(code Code, severity Severity, pods ...string) Finding {
 		return Finding{Code: code, Severity: severity, Pods: pods, Fingerprint: string(code)}
@@ -33,8 +33,8 @@ func TestKeepPersisting(t *testing.T) {
 	}
 }
 
-// TestFoundAgain: what one look cannot tell from something that passes is certain once looks
-// have found it for as long as it asks, and what it was.
+// TestFoundAgain: a finding that one look cannot distinguish from a state that passes becomes
+// certain, with its severity and cause, once looks have found it for the time that it asks for.
 func TestFoundAgain(t *testing.T) {
 	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for after, want := range map[time.Duration]Confidence{0: Suspected, 59 * time.Second: Suspected, time.Minute: "", time.Hour: ""} {

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Arrange puts each finding directly behind what it follows from. A root stands
-// where the worst that follows from it would, and before others if more follows.
+// Arrange puts each finding directly behind its cause. A root is placed by the worst of its
+// consequences, and before others with fewer of them.
 func Arrange(findings []Finding) []Finding {
 	sorted := pointers(findings) // to move a finding itself takes far longer
 	slices.SortStableFunc(sorted, func(a, b *Finding) int {
@@ -41,9 +41,9 @@ func worst(findings []*Finding) int {
 	return rank
 }
 
-// trees are the findings that follow from none of the others, each with all that
-// follows from it behind it. Every finding is in one of them, also where a report
-// was put together from others or written by hand.
+// trees are the findings without a cause among the others, each followed by its consequences.
+// Every finding is in one of them, also in a report that was put together from others or
+// written by hand.
 func trees(findings []*Finding) [][]*Finding {
 	causes := causesAmong(findings)
 	var roots []int
@@ -57,7 +57,7 @@ func trees(findings []*Finding) [][]*Finding {
 	}
 	placed := make([]bool, len(findings))
 	var trees [][]*Finding
-	all := make([]*Finding, 0, len(findings)) // of which each tree is a part
+	all := make([]*Finding, 0, len(findings)) // each tree is a part of it
 	var place func(i int)
 	place = func(i int) {
 		if placed[i] {
@@ -84,8 +84,7 @@ func trees(findings []*Finding) [][]*Finding {
 	return trees
 }
 
-// causesAmong are the places of what each finding follows from; -1 where that is
-// not among them.
+// causesAmong are the indexes of each finding's cause; -1 where it is not among them.
 func causesAmong(findings []*Finding) []int {
 	places := map[string]int{}
 	for i, f := range findings {
@@ -104,11 +103,11 @@ func causesAmong(findings []*Finding) []int {
 	return causes
 }
 
-// consequences are how many follow from each finding, directly or not.
+// consequences are the numbers of findings that follow from each, directly or not.
 func consequences(findings []*Finding) []int {
 	causes, n := causesAmong(findings), make([]int, len(findings))
 	for _, cause := range causes {
-		for range findings { // no farther, whatever a report from elsewhere says
+		for range findings { // a report from elsewhere may have a cycle
 			if cause < 0 {
 				break
 			}

@@ -1,5 +1,5 @@
-// Package finding holds findings and the reports that they stand in: their order,
-// merging, suppression, comparison and history.
+// Package finding defines findings and reports: their order, merging, suppression, comparison
+// and history.
 package finding
 
 import (
@@ -22,8 +22,8 @@ import (
 // APIVersion is the apiVersion of every document that volume-doctor writes.
 const APIVersion = "volume-doctor/v1"
 
-// Report is what every output format prints. Its JSON is a contract: fields
-// are added, never changed.
+// Report is the input of every output format. Its JSON is a contract: fields are added, never
+// changed.
 type Report struct {
 	APIVersion        string          `json:"apiVersion"`
 	Kind              string          `json:"kind"`
@@ -32,46 +32,44 @@ type Report struct {
 	Source            snapshot.Source `json:"source"`
 	// Sources are the clusters of a report on several, in place of Source.
 	Sources []snapshot.Source `json:"sources,omitempty"`
-	// SameContexts are the contexts that were not examined because another one, which
-	// was, has the same server and user: they are its values.
+	// SameContexts maps each context that was not examined to an examined one with the same
+	// server and user.
 	SameContexts map[string]string `json:"sameContexts,omitempty"`
-	// Complete says that everything was read: there are no gaps.
+	// Complete reports that everything was read: there are no gaps.
 	Complete      bool           `json:"complete"`
 	Gaps          []snapshot.Gap `json:"gaps"`
 	SkippedChecks []SkippedCheck `json:"skippedChecks"`
 	// Checks are the codes of the checks that ran, in their order.
 	Checks  []Code  `json:"checks"`
 	Summary Summary `json:"summary"`
-	// Suppressed counts the findings that somebody has decided to live with, and
-	// Known those that the baseline has already. Neither are among Findings.
+	// Suppressed counts the findings that somebody has decided to live with, and Known those
+	// that the baseline has, too. Neither are in Findings.
 	Suppressed int `json:"suppressed,omitempty"`
 	// SuppressedBy is the file of those decisions, with the first day on which one ends.
 	SuppressedBy string `json:"-"`
 	Known        int    `json:"known,omitempty"`
-	// Findings are sorted: errors first, then what most follows from, then by code
-	// and subject. What follows from another stands behind it, and lends it its
-	// severity.
+	// Findings are sorted: the worst first, then those with most consequences, then by code and
+	// subject. Each is followed by its consequences, which may raise its place.
 	Findings []Finding `json:"findings"`
-	// Waiting has each pod that waits for a volume, or whose end waits for one;
-	// the stuck ones first, then by name.
+	// Waiting has each pod that waits for a volume, or whose end waits for one: first the stuck
+	// ones, then the unknown, then those in flight; each by name.
 	Waiting []Waiting `json:"waiting"`
-	// OmittedCauses are what the CausedBy of a narrowed report names beyond it.
+	// OmittedCauses are the causes of findings that a narrowed report does not have itself.
 	OmittedCauses []OmittedCause `json:"omittedCauses,omitempty"`
-	// Volumes are what the objects say of the volumes that findings are about;
-	// sorted.
+	// Volumes are the states of the volumes that findings are about; sorted.
 	Volumes []VolumeRecord `json:"volumes"`
 	// Cluster is what was examined; nil in a report on several.
 	Cluster *Cluster `json:"cluster,omitempty"`
-	// Scope is how much of it was.
+	// Scope is how much of it was examined.
 	Scope Scope `json:"scope"`
 	// Answers are about the pods that were asked about by name.
 	Answers []Answer `json:"answers,omitempty"`
-	// SavedIn is the file that a saved report was read from: nobody knows who wrote it,
-	// and what it says is told as its word. "" for a report that was made now.
+	// SavedIn is the file that a saved report was read from: its author is unknown, and its
+	// texts are marked as the file's. "" for a report that was made now.
 	SavedIn string `json:"-"`
 }
 
-// Answer says whether a pod waits for a volume, and else what it does.
+// Answer is whether a pod waits for a volume, and what it does otherwise.
 type Answer struct {
 	Pod     string    `json:"pod"`
 	Verdict WaitState `json:"verdict"`
@@ -88,17 +86,16 @@ type Cluster struct {
 
 // Scope counts what was examined.
 type Scope struct {
-	// Objects are how many of each kind were read.
+	// Objects are the numbers of objects that were read, by kind.
 	Objects map[snapshot.Kind]int `json:"objects,omitempty"`
-	// Checks are how many ran.
+	// Checks is the number of checks that ran.
 	Checks int `json:"checks"`
-	// Of is what the report is about, such as "namespace shop"; "" is the whole cluster.
-	// What was read as evidence is the whole cluster all the same.
+	// Of is the part that the report is about, such as "namespace shop"; "" is the whole
+	// cluster. The evidence comes from the whole cluster in any case.
 	Of string `json:"of,omitempty"`
 }
 
-// OmittedCause is a finding that another one follows from and that nobody asked
-// for.
+// OmittedCause is the cause of a finding, where the report does not have it itself.
 type OmittedCause struct {
 	Code        Code     `json:"code"`
 	Check       string   `json:"check"`
@@ -112,7 +109,7 @@ type OmittedCause struct {
 type SkippedCheck struct {
 	Code  Code   `json:"code"`
 	Check string `json:"check"`
-	// Because is the first kind that it needs and that was not read.
+	// Because is the first kind that the check needs and that was not read.
 	Because snapshot.Kind `json:"because"`
 	// Context is the cluster, in a report on several.
 	Context string `json:"context,omitempty"`
@@ -133,7 +130,7 @@ type Object struct {
 	UID       types.UID `json:"uid,omitempty"`
 }
 
-// String is the object as kubectl takes it, with its namespace before it.
+// String is the object as kubectl takes it, after its namespace.
 func (o Object) String() string {
 	name := strings.ToLower(o.Kind) + "/" + o.Name
 	if o.Namespace != "" {
@@ -142,41 +139,39 @@ func (o Object) String() string {
 	return name
 }
 
-// Finding is one failure, with all that a person needs to act on it. Fields
-// that do not apply are empty.
+// Finding is one failure, with everything that a person needs to act on it. Fields that do not
+// apply are empty.
 type Finding struct {
 	Code     Code     `json:"code"`
 	Check    string   `json:"check"`
 	Severity Severity `json:"severity"`
-	// KnownFrom is how the meaning of the words is known that the finding rests on; nil
-	// for one that rests on objects alone.
+	// KnownFrom is how the meaning of the message behind the finding is known; nil where the
+	// finding rests on objects alone.
 	KnownFrom *KnownFrom `json:"knownFrom,omitempty"`
-	// Confidence is Suspected where a pod is stuck and the evidence for this cause
-	// is still young; "" is certain.
+	// Confidence is Suspected where a pod is stuck and the evidence for this cause is still
+	// young; "" means certain.
 	Confidence Confidence `json:"confidence,omitempty"`
-	// Settles says what makes a suspected finding certain; nil for a certain one.
+	// Settles is what will make a suspected finding certain; nil for a certain one.
 	Settles *Settles `json:"settles,omitempty"`
-	// Follow is how long the VolumeAttachments have to be followed for what the finding,
-	// or its repair, still lacks; 0 where looks at the objects tell.
+	// Follow is how long the VolumeAttachments have to be followed until the missing evidence
+	// for the finding or its repair exists; 0 where nothing is missing.
 	Follow time.Duration `json:"-"`
 	// Context is the cluster, in a report on several.
 	Context string `json:"context,omitempty"`
-	// Message is the headline: one sentence of at most MostWords words that says who, what
-	// and which.
+	// Message is the headline: one sentence of at most MostWords words that names the pod, the
+	// volume and the node.
 	Message string `json:"message"`
-	// Detail is what else there is to say of it, in clauses: since when, which others, in
-	// what numbers.
+	// Detail is more about it, in clauses: since when, which others, in what numbers.
 	Detail string `json:"detail,omitempty"`
-	// Said is what a driver, a kubelet or a controller said of it; nil where nobody did.
+	// Said quotes the driver, kubelet or controller behind it; nil where nobody said anything.
 	Said *Quote `json:"said,omitempty"`
-	// Headline says what is wrong with what the finding shares with others of the
-	// same cause, such as their node. It stands in place of Message where a report
-	// folds several of them into one entry; "" where the finding shares its cause
-	// with no other.
+	// Headline is what is wrong with the object that findings of one cause share, such as their
+	// node. It replaces Message where a report folds several of them into one entry; "" where
+	// the finding shares its cause with no other.
 	Headline string `json:"headline,omitempty"`
-	// Cause says how it came about, as far as the objects show.
+	// Cause is how it came about, as far as the objects show.
 	Cause string `json:"cause,omitempty"`
-	// UpstreamBug is the bug of Kubernetes behind it where the release has one.
+	// UpstreamBug is the bug of Kubernetes behind it; nil unless the release has it.
 	UpstreamBug *UpstreamBug `json:"upstreamBug,omitempty"`
 	Subject     Object       `json:"subject"`
 
@@ -186,72 +181,71 @@ type Finding struct {
 	Holder           types.NodeName `json:"holder,omitempty"`
 	PersistentVolume string         `json:"persistentVolume,omitempty"`
 	VolumeAttachment string         `json:"volumeAttachment,omitempty"`
-	// Pods are the pods that wait or would suffer, as namespace/name; sorted.
+	// Pods are the pods that wait or would be harmed, as namespace/name; sorted.
 	Pods []string `json:"pods,omitempty"`
 	// Workloads made the pods, as namespace/Kind/name; sorted.
 	Workloads []string `json:"workloads,omitempty"`
 	// Claims lead the pods to the volume, as namespace/name; sorted.
 	Claims []string `json:"claims,omitempty"`
 
-	// Actor is who has to act, as the text says it too; "" where it names nobody. A pod
-	// that waits because of the finding waits for the same one.
+	// Actor is who has to act, as the texts name it; "" where they name nobody. A pod that
+	// waits because of the finding waits for the same actor.
 	Actor string `json:"-"`
 
-	// Since is when it began, or the earliest moment that the objects prove.
+	// Since is when it began, or else the earliest moment that the objects prove.
 	Since     *metav1.Time `json:"since,omitempty"`
 	Evidence  []Evidence   `json:"evidence"`
 	SelfHeals SelfHeals    `json:"selfHeals"`
-	// Advice is what a person does about it, and no Repair does. A check names in it what is
-	// deleted, restarted or waited for by marks of package step; in a report it is the
+	// Advice is what a person does about it that no Repair does. A check marks in it what is
+	// deleted, restarted or waited for, with the marks of package step; in a report it is the
 	// sentences of Do.
 	Advice string `json:"advice,omitempty"`
-	// ByHand is what a person does where no repair is proposed: the same as a repair
-	// would. Package repair adds it to Advice, or drops it where a guard refuses.
+	// ByHand is what a person does where no repair is proposed: the same as the repair would.
+	// Package repair adds it to Advice, or drops it where a guard refuses.
 	ByHand string `json:"-"`
 	// Do are the actions of the advice.
 	Do []Action `json:"-"`
-	// Never is what makes it worse, although it is often tried or advised.
+	// Never is an action that makes it worse, although people often try or advise it.
 	Never string `json:"never,omitempty"`
-	// AdviceCommands are command lines that the advice speaks of, of
-	// safetext.Kubectl; the advice itself has none. Each stands on its own line.
+	// AdviceCommands are the command lines for the advice, from safetext.Kubectl; the advice
+	// itself has none. Each has a line of its own.
 	AdviceCommands []string `json:"adviceCommands,omitempty"`
-	// Withheld are how many commands and sentences were taken out of what a saved finding
-	// says to do.
+	// Withheld is the number of commands and sentences that were removed from the advice of a
+	// saved finding.
 	Withheld int `json:"-"`
-	// Unaimed reports whether flags that say on which cluster, or as whom, were taken out
-	// of the commands of a saved finding.
+	// Unaimed reports whether flags that choose a cluster or a user were removed from the
+	// commands of a saved finding.
 	Unaimed bool `json:"-"`
 	// Steps are what the advice deletes or restarts, each with the pods that it hits.
 	Steps []Step `json:"steps,omitempty"`
-	// ControllerAlone says that the objects do not show it yet, and only what the
-	// controller tells does, in its log or its metrics: nothing is repaired on that.
+	// ControllerAlone reports that the objects do not show it yet: only the controller's log or
+	// metrics do. No repair is based on that.
 	ControllerAlone bool `json:"-"`
-	// Actions are what to do about it, in their order: ActionsOf. What a saved report has is
-	// not believed, but made again.
+	// Actions are the actions for it, in their order: ActionsOf. Those of a saved report are
+	// not used, but made again.
 	Actions []Action `json:"actions,omitempty"`
 	// Repair is null where nothing that this tool writes can help.
 	Repair *Repair `json:"repair"`
-	// Fingerprint names the finding across runs: it is made of the code, the
-	// subject with its UID, the volume and the node.
+	// Fingerprint identifies the finding across runs. It is made of the code, the subject with
+	// its UID, the volume and the node.
 	Fingerprint string `json:"fingerprint"`
-	// CausedBy is the fingerprint of the nearest finding that this one follows
-	// from; where one cause shows in many findings and has none of its own, that
-	// is the one which stands for it.
+	// CausedBy is the fingerprint of the nearest finding that this one follows from; where one
+	// cause shows in many findings and has none of its own, it is the one that represents it.
 	CausedBy string `json:"causedBy,omitempty"`
 	// Consequences counts the findings of the report that follow from this one,
 	// directly or not.
 	Consequences int `json:"consequences,omitempty"`
 }
 
-// MostWords is how many words a headline has at most, what it counts included: a person
-// takes that in at a glance, and it stands on two lines of a terminal.
+// MostWords is the largest number of words in a headline, numbers included: a person reads that
+// at a glance, and it fits on two lines of a terminal.
 const MostWords = 16
 
 // Text is the headline and the detail.
 func (f Finding) Text() string { return Clauses(f.Message, f.Detail) }
 
-// Line is all that the finding tells of what is wrong: the headline, the detail and what was
-// said.
+// Line is all that the finding says about what is wrong: the headline, the detail and the
+// quote.
 func (f Finding) Line() string {
 	if f.Said == nil {
 		return f.Text()
@@ -259,31 +253,31 @@ func (f Finding) Line() string {
 	return fmt.Sprintf("%s: %q", f.Text(), f.Said.Text)
 }
 
-// Clauses joins those that say something.
+// Clauses joins the clauses that are not empty.
 func Clauses(list ...string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(list), func(s string) bool { return s == "" }), "; ")
 }
 
-// Quote is what somebody said, in their own words.
+// Quote is a message in its author's own words.
 type Quote struct {
 	Text string `json:"text"`
-	// By is who said it, such as the driver or the kubelet of a node.
+	// By is the author, such as the driver or the kubelet of a node.
 	By string `json:"by,omitempty"`
-	// At is when it was said last, and Count how often, as far as that is known.
+	// At is when it was last said, and Count is how often, as far as that is known.
 	At    *metav1.Time `json:"at,omitempty"`
 	Count int          `json:"count,omitempty"`
 }
 
-// KnownFrom is how it is known what an error message means.
+// KnownFrom is how the meaning of an error message is known.
 type KnownFrom struct {
-	// Layer read it: the driver's own words, a tool's words or number, another driver's
-	// words, plain English words, or a code alone.
+	// Layer is what was recognised: the driver's own words, a tool's words or number, another
+	// driver's words, plain English words, or a code alone.
 	Layer string `json:"layer"`
-	// Entry are the words, or the number, that were read.
+	// Entry is the recognised text or number.
 	Entry string `json:"entry"`
 	// Meaning is the class of the error.
 	Meaning string `json:"meaning"`
-	// LookUps are what the objects say of what the message names.
+	// LookUps are clauses about the objects that the message names.
 	LookUps []string `json:"lookUps,omitempty"`
 }
 
@@ -293,15 +287,15 @@ type Step struct {
 	// Object is what is deleted or restarted, such as "node/n1"; "" where the advice
 	// leaves that open.
 	Object string `json:"object,omitempty"`
-	// Hits is how many pods the step hits; null where that is not known. A node and
-	// what runs on it for all of its pods also hit those without volumes, which are not
-	// read.
+	// Hits is the number of pods that the step hits; null where that is not known. A step on a
+	// node, or on a service for all its pods, also hits pods without volumes, which are not
+	// counted.
 	Hits *int `json:"hits"`
 	// Pods are the pods that it hits, as namespace/name; sorted.
 	Pods []string `json:"pods,omitempty"`
-	// Says is the sentence about it.
+	// Says is the sentence about the step.
 	Says string `json:"says"`
-	// Told marks a step that says no more than the sentence of its action.
+	// Told marks a step whose sentence says no more than that of its action.
 	Told bool `json:"-"`
 }
 
@@ -311,18 +305,18 @@ const ControllerLog = "kube-controller-manager's log"
 // Confidence is how sure a finding is of its cause.
 type Confidence string
 
-// Suspected is a cause that fits all that is known, before the time has passed in
-// which the same objects are also seen where nothing is wrong.
+// Suspected is a cause that fits all that is known, before the time is over in which the same
+// objects also occur where nothing is wrong.
 const Suspected Confidence = "suspected"
 
-// Settles is what makes a suspected finding certain.
+// Settles is the condition under which a suspected finding becomes certain.
 type Settles struct {
-	// At is when.
+	// At is when it becomes certain.
 	At metav1.Time `json:"at"`
-	// If is what has to be true until then.
+	// If is the condition until then.
 	If string `json:"if"`
-	// again is what the finding is once a look has found it again so much later; nil where
-	// that settles nothing.
+	// again is the finding after another look, at least so much later, finds it again; nil
+	// where another look settles nothing.
 	again *again
 }
 
@@ -332,8 +326,8 @@ type again struct {
 	cause    string
 }
 
-// UntilAgain is the finding of a look at that time, suspected until another one, so much
-// later, finds it again: one look cannot tell it from something else that passes.
+// UntilAgain makes the finding of a look at that time suspected until another look, so much
+// later, finds it again: one look cannot distinguish it from a state that passes.
 func (f Finding) UntilAgain(at time.Time, after time.Duration, unless string) Finding {
 	f.Confidence, f.Settles = Suspected, &Settles{At: metav1.NewTime(at.UTC().Add(after)), If: "another look then finds it again", again: &again{after, f.Severity, f.Cause}}
 	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or %s", f.Settles.At.UTC().Format(time.RFC3339), f.Settles.If, f.Cause, unless)
@@ -343,12 +337,12 @@ func (f Finding) UntilAgain(at time.Time, after time.Duration, unless string) Fi
 	return f
 }
 
-// UpstreamBug is a bug of Kubernetes that brings such findings about and that
-// the release at work has.
+// UpstreamBug is a bug of Kubernetes that causes such findings and that the release in use has.
 type UpstreamBug struct {
-	// Issue is where it was reported.
+	// Issue is its GitHub issue.
 	Issue string `json:"issue"`
-	// Component has it: kube-controller-manager, or the kubelet of the finding's node.
+	// Component is the program with the bug: kube-controller-manager, or the kubelet of the
+	// finding's node.
 	Component string `json:"component"`
 	// FixedIn is the next release without it.
 	FixedIn string `json:"fixedIn"`
@@ -364,7 +358,7 @@ func (f Finding) Pair() reconcile.VolumeNode {
 	return reconcile.VolumeNode{Volume: f.Volume, Node: f.Node}
 }
 
-// Evidence is one fact that the finding rests on.
+// Evidence is one fact behind the finding.
 type Evidence struct {
 	// Object is "kind/name", with the namespace between them where it has one.
 	Object string `json:"object"`
@@ -372,14 +366,14 @@ type Evidence struct {
 	Value  string `json:"value"`
 }
 
-// SelfHeals says whether the finding goes away by itself.
+// SelfHeals is whether the finding ends by itself.
 type SelfHeals struct {
 	Will bool `json:"will"`
-	// Unknown reports that the evidence does not tell: nothing that was read ends it, and
+	// Unknown reports that the evidence does not show it: nothing that was read ends it, and
 	// nothing proves that it stays.
 	Unknown bool `json:"unknown,omitempty"`
-	// After is the time from the snapshot, as Go writes durations; "" where no
-	// bound is known.
+	// After is the time until then from the snapshot, as Go writes durations; "" where no bound
+	// is known.
 	After   string `json:"after"`
 	Because string `json:"because"`
 }
@@ -387,35 +381,34 @@ type SelfHeals struct {
 // Repair is the correction that --apply would make.
 type Repair struct {
 	Kind string `json:"kind"`
-	// Does is a sentence: what it writes, to what, what that is for, and whether it can
-	// be undone.
+	// Does is a sentence: what it writes to which object, what for, and whether it can be
+	// undone.
 	Does       string `json:"does"`
 	Risk       string `json:"risk"`
 	Reversible bool   `json:"reversible"`
 	// BlockedBy is the guard that refuses the repair now, and why.
 	BlockedBy string `json:"blockedBy"`
-	// SafeOnce is what would make it safe, where a guard refuses it and no flag lifts
-	// that.
+	// SafeOnce is what would make it safe, where a guard refuses it and no flag overrides that.
 	SafeOnce string `json:"safeOnce,omitempty"`
 	// SafeOnceHits are the pods that this hits.
 	SafeOnceHits []Step `json:"-"`
-	// Commands do the same by hand; there are none where a guard refuses what no
-	// flag lifts.
+	// Commands do the same by hand; there are none where a guard refuses it and no flag
+	// overrides that.
 	Commands []string `json:"commands"`
-	// Needs are the flags in which the user gives the word that the repair asks for.
+	// Needs are the flags with which the user gives the consent that the repair needs.
 	Needs []string `json:"needs,omitempty"`
-	// Apply is the complete command line that makes this repair; "" where there are
-	// no Commands either.
+	// Apply is the complete command line that makes this repair; "" where there are no
+	// Commands.
 	Apply string `json:"apply,omitempty"`
-	// ApplyAll is the command line that makes this repair and the same repairs of the
-	// findings that follow from this one; "" where there are none.
+	// ApplyAll is the command line that makes this repair and the same repairs of the findings
+	// that follow from this one; "" where there are none.
 	ApplyAll string `json:"applyAll,omitempty"`
-	// Lower are the less risky kinds of repair that were passed over, and why.
+	// Lower are the less risky kinds of repair that do not fit, and why.
 	Lower []LowerRepair `json:"lower,omitempty"`
 }
 
-// Against says what stands against making the repair now, without the name of the
-// guard that says it; "" where nothing does.
+// Against is why the repair cannot be made now, without the guard's name; "" where nothing
+// prevents it.
 func (r *Repair) Against() string {
 	if _, reason, named := strings.Cut(r.BlockedBy, ": "); named {
 		return reason
@@ -423,14 +416,14 @@ func (r *Repair) Against() string {
 	return r.BlockedBy
 }
 
-// LowerRepair is a kind of repair that will not do for a finding.
+// LowerRepair is a kind of repair that does not fit a finding.
 type LowerRepair struct {
 	Kind    string `json:"kind"`
 	Because string `json:"because"`
 }
 
-// Fingerprint identifies the finding in every report on the same objects. A driver is known
-// by its name alone: its CSIDriver may not exist, or not be among what was read.
+// Fingerprint identifies the finding in every report on the same objects. A driver counts by
+// its name alone: its CSIDriver may not exist, or may not have been read.
 func Fingerprint(f Finding) string {
 	uid := f.Subject.UID
 	if f.Subject.Kind == "CSIDriver" {
@@ -441,7 +434,7 @@ func Fingerprint(f Finding) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// Brief is what other reports repeat of a finding.
+// Brief is the part of a finding that other documents repeat.
 type Brief struct {
 	Code     Code     `json:"code"`
 	Check    string   `json:"check"`
@@ -454,7 +447,7 @@ type Brief struct {
 	Whole Finding `json:"-"`
 }
 
-// Line is all that the cause tells of what is wrong.
+// Line is all that the finding says about what is wrong.
 func (b Brief) Line() string {
 	return Finding{Message: b.Message, Detail: b.Detail, Said: b.Said}.Line()
 }

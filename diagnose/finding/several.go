@@ -12,10 +12,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// SharedCause is a cause with what follows from it or, in a report on several clusters,
-// the same cause in several of them.
+// SharedCause is a cause with its consequences or, in a report on several clusters, the same
+// cause in several of them.
 type SharedCause struct {
-	// Trees are as Roots has them, the worst first.
+	// Trees are as in Roots, the worst first.
 	Trees [][]Finding
 	// Contexts are the clusters, where there are several; sorted.
 	Contexts []string
@@ -24,9 +24,9 @@ type SharedCause struct {
 // Findings are the findings of all trees.
 func (s SharedCause) Findings() []Finding { return slices.Concat(s.Trees...) }
 
-// Causes are the causes of the report, worst first. In several clusters two are the same
-// where they have the same check and severity, the same kind of repair, and came about
-// in the same words but for names and numbers.
+// Causes are the causes of the report, worst first. Two clusters have the same cause where
+// check, severity, confidence and kind of repair are equal, and the cause's text differs only
+// in names and numbers.
 func (r *Report) Causes() []SharedCause {
 	var causes []SharedCause
 	alone := func(trees [][]Finding) {
@@ -55,7 +55,7 @@ func (r *Report) Causes() []SharedCause {
 	return causes
 }
 
-// Affected counts the clusters of a report on several that a finding is about.
+// Affected is the number of clusters that have a finding, in a report on several.
 func (r *Report) Affected() int {
 	contexts := sets.New[string]()
 	for _, f := range r.Findings {
@@ -64,7 +64,7 @@ func (r *Report) Affected() int {
 	return len(contexts)
 }
 
-// Alike puts items with the same key together, in the order of the first of each.
+// Alike groups the items by key, in the order of their first occurrence.
 func Alike[T any](items []T, key func(T) string) [][]T {
 	places := map[string]int{}
 	var groups [][]T
@@ -94,13 +94,12 @@ var (
 	addresses = regexp.MustCompile(`[a-z]+://[^\s:"]+(:[0-9]+)?`)
 )
 
-// causeWords are the words of the cause, without the names and numbers in it.
+// causeWords is the text of the cause without names and numbers.
 func causeWords(f Finding) string {
 	return digits.ReplaceAllString(f.withoutNames(cmp.Or(f.Cause, f.Message)), "#")
 }
 
-// withoutName puts "#" for the name where it stands as a whole word: a namespace may
-// be called "a".
+// withoutName replaces the name by "#" where it is a whole word: a namespace may be called "a".
 func withoutName(text, name string) string {
 	part := func(c byte) bool {
 		return c == '-' || c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
@@ -126,9 +125,8 @@ func withoutName(text, name string) string {
 // Names reports whether the text has the name as a whole word.
 func Names(text, name string) bool { return withoutName(text, name) != text }
 
-// SharedGaps are the gaps of the report, those together that several clusters share:
-// of the same kind, for the same reason, in the same words but for names, numbers and
-// addresses.
+// SharedGaps are the gaps of the report, grouped where clusters share them: of the same kind,
+// for the same reason, with a text that differs only in names, numbers and addresses.
 func (r *Report) SharedGaps() [][]snapshot.Gap {
 	return Alike(r.Gaps, func(g snapshot.Gap) string {
 		if g.Context == "" {
@@ -139,8 +137,8 @@ func (r *Report) SharedGaps() [][]snapshot.Gap {
 	})
 }
 
-// SharedSkips are the checks that were skipped, those together that were for the same
-// kind in the same clusters, by kind and the first of the clusters.
+// SharedSkips are the skipped checks, grouped by the missing kind and the clusters that lack
+// it, sorted by kind and first cluster.
 func (r *Report) SharedSkips() []SharedSkip {
 	byCluster := Alike(r.SkippedChecks, func(c SkippedCheck) string { return string(c.Because) + "\x00" + c.Context })
 	var shared []SharedSkip
@@ -168,7 +166,7 @@ func (r *Report) SharedSkips() []SharedSkip {
 	return shared
 }
 
-// SharedSkip is what a missing kind kept from running, in some clusters.
+// SharedSkip is the checks that a missing kind kept from running, in some clusters.
 type SharedSkip struct {
 	Because  snapshot.Kind
 	Codes    []Code

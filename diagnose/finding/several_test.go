@@ -11,7 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// rejected is a detach that a driver rejects, in a cluster.
+// rejected is the finding of a detach that a driver rejects, in a cluster.
 func rejected(context, node, words string) Finding {
 	pod := fmt.Sprintf("shop/db-%s", node)
 	f := Finding{
@@ -23,8 +23,9 @@ func rejected(context, node, words string) Finding {
 	return f
 }
 
-// TestCauses: the same cause in several clusters is one, whatever the names and numbers
-// are; another cause, severity or repair is another, and one cluster alone is as ever.
+// TestCauses: the same cause in several clusters is one, whatever the names and numbers.
+// Another text, severity or repair makes another cause, and findings of a single cluster are
+// not merged.
 func TestCauses(t *testing.T) {
 	several := func(findings ...Finding) *Report {
 		r := &Report{Sources: []snapshot.Source{{Context: "a"}, {Context: "b"}, {Context: "c"}}, Findings: findings}
@@ -63,7 +64,7 @@ func TestCauses(t *testing.T) {
 	}
 }
 
-// TestCausesKeepEverything: however findings fall together, each stands in one cause.
+// TestCausesKeepEverything: each finding is in exactly one cause.
 func TestCausesKeepEverything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &Report{Sources: []snapshot.Source{{Context: "a"}, {Context: "b"}}}
@@ -89,7 +90,7 @@ func TestCausesKeepEverything(t *testing.T) {
 	})
 }
 
-// TestSharedGaps: what many clusters refuse is one line, and no gap is lost in it.
+// TestSharedGaps: the same gap of many clusters is one line, and no gap is lost.
 func TestSharedGaps(t *testing.T) {
 	gap := func(context string, kind snapshot.Kind, detail string) snapshot.Gap {
 		return snapshot.Gap{Context: context, Kind: kind, Reason: snapshot.ReasonUnavailable, Detail: detail}
@@ -113,7 +114,8 @@ func TestSharedGaps(t *testing.T) {
 	}
 }
 
-// TestSharedSkips: by what is missing, with the clusters that lack it.
+// TestSharedSkips: skipped checks are grouped by the missing kind, with the clusters that lack
+// it.
 func TestSharedSkips(t *testing.T) {
 	r := &Report{SkippedChecks: []SkippedCheck{
 		{"VD601", "x", snapshot.CSINodes, "a"}, {"VD602", "y", snapshot.CSINodes, "a"}, {"VD601", "x", snapshot.CSINodes, "b"}, {"VD602", "y", snapshot.CSINodes, "b"},

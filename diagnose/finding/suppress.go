@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Suppression hides the findings of one check that somebody has decided to live
-// with. Of its other fields each that is set must fit as well.
+// Suppression hides the findings of one check that somebody has decided to live with. Each of
+// its other fields that is set must match, too.
 type Suppression struct {
 	// Check is the check's name.
 	Check string
-	// Namespace is the only one that the finding touches.
+	// Namespace is the only namespace that the finding touches.
 	Namespace string
 	// Name is a pattern for the name of the finding's subject, as in web-*.
 	Name string
@@ -21,11 +21,11 @@ type Suppression struct {
 	// PersistentVolume's.
 	Volume      string
 	Fingerprint string
-	// Reason says why; there is always one.
+	// Reason is why; it is never empty.
 	Reason string
-	// Until is the last day on which it holds, in UTC; zero is for good.
+	// Until is the last day on which it holds, in UTC; zero means for good.
 	Until time.Time
-	// File has it, and Line is where it stands there.
+	// File is the file with the suppression, and Line its line there.
 	File string
 	Line int
 }
@@ -35,9 +35,9 @@ func (s Suppression) Expired(now time.Time) bool {
 	return !s.Until.IsZero() && !now.Before(s.Until.AddDate(0, 0, 1))
 }
 
-// Hides reports whether the suppression is about the finding.
+// Hides reports whether the suppression matches the finding.
 func (s Suppression) Hides(f Finding) bool {
-	name, _ := path.Match(s.Name, f.Subject.Name) // the pattern was tried when it was read
+	name, _ := path.Match(s.Name, f.Subject.Name) // the pattern was checked when it was read
 	return s.Check == f.Check &&
 		(s.Name == "" || name) &&
 		(s.Namespace == "" || touchesOnly(f, s.Namespace)) &&
@@ -46,8 +46,8 @@ func (s Suppression) Hides(f Finding) bool {
 		(s.Fingerprint == "" || s.Fingerprint == f.Fingerprint)
 }
 
-// touchesOnly reports whether the finding is a matter of the namespace and of no
-// other: by its subject, its pods and its claims.
+// touchesOnly reports whether the finding touches the namespace and no other: by its subject,
+// its pods and its claims.
 func touchesOnly(f Finding, namespace string) bool {
 	touched := slices.Concat(f.Pods, f.Claims)
 	if in := f.Subject.Namespace; in != "" {

@@ -10,25 +10,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Entry is one line of a timeline: what became of a finding, or of what can be
-// read. Its JSON is a contract: fields are added, never changed.
+// Entry is one line of a timeline: a change of a finding or of the gaps. Its JSON is a
+// contract: fields are added, never changed.
 type Entry struct {
 	APIVersion string      `json:"apiVersion"`
 	Kind       string      `json:"kind"`
 	Time       metav1.Time `json:"time"`
 	Change     Change      `json:"change"`
-	// Finding is the one that appeared or changed, as it is now, or that healed,
-	// as it was last.
+	// Finding is the finding that appeared or changed, as it is now, or that healed, as it last
+	// was.
 	Finding *Finding `json:"finding,omitempty"`
-	// Was is what changed, as it was before.
+	// Was has the earlier values of what changed.
 	Was *Was `json:"was,omitempty"`
 	// After is how long a healed finding stood, as Go writes durations.
 	After string `json:"after,omitempty"`
-	// Gaps are those that opened or closed.
+	// Gaps are the gaps that opened or closed.
 	Gaps []snapshot.Gap `json:"gaps,omitempty"`
 }
 
-// Change is what an Entry tells.
+// Change is the kind of an Entry.
 type Change string
 
 // The changes.
@@ -36,34 +36,34 @@ const (
 	Appeared Change = "appeared"
 	Changed  Change = "changed"
 	Healed   Change = "healed"
-	// GapOpened: from now on nothing is told that would need what is missing.
+	// GapOpened: from now on no finding that needs the missing objects is reported.
 	GapOpened Change = "gap"
 	GapClosed Change = "resumed"
 )
 
-// Was holds what of a finding can change; fields that did not are empty.
+// Was has the fields of a finding that can change; those that did not are empty.
 type Was struct {
 	Severity Severity     `json:"severity,omitempty"`
 	Cause    string       `json:"cause,omitempty"`
 	Since    *metav1.Time `json:"since,omitempty"`
 }
 
-// Timeline makes entries of one report after the other on the same cluster.
+// Timeline turns successive reports on the same cluster into entries.
 type Timeline struct {
 	standing []Standing
 	gaps     []snapshot.Gap
 }
 
-// Standing is a finding that has appeared and not healed yet, as it was found last.
+// Standing is a finding that has appeared and has not healed, as it was last found.
 type Standing struct {
 	Finding
 	// First and Last are the times of the reports that found it first and last.
 	First, Last metav1.Time
-	// without is what could not be read when it was found last.
+	// without are the gaps at the time when it was last found.
 	without []snapshot.Gap
 }
 
-// Began is when the finding began, or when it was found first where that is not known.
+// Began is when the finding began, or when it was first found where that is not known.
 func (s Standing) Began() metav1.Time {
 	if s.Since != nil {
 		return *s.Since
@@ -71,18 +71,18 @@ func (s Standing) Began() metav1.Time {
 	return s.First
 }
 
-// Standing are the findings that stand after the last report, the worst first. What a
-// gap hides is among them.
+// Standing are the findings that stand after the last report, the worst first, including those
+// that a gap hides.
 func (t *Timeline) Standing() []Standing {
 	return slices.SortedStableFunc(slices.Values(t.standing), func(a, b Standing) int {
 		return b.Severity.Rank() - a.Severity.Rank()
 	})
 }
 
-// Next gives what the report changes, in the order in which it tells it. What a
-// gap hides has not healed: it stands until a report that knows at least as much
-// as the one that found it does not find it any more. Nor has what undecided is
-// true of, which is asked about findings that are no longer found; nil: of none.
+// Next returns the changes of the report: gaps first, then healed findings, then new and
+// changed ones. A finding that a gap hides has not healed: it stands until a report that knows
+// at least as much as the one that found it no longer has it. Nor has one for which undecided
+// is true, which is called for findings that are no longer found; nil means none.
 func (t *Timeline) Next(r *Report, undecided func(Finding) bool) []Entry {
 	entry := func(change Change, gaps ...snapshot.Gap) Entry {
 		return Entry{APIVersion: APIVersion, Kind: "TimelineEntry", Time: r.TakenAt, Change: change, Gaps: gaps}
@@ -132,9 +132,9 @@ func (t *Timeline) Next(r *Report, undecided func(Finding) bool) []Entry {
 }
 
 // covered reports whether the finding may be another view of those that a gap hides: where the
-// check that knows best cannot run, one that yields to it reports the same failure. It is
-// not worse than they are, and they are about the same: its pods, or without pods its
-// volume or its subject.
+// check that knows best cannot run, one that yields to it reports the same failure. It must not
+// be worse than they are, and must be about the same pods or, without pods, the same volume or
+// subject.
 func covered(f Finding, hidden []Standing) bool {
 	by := func(same func(Finding) bool) bool {
 		return slices.ContainsFunc(hidden, func(h Standing) bool { return h.Severity.AtLeast(f.Severity) && same(h.Finding) })
@@ -152,10 +152,10 @@ func find(findings []Finding, fingerprint string) int {
 	return slices.IndexFunc(findings, func(f Finding) bool { return f.Fingerprint == fingerprint })
 }
 
-// moment is an age, or a time, in a text: the next report has another one.
+// moment matches an age or a time in a text: the next report has another one.
 var moment = regexp.MustCompile(`\b(?:\d+(?:\.\d+)?(?:ms|d|h|m|s))+\b|\b\d{4}-\d\d-\d\dT[\d:.]+Z|\b\d\d:\d\d:\d\d\b`)
 
-// whatWas tells what has changed in the finding, beside what changes as time passes.
+// whatWas returns the earlier values of what has changed, except what changes as time passes.
 func whatWas(before, now Finding) Was {
 	var was Was
 	if before.Severity != now.Severity {
@@ -170,8 +170,7 @@ func whatWas(before, now Finding) Was {
 	return was
 }
 
-// without are the gaps that the others have not, whatever the API server says
-// of them each time.
+// without are the gaps that the others do not have, whatever their details.
 func without(gaps, others []snapshot.Gap) []snapshot.Gap {
 	return slices.DeleteFunc(slices.Clone(gaps), func(g snapshot.Gap) bool {
 		return slices.ContainsFunc(others, func(o snapshot.Gap) bool {

@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// TestTimeline tells one finding's story, report by report.
+// TestTimeline follows one finding, report by report.
 func TestTimeline(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	since := metav1.NewTime(start.Add(-time.Minute))
@@ -53,8 +53,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestAgesAreNoChange: a cause in which nothing but an age or a time has moved on is the
-// same cause; a watch would else print a line at each look.
+// TestAgesAreNoChange: a cause in which only an age or a time has changed is the same cause.
+// Otherwise a watch would print a line at each look.
 func TestAgesAreNoChange(t *testing.T) {
 	at := metav1.NewTime(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	for _, tt := range []struct {
@@ -80,8 +80,8 @@ func TestAgesAreNoChange(t *testing.T) {
 	}
 }
 
-// TestTimelineUnderAGap: while the check that knows best cannot run, the same failure in
-// another's words does not appear beside it; what is worse, or about more, does.
+// TestTimelineUnderAGap: while the check that knows best cannot run, another check's finding
+// about the same failure does not appear beside it; a worse one, or one about more, does.
 func TestTimelineUnderAGap(t *testing.T) {
 	all, some := []Code{"VD101", "VD301", "VD409"}, []Code{"VD101", "VD409"}
 	gap := []snapshot.Gap{{Kind: snapshot.Claims, Reason: snapshot.ReasonUnavailable}}
@@ -106,7 +106,7 @@ func TestTimelineUnderAGap(t *testing.T) {
 		if diff := cmp.Diff(test.want, lines(timeline.Next(&Report{Findings: []Finding{test.found}, Checks: some, Gaps: gap}, nil))); diff != "" {
 			t.Errorf("%s: %s", what, diff)
 		}
-		// Once all can be seen, nothing is held back.
+		// Once everything can be read, nothing is held back.
 		timeline.Next(&Report{Findings: []Finding{known, test.found}, Checks: all}, nil)
 		if n := len(timeline.Standing()); n != 2 {
 			t.Errorf("%s: %d findings stand after the gap", what, n)
@@ -114,8 +114,8 @@ func TestTimelineUnderAGap(t *testing.T) {
 	}
 }
 
-// TestTimelineUndecided: a finding whose check has begun anew has neither healed nor,
-// when it is found again, appeared.
+// TestTimelineUndecided: a finding whose check has started its wait again has neither healed
+// nor, when it is found again, appeared.
 func TestTimelineUndecided(t *testing.T) {
 	f := Finding{Code: "VD116", Severity: Warning, Fingerprint: "a"}
 	found, lost := &Report{Findings: []Finding{f}, Checks: []Code{"VD116"}}, &Report{Checks: []Code{"VD116"}}
@@ -139,7 +139,7 @@ func TestTimelineUndecided(t *testing.T) {
 	}
 }
 
-// TestStanding: what a gap hides stands on, and the worst come first.
+// TestStanding: a finding that a gap hides still stands, and the worst come first.
 func TestStanding(t *testing.T) {
 	start := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	at := func(seconds int) metav1.Time { return metav1.NewTime(start.Add(time.Duration(seconds) * time.Second)) }
@@ -178,8 +178,8 @@ func lines(entries []Entry) []string {
 	return all
 }
 
-// TestTimelineAddsUp: whatever the reports, what the entries tell is what the
-// last report has, and nothing heals that a gap may hide.
+// TestTimelineAddsUp: for any reports, the entries add up to the last report, and nothing heals
+// that a gap may hide.
 func TestTimelineAddsUp(t *testing.T) {
 	names := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {

@@ -6,15 +6,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// WaitState says whether a pod waits for a volume.
+// WaitState is whether a pod waits for a volume.
 type WaitState string
 
 // The answers.
 const (
 	NoWait   WaitState = "none"      // it waits for no volume
-	InFlight WaitState = "in-flight" // it waits, not longer than is usual
-	Stuck    WaitState = "stuck"     // it waits for longer than is usual, or in vain
-	Unsure   WaitState = "unknown"   // what could be read does not tell
+	InFlight WaitState = "in-flight" // it waits, within the usual time
+	Stuck    WaitState = "stuck"     // it waits beyond the usual time, or in vain
+	Unsure   WaitState = "unknown"   // the objects that could be read do not show it
 )
 
 // Waiting is a pod that waits for a volume, or whose end waits for one.
@@ -25,20 +25,20 @@ type Waiting struct {
 	Pod     string    `json:"pod"`
 	Node    string    `json:"node,omitempty"`
 	Verdict WaitState `json:"verdict"`
-	// Volume is the pod's own name of the volume that it waits for.
+	// Volume is the pod's name for the volume that it waits for.
 	Volume string `json:"volume,omitempty"`
-	// Volumes are all that it may wait for, where no object tells for which.
+	// Volumes are all volumes that it may wait for, where no object shows which.
 	Volumes []string `json:"volumes,omitempty"`
 	Stage   string   `json:"stage,omitempty"`
-	// Stages are all that it may be in, where no object tells in which.
+	// Stages are all stages in which it may wait, where no object shows which.
 	Stages []string `json:"stages,omitempty"`
-	// Actor is who has to act, and Said the words of those who work on it.
+	// Actor is who has to act, and Said is the last message about the wait.
 	Actor string       `json:"actor,omitempty"`
 	Said  string       `json:"said,omitempty"`
 	Since *metav1.Time `json:"since,omitempty"`
-	// DueAt is when a wait that is in flight counts as stuck.
+	// DueAt is when a wait that is in flight will count as stuck.
 	DueAt *metav1.Time `json:"dueAt,omitempty"`
-	// Findings are the fingerprints of those that name the pod.
+	// Findings are the fingerprints of the findings that name the pod.
 	Findings []string `json:"findings"`
 }
 
@@ -56,8 +56,7 @@ func (f Finding) About() []string {
 // Names reports whether the finding is about the pod.
 func (f Finding) Names(pod string) bool { return slices.Contains(f.About(), pod) }
 
-// nameFindings writes into each entry the findings that the report has about its
-// pod.
+// nameFindings enters in each entry the findings of the report about its pod.
 func (r *Report) nameFindings() {
 	about := map[string][]string{}
 	for _, f := range r.Findings {
@@ -71,14 +70,14 @@ func (r *Report) nameFindings() {
 	}
 }
 
-// KeepWaiting is the report with the entries for which keep is true alone.
+// KeepWaiting is the report with only the entries for which keep is true.
 func (r *Report) KeepWaiting(keep func(Waiting) bool) *Report {
 	kept := *r
 	kept.Waiting = slices.DeleteFunc(slices.Clone(r.Waiting), func(w Waiting) bool { return !keep(w) })
 	return &kept
 }
 
-// WaitingFor are the entries that any of the findings names.
+// WaitingFor are the entries that list any of the findings.
 func (r *Report) WaitingFor(findings []Finding) []Waiting {
 	in := fingerprints(findings)
 	var pods []Waiting
@@ -90,8 +89,8 @@ func (r *Report) WaitingFor(findings []Finding) []Waiting {
 	return pods
 }
 
-// LongestWait is the entry that began first, as far as that is known; a zero entry of
-// none.
+// LongestWait is the entry that began first, as far as that is known; the zero value without
+// entries.
 func LongestWait(pods []Waiting) Waiting {
 	var first Waiting
 	for i, w := range pods {

@@ -91,8 +91,8 @@ type Room struct {
 	Driver string `json:"driver"`
 	// Moving is how many volumes would have to be attached elsewhere.
 	Moving int `json:"moving"`
-	// Free is how many more the nodes with a limit can take; Unlimited says that
-	// there are others that name none.
+	// Free is how many more the nodes with a limit can take; Unlimited reports
+	// whether there are other nodes, which name no limit.
 	Free      int  `json:"free"`
 	Unlimited bool `json:"unlimited"`
 	// Lacking is how many would not find a place; Pods are those that use them.

@@ -32,7 +32,7 @@ type Preflight struct {
 
 	Node  types.NodeName `json:"node"`
 	Ready bool           `json:"ready"`
-	// Lost says that nothing is heard of the kubelet of a node that is not Ready.
+	// Lost reports whether nothing is heard of the kubelet of a node that is not Ready.
 	Lost bool `json:"lost,omitempty"`
 	// Missing are the kinds without which there is no answer.
 	Missing []snapshot.Kind `json:"missing,omitempty"`
@@ -69,7 +69,7 @@ type Wait struct {
 	// AtMost is the longest time until the volume is free, counted from the
 	// drain or the loss; "" with Never.
 	AtMost string `json:"atMost,omitempty"`
-	// Never says that it takes a person, or the Node to be deleted.
+	// Never reports whether the wait ends only if a person acts or the Node is deleted.
 	Never   bool   `json:"never,omitempty"`
 	Because string `json:"because"`
 }
@@ -176,9 +176,9 @@ func (f *flight) moving() []*corev1.Pod {
 type flightVolume struct {
 	pv   *corev1.PersistentVolume
 	name corev1.UniqueVolumeName // "" where it is not attached
-	// one says that one node at a time may have it.
+	// one reports whether only one node at a time may have it.
 	one bool
-	// unsure says that whether it has to be attached is not known.
+	// unsure reports whether it is unknown if the volume has to be attached.
 	unsure bool
 }
 

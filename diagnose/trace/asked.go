@@ -14,12 +14,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// announceTakes is how long a volume may take into the node's volumesInUse.
+// announceTakes is how long the kubelet may take to list a volume in the node's volumesInUse.
 const announceTakes = reconcile.NodeStatusUpdate + 20*time.Second
 
 func kubeletOf(node string) string { return "the kubelet of " + node }
 
-// askedFor is whether the kubelet has announced the volume.
+// askedFor is the stage in which the kubelet announces the volume.
 func (t *tracer) askedFor(v *tracedVolume) Stage {
 	s := Stage{Stage: StageInVolumesInUse, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet lists the volume in its node's volumesInUse"}
 	if t.pod.Spec.NodeName == "" {
@@ -50,9 +50,9 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	return t.due(s, facts.WaitsSince(t.pod), announceTakes)
 }
 
-// notTakenUp is what the kubelet last said of a volume that it could not take
-// up. Where the node lists the volume as in use meanwhile, words that are not
-// repeated are out of date; another pod's use of it proves nothing by itself.
+// notTakenUp is the kubelet's last event about a failure to take the volume up. Where the node
+// lists the volume as in use meanwhile, an event that was not repeated is out of date; that
+// another pod uses the volume proves nothing by itself.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
 	if !ok || !t.about(w, v) || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > t.waitRepeats(v) {
@@ -61,9 +61,9 @@ func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	return e, w, true
 }
 
-// waitRepeats is how long the kubelet may be silent about a volume in use that it still
-// cannot take up. It says so each time it tries the pod again, until its recorder pauses;
-// of a claim that is bound by now it may have been true a moment ago.
+// waitRepeats is how long the kubelet may be silent about a volume in use that it still cannot
+// take up. It reports the failure at each new try of the pod, until its recorder pauses; for a
+// claim that has been bound meanwhile, the report may have been true a moment ago.
 func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
 	if v.pv != nil && t.kubelet >= facts.SilentTimeout && !t.RecorderPauses(t.pod) && len(t.others(v)) == 0 {
 		return facts.PodRetry + facts.RetrySaid
@@ -71,9 +71,9 @@ func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
 	return facts.EventRepeats
 }
 
-// about reports whether the kubelet gave up its wait because it could not take this volume up.
-// It lists every volume that it has not taken up by then. Where the cause speaks of another
-// volume alone, the kubelet may have come to this one since.
+// about reports whether the kubelet gave up its wait because it could not take up this volume.
+// It lists every volume that it has not taken up by then. Where the cause names only another
+// volume, the kubelet may have reached this one since.
 func (t *tracer) about(w waitWords, v *tracedVolume) bool {
 	names := func(other *corev1.Volume) bool {
 		claim := reconcile.ClaimName(t.pod, other)
@@ -85,7 +85,7 @@ func (t *tracer) about(w waitWords, v *tracedVolume) bool {
 	return slices.Contains(w.unprocessed, v.Name) && !slices.ContainsFunc(t.pod.Spec.Volumes, func(o corev1.Volume) bool { return names(&o) })
 }
 
-// kubeletDown adds what keeps the kubelet from acting or from saying so.
+// kubeletDown adds to the stage what keeps the kubelet from acting or from reporting.
 func (t *tracer) kubeletDown(s *Stage) {
 	switch {
 	case !reconcile.NodeReady(t.node):
@@ -98,7 +98,7 @@ func (t *tracer) kubeletDown(s *Stage) {
 	}
 }
 
-// readNode says what to answer where there is no node to look at.
+// readNode reports whether the node was read; if not, it returns the stage to answer with.
 func (t *tracer) readNode(name StageName) (Stage, bool) {
 	switch {
 	case t.node != nil:

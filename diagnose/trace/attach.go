@@ -19,27 +19,26 @@ import (
 )
 
 const (
-	// controllerActs is how long the controller may take to begin an attach or a
-	// detach that nothing holds back. A judgement: its loop is quick, and its caches
-	// follow in seconds.
+	// controllerActs is how long the controller may take to begin an attach or a detach that
+	// nothing delays. A judgement: its loop is quick, and its caches follow within seconds.
 	controllerActs = 30 * time.Second
 	// attacherActs is how long an attacher may take to begin with a new
 	// VolumeAttachment: it adds its finalizer before it calls the driver. A
 	// judgement: it acts on the event.
 	attacherActs = 30 * time.Second
-	// attachTakes is one operation of the controller.
+	// attachTakes is the time of one operation of the controller.
 	attachTakes = reconcile.CSITimeout
 )
 
-// nodeLacksDriver is what the attacher says, before it calls the driver, of a node on which
-// the driver has not registered.
+// nodeLacksDriver is part of the attacher's message, before it calls the driver, about a node
+// on which the driver has not registered.
 const nodeLacksDriver = "does not contain driver"
 
-// The actors that are named alike in every cluster.
+// The actors that have the same name in every cluster.
 const (
 	// Scheduler is the actor while a pod has no node.
 	Scheduler = "the scheduler"
-	// Controller is the actor of attaches and detaches that nobody has begun.
+	// Controller is the actor of an attach or a detach that has not begun.
 	Controller = "the attach/detach controller"
 	// EphemeralController makes the claims of generic ephemeral volumes; it is part of
 	// kube-controller-manager.
@@ -56,7 +55,7 @@ func (t *tracer) attachmentOf(v *tracedVolume) *storagev1.VolumeAttachment {
 	return t.Snapshot.VolumeAttachment(facts.AttachmentName(v.pair))
 }
 
-// attached is whether the driver has the volume attached to the node.
+// attached is the stage in which the driver attaches the volume to the node.
 func (t *tracer) attached(v *tracedVolume) Stage {
 	if t.pod.Spec.NodeName == "" {
 		return after(StageAttached)
@@ -64,7 +63,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	listed := t.node != nil && facts.Lists(t.node, v.Volume)
 	va := t.attachmentOf(v)
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: Controller}
-	if v.Driver != "" && !t.Snapshot.KnowsDriver(v.Driver) { // which may say that its volumes are not attached
+	if v.Driver != "" && !t.Snapshot.KnowsDriver(v.Driver) { // it may say that its volumes are not attached
 		t.doubt(&s, snapshot.CSIDrivers)
 	}
 	switch {
@@ -103,7 +102,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		t.doubt(&s, snapshot.Volumes)
 	}
 	if t.node == nil {
-		t.doubt(&s, snapshot.Nodes) // which may list the volume as attached
+		t.doubt(&s, snapshot.Nodes) // the node may list the volume as attached
 	}
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
 		s.State, s.On, s.Ends = StageBlocked, Nobody, ""
@@ -114,7 +113,8 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		}
 		return t.due(s, facts.WaitsSince(t.pod), 0)
 	}
-	// What failed on the volume before the pod came has left a back-off, which no object shows.
+	// A failure with the volume from before the pod came leaves a back-off that no object
+	// shows.
 	since, bound := facts.WaitsSince(t.pod), reconcile.BackoffLast+controllerActs
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
 		since = facts.Latest(since, facts.EventTime(e)) // the old VolumeAttachment was still there then
@@ -139,10 +139,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	return s
 }
 
-// saidConflict is what the controller last told the pod, where that is of a conflict that
-// the objects do not show any more; else nil. It takes a volume's spec from the moment at
-// which the pod was added to its desired state (DesiredStateOfWorld.AddPod), and goes by
-// that as long as the pod is there.
+// saidConflict is the controller's last event for the pod where it reports a conflict that the
+// objects no longer show; else nil. The controller reads a volume's spec when it adds the pod
+// to its desired state (DesiredStateOfWorld.AddPod), and keeps to it as long as the pod exists.
 func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
 	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !strings.Contains(e.Message, multiAttachError) || !facts.SaidSince(e, facts.BoundAt(t.pod)) {
@@ -151,10 +150,10 @@ func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	return e
 }
 
-// multiAttachError begins what the controller says of a volume that another node has.
+// multiAttachError begins the controller's message about a volume that another node has.
 const multiAttachError = "Multi-Attach error"
 
-// attaching looks at a VolumeAttachment that is there.
+// attaching is the stage of a volume whose VolumeAttachment exists.
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: attacherOf(va.Spec.Attacher)}
 	lease := t.StaleAttacherLease(va.Spec.Attacher)
@@ -207,7 +206,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		refused = facts.CallGrace(va.Spec.Attacher, failure.Message)
 	}
 	if lease != nil {
-		// Nobody asks the driver, which no other VolumeAttachment changes.
+		// Nobody calls the driver, whatever other VolumeAttachments show.
 		s.State, s.On, refused = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
 		since = facts.Latest(facts.WaitsSince(t.pod), facts.Renewed(lease))
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
@@ -220,8 +219,8 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	return t.due(s, since, refused)
 }
 
-// doubtAttacher notes in the stage that a lease that could not be read may show that nobody
-// asks the driver any more, which said that it fails.
+// doubtAttacher notes in the stage that a lease that was not read may show that no attacher
+// calls the driver any more, which an old error of the driver leaves open.
 func (t *tracer) doubtAttacher(s *Stage, said *storagev1.VolumeError) {
 	if said != nil && !t.Snapshot.Complete(snapshot.Leases) && t.Age(said.Time) > facts.AttacherLeaseGrace {
 		s.unread = snapshot.Leases
@@ -232,7 +231,7 @@ func driverSaid(va *storagev1.VolumeAttachment, field string, e *storagev1.Volum
 	return Said{By: va.Spec.Attacher + ", " + field + " of volumeattachment/" + va.Name, At: unlessZero(e.Time), Text: e.Message}
 }
 
-// attachErrorMeans says what a driver's refusal leads to in this release.
+// attachErrorMeans is the consequence of a driver's refusal in this release.
 func (t *tracer) attachErrorMeans(e *storagev1.VolumeError, driver string) string {
 	if e.ErrorCode == nil || *e.ErrorCode != facts.ResourceExhausted {
 		return ""
@@ -250,13 +249,13 @@ func (t *tracer) attachErrorMeans(e *storagev1.VolumeError, driver string) strin
 	}
 }
 
-// attachFailure is what the controller last told the pod about the volume; nil where it
-// told nothing.
+// attachFailure is the controller's last event for the pod about a failed attach of the volume;
+// nil where there is none.
 func (t *tracer) attachFailure(v *tracedVolume) *corev1.Event {
 	return t.LastAttachEvent(t.pod, v.specName(), facts.AttachFailedReason)
 }
 
-// attachWords adds what the controller last told the pod, if it was since the moment.
+// attachWords quotes that event in the stage, where it is not older than since.
 func (t *tracer) attachWords(v *tracedVolume, s *Stage, since metav1.Time) {
 	e := t.attachFailure(v)
 	if e != nil && facts.SaidSince(e, since) && (len(s.Said) == 0 || !strings.Contains(e.Message, s.Said[0].Text)) {
@@ -281,7 +280,7 @@ func attachMeans(message string) string {
 	}
 }
 
-// specName is what the controllers and the kubelet call the volume in events.
+// specName is the name of the volume in the events of the controllers and the kubelet.
 func (v *tracedVolume) specName() string {
 	if v.pv != nil {
 		return v.pv.Name
@@ -289,7 +288,7 @@ func (v *tracedVolume) specName() string {
 	return v.Name
 }
 
-// listed is whether the controller has told the kubelet that it is attached.
+// listed is the stage in which the controller lists the volume in the node's volumesAttached.
 func (t *tracer) listed(v *tracedVolume) Stage {
 	if t.pod.Spec.NodeName == "" {
 		return after(StageInVolumesAttached)
@@ -321,7 +320,7 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
 		bound = facts.AttachGraceUnseen
 	}
-	t.doubt(&s, snapshot.VolumeAttachments) // which tell since when, and whether another node has it
+	t.doubt(&s, snapshot.VolumeAttachments) // they show since when, and whether another node has it
 	if t.mayBeHeld(v) {
 		t.doubt(&s, snapshot.Volumes)
 	}
@@ -332,15 +331,15 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		}
 	}
 	if !s.Overdue {
-		t.doubt(&s, snapshot.Events) // which may tell of a failure, or that it takes too long already
+		t.doubt(&s, snapshot.Events) // they may show a failure, or that it takes too long already
 	} else {
 		s.Ends = "the controller writes the list again at the next attach to or detach from this node, or when it restarts; not for this volume alone"
 	}
 	return s
 }
 
-// withControllerGrace grants a controller that has just started, or that may have, the time
-// to take up what it finds.
+// withControllerGrace grants a controller that has just started, or may have, the time to take
+// up what it finds.
 func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Duration) (Stage, metav1.Time, time.Duration) {
 	switch {
 	case t.ControllerJustStarted():

@@ -10,20 +10,20 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// whose is what the actors of the stage's words about the volume are named after.
+// whose collects the names for the actors of a message about the volume.
 func (t *tracer) whose(s *Stage, v *tracedVolume) facts.Whose {
 	whose := t.Whose(t.pod, v.source, v.Driver)
 	byClaim := whose.User
 	whose.User = func() *corev1.Pod {
 		user := cmp.Or(byClaim(), t.userOnNode(v))
-		t.doubt(s, snapshot.Pods) // which may come before it
+		t.doubt(s, snapshot.Pods) // another pod may come before it
 		return user
 	}
 	return whose
 }
 
-// blame says in the stage who has to act after the failed mount, and reports whether no
-// retry can succeed.
+// blame enters in the stage who has to act after the failed mount. It reports whether no retry
+// can succeed.
 func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permanent bool) {
 	if kind, _ := facts.MissingObject(f.Reason); kind != "" {
 		s.reason = "Missing" + kind
@@ -39,7 +39,7 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permane
 	return b.Permanent
 }
 
-// blameWait is the same after the cause of a failed wait.
+// blameWait is the same for the cause of a failed wait.
 func (t *tracer) blameWait(s *Stage, w waitWords, v *tracedVolume) (permanent bool) {
 	b := facts.BlameFor(kubeletwords.WaitWords, w.cause, t.whose(s, v))
 	s.take(b)

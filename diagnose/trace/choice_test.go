@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
-// What is blocked explains a wait before what is merely on its way.
+// TestBlockedExplains: a blocked volume explains a wait before one that is merely under way.
 func TestBlockedExplains(t *testing.T) {
 	w := withSecret(testworld.New().Pending(0.3).Unattached()).Event("FailedMount", `MountVolume.SetUp failed for volume "keys" : secret "keys" not found`, 0.2).SaidAgain()
 	v := traceOf(w).Verdict
@@ -25,8 +25,8 @@ func TestBlockedExplains(t *testing.T) {
 	}
 }
 
-// Of two volumes of which nothing is said, the one that the kubelet makes by itself would
-// be there within seconds.
+// TestWhatTheKubeletMakesIsNotBlamed: of two volumes about which nothing is reported, the one
+// that the kubelet makes by itself would be there within seconds.
 func TestWhatTheKubeletMakesIsNotBlamed(t *testing.T) {
 	v := traceOf(withSecret(testworld.New().Pending(1))).Verdict
 	if v.Volume != "data" || len(v.Volumes) > 0 {
@@ -34,7 +34,8 @@ func TestWhatTheKubeletMakesIsNotBlamed(t *testing.T) {
 	}
 }
 
-// A mount that fails without an answer of the driver has failed in the kubelet.
+// TestWhoFailedTheMount: a mount that fails without an answer of the driver has failed in the
+// kubelet.
 func TestWhoFailedTheMount(t *testing.T) {
 	for words, actor := range map[string]string{
 		"applyFSGroup failed for vol vol-1: lchown /data/x: read-only file system": "the kubelet of n1",
@@ -59,7 +60,8 @@ func TestWhoFailedTheMount(t *testing.T) {
 	}
 }
 
-// The pod object of a job stays, and shows nothing of what is mounted for it.
+// TestStagesOfAJobThatHasEnded: the pod object of a job stays, and does not show what is
+// mounted for it.
 func TestStagesOfAJobThatHasEnded(t *testing.T) {
 	w := testworld.New()
 	w.Pod.Status.Phase = corev1.PodSucceeded

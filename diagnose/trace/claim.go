@@ -16,11 +16,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// schedulerTakes is how long a pod with a place to go may wait for it.
+// schedulerTakes is how long the scheduler may take to bind a pod that fits on a node.
 const schedulerTakes = facts.SchedulerMaxBackoff + 20*time.Second
 
-// claimProtection keeps a claim while pods use it; one that is deleted and has
-// lost it is as good as gone to the kubelet.
+// claimProtection keeps a claim while pods use it. The kubelet treats a claim that is being
+// deleted and has lost it as gone.
 const claimProtection = "kubernetes.io/pvc-protection"
 
 // scheduled is the pod's own first stage.
@@ -57,8 +57,9 @@ func (t *tracer) scheduled() Stage {
 	return t.due(s, since, schedulerTakes)
 }
 
-// hasClaim is the pod that has a claim of this one and stays, and else when the last of those
-// that go is to have ended: before, the scheduler rightly waits.
+// hasClaim is the pod that uses a claim of this one and is not being deleted. Where there is
+// none, goes is when the last user that is being deleted has to have ended: until then the
+// scheduler rightly waits.
 func (t *tracer) hasClaim() (holder *corev1.Pod, goes metav1.Time) {
 	for _, name := range facts.ClaimNames(t.pod) {
 		claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, name))
@@ -78,13 +79,13 @@ func (t *tracer) hasClaim() (holder *corev1.Pod, goes metav1.Time) {
 	return nil, goes
 }
 
-// driverMissing is what the scheduler says of a node that lacks a driver whose CSIDriver
-// asks for it (checkCSIDriverOnNode, nodevolumelimits/csi.go; feature gate
+// driverMissing is part of the scheduler's message about a node without a driver whose
+// CSIDriver requires it there (checkCSIDriverOnNode, nodevolumelimits/csi.go; feature gate
 // VolumeLimitScaling, on by default from 1.37).
 const driverMissing = "csi driver is not installed"
 
-// addKeptOff says on how many nodes the volume's driver is, where the scheduler keeps the
-// pod off the others.
+// addKeptOff adds on how many nodes the volume's driver is, where the scheduler keeps the pod
+// off the others.
 func (t *tracer) addKeptOff(v *tracedVolume, s *Stage) {
 	driver := t.Snapshot.CSIDriver(v.Driver)
 	if s.State != StageBlocked || driver == nil || driver.Spec.PreventPodSchedulingIfMissing == nil || !*driver.Spec.PreventPodSchedulingIfMissing ||
@@ -104,12 +105,12 @@ func (t *tracer) addKeptOff(v *tracedVolume, s *Stage) {
 	s.Said = append(s.Said, said)
 }
 
-// onePod is a part of what the scheduler says of a claim for one pod that another one has
+// onePod is part of the scheduler's message about a ReadWriteOncePod claim that another pod has
 // (ErrReasonReadWriteOncePodConflict, volumerestrictions).
 const onePod = "readwriteoncepod access mode"
 
-// volumeRefusals are parts of what the scheduler says where a volume keeps a
-// pod off a node, and what they mean.
+// volumeRefusals are parts of the scheduler's messages about volumes that keep a pod off a
+// node, with their meaning.
 var volumeRefusals = []struct{ text, means string }{
 	{"unbound immediate persistentvolumeclaims", "a claim is not bound yet, and its class does not wait for the pod"},
 	{"volume node affinity conflict", "the volume is in another zone or on another machine"},
@@ -122,7 +123,7 @@ var volumeRefusals = []struct{ text, means string }{
 	{"no available disk", "the disk is in use there"},
 	{onePod, "another pod uses the claim, which only one pod may"},
 	{driverMissing, "the driver is not registered there"},
-	{"persistentvolumeclaim \"", "a claim is missing or being deleted"}, // the last: others that name a claim say more
+	{"persistentvolumeclaim \"", "a claim is missing or being deleted"}, // the last: the others say more
 }
 
 func schedulerMeans(message string) string {
@@ -138,9 +139,9 @@ func schedulerMeans(message string) string {
 	return strings.Join(means, "; ")
 }
 
-// startUpTaint says that the scheduler's words are about a taint that a CSI driver's node
-// plugin takes off once it has started, and which driver's: its key begins with the
-// driver's name. Both are "" for other words.
+// startUpTaint returns what the scheduler's message means where it is about a start-up taint,
+// and the node plugin that removes the taint once it has started. The taint's key begins with
+// its driver's name. Both are "" for other messages.
 func (t *tracer) startUpTaint(message string) (means, plugin string) {
 	if !strings.Contains(message, "untolerated taint") {
 		return "", ""
@@ -149,7 +150,7 @@ func (t *tracer) startUpTaint(message string) (means, plugin string) {
 		var tainted []string
 		for _, node := range t.Snapshot.Nodes {
 			for _, taint := range node.Spec.Taints {
-				// Releases that write "untolerated taint(s)" do not say which.
+				// Releases that write "untolerated taint(s)" do not name the taint.
 				named := strings.Contains(message, "{"+taint.Key) || strings.Contains(message, "taint(s)")
 				if named && strings.HasPrefix(taint.Key, driver.Name+"/") && !slices.Contains(tainted, node.Name) {
 					tainted = append(tainted, node.Name)
@@ -174,8 +175,8 @@ func nodesCounted(n int) string {
 	return fmt.Sprintf("%d nodes", n)
 }
 
-// bound is whether the claim is tied to a volume that points back to it; it
-// fills in both.
+// bound is the stage in which the claim is bound to a volume that points back to it. It sets
+// both in v.
 func (t *tracer) bound(v *tracedVolume) Stage {
 	s := Stage{Stage: StageClaimBound, State: StageBlocked}
 	name := "claim " + t.pod.Namespace + "/" + v.Claim
@@ -209,7 +210,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	return t.boundTo(v, name, s)
 }
 
-// boundTo looks at the other end of a claim that names its volume.
+// boundTo checks the volume of a claim that names one.
 func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	claim := v.claim
 	pv := t.Snapshot.Volume(claim.Spec.VolumeName)
@@ -240,7 +241,7 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	return done(StageClaimBound, metav1.Time{}, "to "+pv.Name)
 }
 
-// unbound is a claim that has no volume yet.
+// unbound is the stage of a claim that has no volume yet.
 func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	claim := v.claim
 	s := Stage{Stage: StageClaimBound, State: StageWaiting, On: "the persistent volume controller", Ends: "a volume is found or made for the claim"}

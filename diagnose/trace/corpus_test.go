@@ -24,10 +24,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// traceFile is one file of testdata/traces: a cluster whose pod default/app is
-// in one stage, and what the trace says of it. The name begins with the stage:
-// f0 to f10 on the way up, t0 to t5 on the way down, as the kubelet and the
-// controller go through them, or with "other" for what only looks like a wait.
+// traceFile is one file of testdata/traces: a cluster whose pod default/app is in one stage,
+// and the expected trace. The file's name begins with the stage: f0 to f10 on the way up, t0 to
+// t5 on the way down, in the order of the kubelet and the controller, or with "other" for what
+// only looks like a wait.
 type traceFile struct {
 	stage string
 	trace *trace.Trace
@@ -91,7 +91,7 @@ func (f traceFile) text() string {
 
 func TestMain(m *testing.M) { os.Exit(golden.Main(m)) }
 
-// TestGeneratedTraceStages holds the trace of each file to what it wants.
+// TestGeneratedTraceStages compares the trace of each file with the expected one.
 func TestGeneratedTraceStages(t *testing.T) {
 	for _, f := range traceFiles(t) {
 		t.Run(filepath.Base(f.path), func(t *testing.T) {
@@ -117,9 +117,9 @@ func TestGeneratedTraceStages(t *testing.T) {
 	}
 }
 
-// brokenIn is the stage that a wait in each of the kubelet's and the
-// controller's own stages is named by. The kubelet verifies an attachment (f5)
-// without a word, so that no object tells it from the mount that follows.
+// brokenIn is the expected broken stage, by the stage of the kubelet or the controller in which
+// the volume is. The kubelet verifies an attachment (f5) without an event, so that no object
+// distinguishes it from the mount that follows.
 var brokenIn = map[string][]trace.StageName{
 	"f0":  {trace.StageScheduled},
 	"f1":  {trace.StageClaimBound, trace.StageInVolumesInUse},
@@ -140,16 +140,16 @@ var brokenIn = map[string][]trace.StageName{
 	"t5":  {trace.StageDetached, ""},
 }
 
-// lookAlikes are the reasons of what keeps a pod from starting, or from going,
-// and is no wait for a volume, and of the waits that have a name of their own.
+// lookAlikes are the reasons of verdicts that are no wait for a volume but keep a pod from
+// starting or ending, and of the waits that have a name of their own.
 var lookAlikes = []string{
 	"Unscheduled", "NodeNotReady", "KubeletSilent", "NetworkNotReady", "DynamicResources", "Cgroups", "Sandbox", "ImagePull", "ContainerConfig",
 	"ContainerStart", "ContainerCreating", "ContainerFails", "InitContainers", "NoVolumes", "Mounted", "ContainersRunning", "Ended",
 	"MultiAttach", "MissingSecret", "MissingConfigMap", "OwnershipChange",
 }
 
-// TestEveryStageHasACase: each stage of the real machinery has a file, each file
-// is named by its stage, and no stage of a trace is without one.
+// TestEveryStageHasACase: each stage of the kubelet and the controller has a file, each file is
+// named by its stage, and each stage of a trace occurs.
 func TestEveryStageHasACase(t *testing.T) {
 	seen := map[string][]trace.StageName{}
 	var reasons []string

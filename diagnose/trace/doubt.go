@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// doubt notes in the stage that who has to act rests on the absence of objects of the
-// kinds in the pod's namespace, where not all of them could be read.
+// doubt notes in the stage that its actor depends on the absence of objects of these kinds in
+// the pod's namespace, where not all of them could be read.
 func (t *tracer) doubt(s *Stage, kinds ...snapshot.Kind) {
 	for _, kind := range kinds {
 		namespace := t.pod.Namespace
@@ -24,12 +24,12 @@ func (t *tracer) doubt(s *Stage, kinds ...snapshot.Kind) {
 	}
 }
 
-// unread is the kind of an object that could not be read and may show that another stage
-// than the broken one comes first, or that somebody else has to act; "" where none can.
+// unread is the kind of an object that could not be read and may show that another stage than
+// the broken one comes first, or that somebody else has to act; "" where no such object can.
 func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 	first := brokenOrder
 	if at := slices.Index(brokenOrder, broken); at > 0 && v.stage(broken).State == StageBlocked {
-		first = first[:at+1] // what comes later may be blocked as well, and does not come first
+		first = first[:at+1] // a later stage may be blocked as well, but does not come first
 	}
 	for _, s := range v.Stages {
 		if s.unread != "" && slices.Contains(first, s.Stage) {
@@ -40,11 +40,11 @@ func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 }
 
 // Unread is the kind of an object that could not be read and may show who has to act; "" where
-// none can.
+// no such object can.
 func (t *Trace) Unread() snapshot.Kind { return t.Waits().unread(t.Verdict.Stage) }
 
-// withoutActors takes back who has to act where an object that could not be read may show
-// another: of each volume, and in the verdict, which may have chosen the wrong volume.
+// withoutActors removes the actor where an object that could not be read may show another one:
+// from each volume, and from the verdict, which may have chosen the wrong volume.
 func (t *Trace) withoutActors() {
 	for _, v := range t.Volumes {
 		broken := v.Broken
@@ -64,7 +64,7 @@ func (t *Trace) withoutActors() {
 	}
 }
 
-// nextIs changes who has to act, in the message too.
+// nextIs changes the actor, in the message too.
 func (v *Verdict) nextIs(actor string) {
 	switch {
 	case v.Actor != "" || strings.Contains(v.Message, nextToAct):
@@ -79,5 +79,5 @@ func (v *Verdict) nextIs(actor string) {
 
 const nextToAct = "next to act: "
 
-// nobodyKnown is what stands in its place where a gap hides it.
+// nobodyKnown matches the text that replaces the actor where a gap hides it.
 var nobodyKnown = regexp.MustCompile(`who has to act next is not known: not all \S+ could be read`)

@@ -14,7 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// reasonNeverMounted is of a volume that was not mounted before its pod ended.
+// reasonNeverMounted is the reason of a volume that was not mounted before its pod ended.
 const reasonNeverMounted = "NeverMounted"
 
 const (
@@ -27,7 +27,7 @@ const (
 	UnstageTakes = reconcile.CSITimeout + reconcile.NodeStatusUpdate
 )
 
-// chainDown is the way of a volume back from the containers.
+// chainDown are the stages of a volume on the way back from the containers.
 func (t *tracer) chainDown(v *tracedVolume) []Stage {
 	stages := []Stage{t.stopped()}
 	if c := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim)); v.Claim != "" && c != nil && c.Spec.VolumeName == "" {
@@ -55,7 +55,7 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 	return stages
 }
 
-// stopped is the pod's own first stage down.
+// stopped is the pod's own first stage on the way down.
 func (t *tracer) stopped() Stage {
 	s := Stage{Stage: StageStopped, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the containers end, or the grace period does"}
 	var running []string
@@ -89,13 +89,13 @@ func (t *tracer) stopped() Stage {
 	return t.due(s, since, grace+stopGrace)
 }
 
-// everMounted reports whether the pod's volumes were mounted at some time.
+// everMounted reports whether the pod's volumes were ever mounted.
 func (t *tracer) everMounted() bool {
 	return !facts.NeverRan(t.pod) && (t.mountsProven().yes || facts.Started(t.pod))
 }
 
-// mayBeMounted tells of a pod that is deleted before a container has run that the kubelet
-// may all the same have mounted the volume: it mounts each as soon as it can, and keeps
+// mayBeMounted reports whether the kubelet may have mounted the volume although no container of
+// the pod, which is being deleted, has run: it mounts each volume as soon as it can, and keeps
 // the pod object until it has unmounted it.
 func (t *tracer) mayBeMounted(v *tracedVolume) bool {
 	return t.pod.DeletionTimestamp != nil && t.node != nil && reconcile.NodeReady(t.node) && v.Driver != "" &&
@@ -103,8 +103,8 @@ func (t *tracer) mayBeMounted(v *tracedVolume) bool {
 		(v.pv == nil || facts.UnmetAffinity(v.pv, t.node) == "" && facts.WrongMode(t.pod, v.Name, v.pv) == "")
 }
 
-// unmounted is whether the driver has taken the volume from the pod. The
-// kubelet keeps the pod object until all are, and says nothing about it.
+// unmounted is the stage in which the driver unmounts the volume from the pod. The kubelet
+// keeps the pod object until all volumes are unmounted, and reports nothing about it.
 func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	s := Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
 		Ends: "the kubelet unmounts it; then the pod object goes"}
@@ -137,25 +137,25 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	return t.due(s, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
 }
 
-// givenUp reports whether the kubelet has deleted the pod object, which finalizers of
+// givenUp reports whether the kubelet has deleted the pod object, which the finalizers of
 // others still keep.
 func (t *tracer) givenUp() bool {
 	return len(t.pod.Finalizers) > 0 && t.pod.DeletionGracePeriodSeconds != nil && *t.pod.DeletionGracePeriodSeconds == 0
 }
 
-// notRemoved are the volumes that the kubelet makes itself, such as a Secret, of a
-// Terminating pod that nothing else keeps. The kubelet keeps the pod object until it has
-// removed the last of its volumes (Kubelet.SyncTerminatedPod, WaitForUnmount), and what is
-// busy cannot be removed.
+// notRemoved are the volumes of a Terminating pod, which nothing else keeps, that the kubelet
+// makes itself, such as a Secret. The kubelet keeps the pod object until it has removed the
+// last of its volumes (Kubelet.SyncTerminatedPod, WaitForUnmount), and it cannot remove a busy
+// one.
 //
-// which says which of them come into question.
+// which reports whether a volume is a candidate.
 func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool) []VolumeTrace {
 	_, mirror := t.pod.Annotations[corev1.MirrorPodAnnotationKey]
 	if mirror || t.givenUp() || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
 		return nil
 	}
 	if e := t.lastEvent(facts.FailedKillPodReason); e != nil && t.Age(facts.EventTime(e)) <= facts.EventRepeats {
-		return nil // the kubelet has not come to the volumes
+		return nil // the kubelet has not reached the volumes
 	}
 	var list []VolumeTrace
 	for i := range volumes {
@@ -174,16 +174,16 @@ func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool)
 	return list
 }
 
-// canBeBusy reports whether the kubelet mounts something for the volume that can be busy as any
-// mount can: a tmpfs, or a subPath.
+// canBeBusy reports whether the kubelet mounts something for the volume that can be busy like
+// any mount: a tmpfs, or a subPath.
 func (t *tracer) canBeBusy(v VolumeTrace) bool {
 	return t.hasSubPath(v) || slices.ContainsFunc(t.pod.Spec.Volumes, func(source corev1.Volume) bool {
 		return source.Name == v.Name && (source.Secret != nil || source.Projected != nil || source.DownwardAPI != nil || source.EmptyDir != nil && source.EmptyDir.Medium == corev1.StorageMediumMemory)
 	})
 }
 
-// hasSubPath reports whether a container mounts only a path of the volume, which the kubelet
-// mounts on its own.
+// hasSubPath reports whether a container mounts only a path of the volume, for which the
+// kubelet makes a mount of its own.
 func (t *tracer) hasSubPath(v VolumeTrace) bool {
 	for c := range facts.Containers(t.pod) {
 		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name && m.SubPath+m.SubPathExpr != "" }) {
@@ -195,7 +195,7 @@ func (t *tracer) hasSubPath(v VolumeTrace) bool {
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }
 
-// withoutDriver adds what keeps the node from unmounting.
+// withoutDriver adds to the stage what keeps the node from unmounting.
 func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.On, s.reason = StageBlocked, kubeletOf(t.pod.Spec.NodeName), "NodeNotReady"
@@ -213,12 +213,12 @@ func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 	}
 }
 
-// others are the pods on the node, beside this one, that use the volume.
+// others are the other pods on the node that use the volume.
 func (t *tracer) others(v *tracedVolume) []*corev1.Pod {
 	return slices.DeleteFunc(t.World.LivePods(v.pair), func(p *corev1.Pod) bool { return p.UID == t.pod.UID })
 }
 
-// unstaged is whether the volume has left the node.
+// unstaged is the stage in which the kubelet gives the volume back.
 func (t *tracer) unstaged(v *tracedVolume, free bool) Stage {
 	if stage, known := t.readNode(StageUnstaged); !known {
 		return stage
@@ -243,8 +243,8 @@ func (t *tracer) unstaged(v *tracedVolume, free bool) Stage {
 	return t.due(s, facts.Latest(t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
 }
 
-// unstaging is a volume that the kubelet has to give back, and what keeps the kubelet
-// from that. shows is what the objects show.
+// unstaging is the stage of a volume that the kubelet has yet to give back, with what prevents
+// it. shows is the clause about what the objects show.
 func (t *tracer) unstaging(v *tracedVolume, shows string) Stage {
 	s := Stage{Stage: StageUnstaged, State: StageWaiting, On: kubeletOf(t.node.Name), Detail: shows,
 		Ends: "the kubelet unstages it and takes it off volumesInUse within 10 s"}
@@ -257,7 +257,7 @@ func (t *tracer) unstaging(v *tracedVolume, shows string) Stage {
 
 func inUseOf(node *corev1.Node) string { return "volumesInUse of " + node.Name + " lists it" }
 
-// detached is whether the controller has taken the volume off the node.
+// detached is the stage in which the controller detaches the volume from the node.
 func (t *tracer) detached(v *tracedVolume) Stage {
 	s := Stage{Stage: StageDetached, State: StageWaiting, On: Controller}
 	va := t.attachmentOf(v)

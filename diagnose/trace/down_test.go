@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Another node has the volume.
+// TestTraceHeld: another node has the volume.
 func TestTraceHeld(t *testing.T) {
 	elsewhere := func(minutes float64, change func(*testworld.World, *corev1.Pod)) *testworld.World {
 		w := testworld.New().Pending(minutes).Unattached()
@@ -128,8 +128,8 @@ func TestTraceDown(t *testing.T) {
 	}
 }
 
-// TestTmpfsKeepsThePod: what the kubelet mounts itself can be busy, and keeps the pod. Of two such
-// volumes no object tells which.
+// TestTmpfsKeepsThePod: a volume that the kubelet makes itself can be busy, and keeps the pod.
+// Of two such volumes no object shows which.
 func TestTmpfsKeepsThePod(t *testing.T) {
 	sources := map[string]corev1.VolumeSource{
 		"secret":      {Secret: &corev1.SecretVolumeSource{SecretName: "keys"}},
@@ -179,7 +179,7 @@ func TestTmpfsKeepsThePod(t *testing.T) {
 	}
 }
 
-// The same words mean something else in another release.
+// TestTraceKubeletWords: the same message means something else in another release.
 func TestTraceKubeletWords(t *testing.T) {
 	message := "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data token], failed to process volumes=[]: timed out waiting for the condition"
 	for version, want := range map[string]string{

@@ -15,13 +15,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// kubeletLog is who speaks in an event that stands for a line of the kubelet's log.
+// kubeletLog is the reporter of an event that was made from a line of the kubelet's log.
 const kubeletLog = "kubelet's log"
 
-// logged are the failed mounts that the kubelet's log has of the pod, as the events that
-// the kubelet writes about them: the log has them also where the API server has dropped
-// the event after an hour, and where the recorder never sent it. Of each volume it is the
-// last one, and the last one while the kubelet did not reach the API server.
+// logged are the failed mounts of the pod in the kubelet's log, as the events that the kubelet
+// writes about them: the log also has those whose event the API server has dropped after an
+// hour or the recorder never sent. For each volume it is the last failure, and the last while
+// the kubelet did not reach the API server.
 func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 	if k == nil {
 		return nil
@@ -48,17 +48,17 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 		events = append(events, &corev1.Event{
 			ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name + ".log." + string(f.Volume)},
 			Reason:     reason, Message: f.Message, Source: corev1.EventSource{Component: kubeletLog, Host: pod.Spec.NodeName}, Count: 1,
-			// Each pause is as long as all that came before it.
+			// Each pause is as long as all pauses before it together.
 			FirstTimestamp: metav1.NewTime(f.At.Add(-f.Pause)), LastTimestamp: metav1.NewTime(f.At),
 		})
 	}
 	return events
 }
 
-// failedDown is the last operation of the way down that the kubelet's log says has failed
-// with the volume, if it was not tried again before the objects were read. A kubelet that
-// was started since has forgotten the pause. For a volume that no pod has any more, it is
-// the pause of whatever pod had it.
+// failedDown is the last operation on the way down that has failed for the volume by the
+// kubelet's log, where it was not retried before the objects were read. A kubelet that has
+// restarted since has forgotten the pause. For a volume that no pod has any more, any pod's
+// failure counts.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
@@ -73,8 +73,8 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 	return f, false
 }
 
-// isMeant reports whether the kubelet's log means the volume by the name. One that is neither
-// attached nor staged has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
+// isMeant reports whether the kubelet's log means the volume by the name. A volume that is
+// neither attached nor staged has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
 func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 	switch {
 	case v.Volume != "":
@@ -86,8 +86,8 @@ func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 	}
 }
 
-// hearDown adds what the log says to a stage of the way down that is not done. What fails
-// with a device comes after it was unmounted.
+// hearDown adds the log's failure to a stage of the way down that is not done. An operation on
+// the device comes after the unmount.
 func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 	f, ok := t.failedDown(v)
 	switch {
@@ -100,7 +100,7 @@ func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 	t.saidInLog(s, f, v.Driver)
 }
 
-// saidInLog takes over what the kubelet's log says of a step of the way down that fails.
+// saidInLog describes in the stage a failure on the way down from the kubelet's log.
 func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver string) {
 	s.State, s.On, s.follows = StageBlocked, kubeletOf(t.pod.Spec.NodeName), false
 	b := facts.BlameFor(kubeletwords.UnmountWords, f.Message, facts.Whose{Node: t.pod.Spec.NodeName, Driver: driver})
@@ -116,10 +116,10 @@ func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver stri
 	}
 }
 
-// neverStaged says how the kubelet's counters show that the volume is not staged: it was
-// attached after the kubelet started, no call to stage a volume of its driver has succeeded
-// since, and some have ended, so that the driver takes such calls. It is "" where they do
-// not show it.
+// neverStaged is the evidence in the kubelet's counters that the volume is not staged: it was
+// attached after the kubelet started, and since then no call to stage a volume of its driver
+// has succeeded, while some have failed, so that the driver takes such calls. It is "" where
+// they do not show this.
 func (t *tracer) neverStaged(v *tracedVolume) string {
 	va := t.attachmentOf(v)
 	if t.heard == nil || va == nil {
@@ -145,7 +145,8 @@ func (t *tracer) neverStaged(v *tracedVolume) string {
 	return fmt.Sprintf("none of the %.0f calls NodeStageVolume to %s has succeeded since the kubelet started, which was before the volume was attached", failed, v.Driver)
 }
 
-// started is when the kubelet's process was, by its own clock; zero where it does not say.
+// started is when the kubelet's process started, by its own clock; zero where the metrics do
+// not show it.
 func (k *KubeletView) started() time.Time {
 	for _, s := range k.Samples {
 		if s.Family == processStart && s.Value > 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// logged is an operation that failed so many minutes ago, and is tried again a minute later.
+// logged is an operation that failed that many minutes ago and is retried a minute later.
 func logged(minutes float64, volume corev1.UniqueVolumeName, pod types.UID, message string) controllerlog.KubeletFailure {
 	return controllerlog.KubeletFailure{At: testworld.MinutesAgo(minutes).Time, Pause: time.Minute, Volume: volume, Pod: pod, Message: message}
 }
@@ -28,7 +28,7 @@ func started(minutes float64) trace.KubeletSample {
 	return testworld.Sample("process_start_time_seconds", float64(testworld.MinutesAgo(minutes).Unix()))
 }
 
-// Where the objects leave two stages open, the kubelet's counters exclude one.
+// TestNeverStaged: where the objects leave two stages open, the kubelet's counters exclude one.
 func TestNeverStaged(t *testing.T) {
 	const open, staged = "staged mounted", "staged"
 	for name, row := range map[string]struct {
@@ -75,7 +75,7 @@ func stagesOf(stage trace.StageName, stages []trace.StageName) string {
 	return strings.Join(names, " ")
 }
 
-// The kubelet's log has a failed mount whose event is gone.
+// TestLoggedMount: the kubelet's log has a failed mount whose event is gone.
 func TestLoggedMount(t *testing.T) {
 	const (
 		refused   = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
@@ -120,7 +120,8 @@ func TestLoggedMount(t *testing.T) {
 	}
 }
 
-// Of the way down the kubelet writes no event: its log alone tells what fails.
+// TestLoggedUnmount: on the way down the kubelet writes no events: only its log shows the
+// failure.
 func TestLoggedUnmount(t *testing.T) {
 	const (
 		open    = "unmounted unstaged"
@@ -148,7 +149,7 @@ func TestLoggedUnmount(t *testing.T) {
 		failure controllerlog.KubeletFailure
 		want    string
 		actor   string
-		runs    float64 // for how many minutes the kubelet has; 0: 60
+		runs    float64 // for how many minutes the kubelet has run; 0: 60
 	}{
 		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode, 0},
 		"ended, unmount":           {ended(), logged(0.5, testworld.Volume, "uid-app", tear), "unmounted", onNode, 0},
@@ -179,7 +180,7 @@ func TestLoggedUnmount(t *testing.T) {
 	}
 }
 
-// withSecond adds a volume "more" as the first one is.
+// withSecond adds a volume "more" like the first one.
 func withSecond(w *testworld.World) *testworld.World {
 	const volume = corev1.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-2")
 	pv, claim := w.Volumes[0].DeepCopy(), w.Claims[0].DeepCopy()
@@ -199,7 +200,7 @@ func withSecond(w *testworld.World) *testworld.World {
 	return w
 }
 
-// Of a pod that cannot go for one of its volumes, the log tells for which.
+// TestLoggedUnmountOfOneOfTwo: the log shows which of its volumes keeps a pod from ending.
 func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 	two := func() *testworld.World { return withSecond(testworld.New().Stopped(9)) }
 	doc := diagnose.TracePod(two().Snapshot(), two().Pod, diagnose.Options{})
@@ -215,8 +216,8 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// A kubelet without the file by which it unmounts a volume does not come to its driver, whether
-// the volume is attached, is only staged, or is made for the pod.
+// TestLoggedDataLost: without the file that it needs to unmount a volume, a kubelet does not
+// call the driver, whether the volume is attached, only staged, or defined in the pod.
 func TestLoggedDataLost(t *testing.T) {
 	const lost = `UnmountVolume.NewUnmounter failed for volume "pv-data" : kubernetes.io/csi: unmounter failed to load volume data file [/var/lib/kubelet/pods/uid-app]`
 	notAttached := func(w *testworld.World) *testworld.World {

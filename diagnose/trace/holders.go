@@ -19,8 +19,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// holders are the other nodes that have a volume for one node at a time, or of
-// which its detach has not ended: the first of them, and how many there are.
+// holders are the other nodes that have a single-node volume, or have not finished its detach:
+// the first of them, and their number.
 func (t *tracer) holders(v *tracedVolume) (first types.NodeName, count int) {
 	if !t.OneNode(v.Volume) || !t.knows(snapshot.Volumes, "") { // another PersistentVolume may have the same disk
 		return "", 0
@@ -28,15 +28,15 @@ func (t *tracer) holders(v *tracedVolume) (first types.NodeName, count int) {
 	return t.otherNodes(v)
 }
 
-// mayBeHeld reports whether other nodes have the volume, and not enough was read to know
-// whether they keep it from the pod's.
+// mayBeHeld reports whether other nodes have the volume and too little was read to know whether
+// they keep it from the pod's node.
 func (t *tracer) mayBeHeld(v *tracedVolume) bool {
 	_, count := t.otherNodes(v)
 	return count > 0 && !t.knows(snapshot.Volumes, "")
 }
 
-// unknownElsewhere reports whether the driver has attached a PersistentVolume to another node
-// that was not read: it may have the same disk.
+// unknownElsewhere reports whether the driver has a VolumeAttachment on another node for a
+// PersistentVolume that was not read: it may be the same disk.
 func (t *tracer) unknownElsewhere(v *tracedVolume) bool {
 	return v.Driver != "" && !t.knows(snapshot.Volumes, "") && slices.ContainsFunc(t.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
 		pv := va.Spec.Source.PersistentVolumeName
@@ -44,7 +44,7 @@ func (t *tracer) unknownElsewhere(v *tracedVolume) bool {
 	})
 }
 
-// otherNodes are the other nodes that have the volume: the first of them, and how many.
+// otherNodes are the other nodes that have the volume: the first of them, and their number.
 func (t *tracer) otherNodes(v *tracedVolume) (first types.NodeName, count int) {
 	nodes := nodesWith(t.View, v.Volume)
 	own, here := slices.BinarySearch(nodes, v.pair.Node)
@@ -60,8 +60,7 @@ func (t *tracer) otherNodes(v *tracedVolume) (first types.NodeName, count int) {
 	}
 }
 
-// haveIt are the nodes that have a volume, found out once for each: thousands of pods may
-// wait for it.
+// haveIt caches the nodes that have a volume, by volume: thousands of pods may wait for it.
 type haveIt struct{ sync.Map }
 
 // spared reports whether the controller detaches from the node without waiting for its
@@ -71,7 +70,7 @@ func (t *tracer) spared(node *corev1.Node) bool {
 	return ends && wait == 0
 }
 
-// nodesWith are the nodes that have the volume, or whose detach of it has not ended; sorted.
+// nodesWith are the nodes that have the volume, or have not finished its detach; sorted.
 func nodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeName {
 	all := facts.Once(view, func(*facts.View) *haveIt { return &haveIt{} })
 	if known, ok := all.Load(volume); ok {
@@ -92,11 +91,12 @@ func nodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeNam
 	return nodes
 }
 
-// lostNodeTakes is how long a volume may stay on a node that is lost: the node is
-// given up, its pods are evicted, and the volume is detached by force.
+// lostNodeTakes is how long a volume may stay on a lost node: the node becomes NotReady, its
+// pods are evicted, and the volume is detached by force.
 const lostNodeTakes = facts.NodeMonitorGrace + facts.DefaultToleration + facts.EvictionGrace
 
-// held turns the stage into the wait for another node to let go of the volume.
+// held turns the stage into the wait for another node to release the volume. It reports whether
+// one has it.
 func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	holder, holders := t.holders(v)
 	if holders == 0 {
@@ -175,11 +175,11 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	default:
 		s.On, s.Ends = Controller, "the detach from there ends"
 	}
-	t.doubt(&s, snapshot.Nodes) // of which another may have it too
+	t.doubt(&s, snapshot.Nodes) // another node may have it too
 	if len(live) > 0 && !stays && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
 		bound = max(bound, lostNodeTakes)
 	}
-	var heldSince metav1.Time // before, another node may have had it
+	var heldSince metav1.Time // until then, another node may have had it
 	if va != nil {
 		heldSince = va.CreationTimestamp
 		t.heldWords(va, &s)
@@ -188,7 +188,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	return t.due(s, since, bound), true
 }
 
-// willNotUnmount says of a node that is not Ready what that means for the volumes there.
+// willNotUnmount is the clause that the node is not Ready, and whether its kubelet can unmount.
 func (t *tracer) willNotUnmount(node *corev1.Node) string {
 	if t.KubeletLives(node) {
 		return "is not Ready, though its kubelet lives"
@@ -196,8 +196,8 @@ func (t *tracer) willNotUnmount(node *corev1.Node) string {
 	return "is not Ready: its kubelet will not unmount it"
 }
 
-// endsOnLost is who ends a Terminating pod of a node that is gone, or whose kubelet is not
-// heard of, and how; "" where its kubelet can.
+// endsOnLost is who ends a Terminating pod of a node that is gone or lost, and how; "" where
+// its kubelet can.
 func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string) {
 	switch {
 	case node == nil && !t.knows(snapshot.Nodes, ""):
@@ -215,8 +215,9 @@ func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string
 	}
 }
 
-// usersUnread is the kind of an object that may use the volume and could not be read: its
-// users are in the namespaces of the claims of all PersistentVolumes with its disk.
+// usersUnread is the kind of objects that may use the volume and could not be read; "" where
+// there is none. The users are in the namespaces of the claims of all PersistentVolumes with
+// the same disk.
 func (t *tracer) usersUnread(v *tracedVolume) snapshot.Kind {
 	if t.Snapshot.Complete(snapshot.Pods) && t.Snapshot.Complete(snapshot.Claims) {
 		return ""
@@ -247,7 +248,7 @@ func alikeThere(n int) string {
 	return fmt.Sprintf(", and %d more", n-1)
 }
 
-// heldWords adds what keeps the volume from leaving the other node.
+// heldWords adds to the stage what keeps the volume on the other node.
 func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	if e := t.DetachError(va); e != nil {
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
@@ -258,8 +259,8 @@ func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	}
 }
 
-// attacherReturns is how long is granted to an attacher whose lease is not renewed: no time,
-// whoever comes when, unless it has answered since without one.
+// attacherReturns is the time granted to an attacher whose lease is not renewed: none, unless
+// it has answered since, without a lease.
 func (t *tracer) attacherReturns(s *Stage, lease *coordinationv1.Lease, driver string) time.Duration {
 	if !t.LastAnswer(driver).After(facts.Renewed(lease).Add(facts.AttacherLeaseGrace)) {
 		return 0
@@ -268,7 +269,7 @@ func (t *tracer) attacherReturns(s *Stage, lease *coordinationv1.Lease, driver s
 	return facts.RefusalGrace
 }
 
-// detaching says how far a detach is that the VolumeAttachment shows.
+// detaching is the stage of the detach that the VolumeAttachment shows.
 func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageDetached, State: StageWaiting, On: attacherOf(va.Spec.Attacher),
 		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
@@ -282,7 +283,8 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		t.doubtAttacher(&s, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher) // nobody asks the driver
+		// nobody asks the driver
+		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {

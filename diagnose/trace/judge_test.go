@@ -9,8 +9,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// TestJudge: a finding that knows when one volume comes says nothing of another one
-// that is overdue as well.
+// TestJudge: a finding that knows when one volume recovers says nothing about another one that
+// is overdue as well.
 func TestJudge(t *testing.T) {
 	now := metav1.NewTime(time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC))
 	overdue := func(name string) VolumeTrace {

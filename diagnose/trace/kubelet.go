@@ -14,17 +14,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// The minor releases from which on the kubelet speaks otherwise.
+// The minor releases from which the kubelet's messages differ.
 const (
-	// sortedLists: the lists of a wait that fails are sorted, "unattached" means
-	// what it says, and "failed to process" is there (kubernetes pull request 112719).
+	// sortedLists: the lists of a failed wait are sorted, "unattached" lists only volumes that
+	// are not attached, and "failed to process" exists (kubernetes pull request 112719).
 	sortedLists facts.KubeletRelease = 26
-	// attachCheckedOnce: the kubelet looks at a VolumeAttachment once and says what
-	// it found; before, it waited for it up to 10 min (126961).
+	// attachCheckedOnce: the kubelet looks at a VolumeAttachment once and reports what it
+	// finds; before, it waited up to 10 min for it (126961).
 	attachCheckedOnce facts.KubeletRelease = 32
 )
 
-// waitWords is a failed wait, taken apart.
+// waitWords is the parsed message of a failed wait.
 type waitWords struct {
 	unmounted, unattached, unprocessed []string
 	cause                              string
@@ -38,8 +38,7 @@ func parseWait(message string) (waitWords, bool) {
 	return waitWords{strings.Fields(m[1]), strings.Fields(m[2]), strings.Fields(m[3]), m[4]}, true
 }
 
-// means reads the lists of a failed wait for one volume, as the release meant
-// them.
+// means is the meaning of a failed wait's lists for the volume, in the kubelet's release.
 func (w waitWords) means(volume string, k facts.KubeletRelease) string {
 	lists := w.listsMean(volume, k)
 	if why := meaningOf(w.cause, kubeletwords.WaitWords); why != "" && slices.Contains(w.unmounted, volume) {
@@ -67,10 +66,10 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 	}
 }
 
-// mountFailures are the failed mounts of the volume, oldest first, without those that
-// pass by themselves. Where the kubelet has told this pod nothing, they are those of a
-// pod that waits with it: the kubelet does one thing at a time with a volume, in the name
-// of one of its pods, and pauses for all of them once that fails (MountVolume,
+// mountFailures are the failed mounts of the volume, oldest first, without those that pass by
+// themselves. Where the kubelet has reported none for this pod, they are those of other pods
+// that wait for the volume on the node: the kubelet runs one operation at a time on a volume,
+// in the name of one pod, and pauses for all pods once it fails (MountVolume,
 // pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), facts.MountFailure.Passing)
@@ -80,9 +79,10 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	return t.sharedFailures(v)
 }
 
-// sharedFailures are those of other pods that wait for the volume on the node, oldest first.
+// sharedFailures are the failures of other pods that wait for the volume on the node, oldest
+// first.
 func (t *tracer) sharedFailures(v *tracedVolume) []facts.MountFailure {
-	if v.pv == nil || v.Driver == "" || t.userOnNode(v) != nil { // else it is staged by now
+	if v.pv == nil || v.Driver == "" || t.userOnNode(v) != nil { // where another pod has it mounted, it is staged by now
 		return nil
 	}
 	var shared []facts.MountFailure
@@ -94,17 +94,17 @@ func (t *tracer) sharedFailures(v *tracedVolume) []facts.MountFailure {
 	return shared
 }
 
-// use is what the pods of one node that use one volume show of it to each other.
+// use is the state of one volume on one node, from all pods there that use it.
 type use struct {
-	mounted []*corev1.Pod // at most two, of different UIDs: one is another pod than the one that asks
-	// failing are those with a mount that failed, by what the kubelet calls the volume:
-	// thousands of PersistentVolumes may be one disk.
+	mounted []*corev1.Pod // at most two, of different UIDs: of two, one is not the pod that asks
+	// failing are the pods with a failed mount, by the kubelet's name for the volume: thousands
+	// of PersistentVolumes may be one disk.
 	failing map[string][]*corev1.Pod
-	// failures are, by that name, the failed mounts that would meet any of them.
+	// failures are, by that name, the failed mounts that any of these pods would have.
 	failures sync.Map
 }
 
-// failuresOf are the failed mounts of the volume of that name, oldest first.
+// failuresOf are the failed mounts of the volume with that name, oldest first.
 func (u *use) failuresOf(view *facts.View, name string) []facts.MountFailure {
 	if known, ok := u.failures.Load(name); ok {
 		return known.([]facts.MountFailure)
@@ -120,7 +120,7 @@ func (u *use) failuresOf(view *facts.View, name string) []facts.MountFailure {
 	return list
 }
 
-// uses are found out once for each volume on each node: thousands of pods may use it.
+// uses caches the use of each volume on each node: thousands of pods may share it.
 type uses struct{ sync.Map }
 
 func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
@@ -145,13 +145,13 @@ func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
 	return known.(*use)
 }
 
-// ofVolume reports whether the failure would meet any pod that uses the volume.
+// ofVolume reports whether any pod that uses the volume would have the same failure.
 func ofVolume(f facts.MountFailure) bool {
 	kind, _ := facts.MissingObject(f.Reason)
 	return f.StagesVolume() || kind != "" || kubeletwords.DriverAnswered(f.Reason)
 }
 
-// passing is the last failed mount of the volume that passes by itself.
+// passing is the volume's last failed mount that passes by itself.
 func (t *tracer) passing(v *tracedVolume) (facts.MountFailure, bool) {
 	for _, f := range slices.Backward(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name)) {
 		if f.Passing() {
@@ -161,8 +161,8 @@ func (t *tracer) passing(v *tracedVolume) (facts.MountFailure, bool) {
 	return facts.MountFailure{}, false
 }
 
-// waitFailure is the last failed wait that names the volume, with the claim and the
-// PersistentVolume that it has.
+// waitFailure is the last failed wait that names the volume, since its present claim and
+// PersistentVolume were made.
 func (t *tracer) waitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	var changed []metav1.Time
 	if v.claim != nil {
@@ -179,10 +179,10 @@ func (t *tracer) waitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	return nil, waitWords{}, false
 }
 
-// mountedThen reports whether the kubelet has said of the pod that it waited for others of
-// its volumes alone, later than whatever else is known of this one: it names all that are not
-// mounted (getUnmountedVolumes, pkg/kubelet/volumemanager/volume_manager.go), and one that is
-// stays so while the pod has not run.
+// mountedThen reports whether the kubelet's last failed wait named only other volumes of the
+// pod, later than any other sign about this one: it names all volumes that are not mounted
+// (getUnmountedVolumes, pkg/kubelet/volumemanager/volume_manager.go), and a mounted one stays
+// mounted while the pod has not run.
 func (t *tracer) mountedThen(v *tracedVolume) bool {
 	if !v.Referenced || v.pv == nil || t.node == nil {
 		return false
@@ -209,8 +209,8 @@ func (t *tracer) mountedThen(v *tracedVolume) bool {
 	return false
 }
 
-// mountWaitFailure is waitFailure for the wait for a mount, which begins once the volume is
-// attached.
+// mountWaitFailure is waitFailure since the volume was attached, when the wait for the mount
+// begins.
 func (t *tracer) mountWaitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
 	if va := t.attachmentOf(v); ok && va != nil && !facts.SaidSince(e, va.CreationTimestamp) {

@@ -10,7 +10,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// The families of the kubelet's metrics that say something of volumes.
+// The families of the kubelet's metrics about volumes.
 const (
 	totalVolumes    = "volume_manager_total_volumes"
 	operations      = "storage_operation_duration_seconds"
@@ -25,7 +25,7 @@ const (
 )
 
 // countsOnlyRegistered is the release from which the kubelet's metric counts only registered
-// sockets (kubernetes#133335). Before, it counted those whose registration had failed.
+// sockets (kubernetes#133335). Older releases also count those whose registration failed.
 const countsOnlyRegistered facts.KubeletRelease = 36
 
 // pluginNames are the kubelet's names for the types of a pod's volumes.
@@ -44,7 +44,8 @@ func pluginOf(v VolumeTrace) string {
 
 func driverOf(v VolumeTrace) string { return v.Driver }
 
-// mounters are the plugins, or the drivers, of the volumes that the kubelet mounts for its pods.
+// mounters are the plugins, or the drivers, of the volumes that the kubelet mounts for its
+// pods.
 func (w *witness) mounters(of func(VolumeTrace) string) []string {
 	var names []string
 	for _, v := range w.volumes() {
@@ -55,7 +56,7 @@ func (w *witness) mounters(of func(VolumeTrace) string) []string {
 	return names
 }
 
-// waits reports whether a volume of the plugin is in a stage of the kubelet's.
+// waits reports whether a volume of the plugin waits in one of the stages.
 func (w *witness) waits(plugin string, stages ...StageName) bool {
 	for _, v := range w.volumes() {
 		if pluginOf(v) == plugin && v.Referenced && slices.Contains(stages, v.Broken) {
@@ -70,7 +71,7 @@ func (w *witness) has(family string) bool {
 	return slices.ContainsFunc(w.view.Samples, func(s KubeletSample) bool { return s.Family == family })
 }
 
-// sum adds up the samples of a family that are wanted.
+// sum adds up the wanted samples of a family.
 func (w *witness) sum(family string, want func(labels map[string]string) bool) (total float64) {
 	for _, s := range w.view.Samples {
 		if s.Family == family && want(s.Labels) {
@@ -80,9 +81,9 @@ func (w *witness) sum(family string, want func(labels map[string]string) bool) (
 	return total
 }
 
-// counts compares the kubelet's two worlds. A pod's volume that it has given up
-// is in neither, and the actual one counts what is mounted for a pod, not what
-// is merely staged.
+// counts compares the kubelet's desired and actual state of the world. A volume that it has
+// given up is in neither. The actual state counts volumes that are mounted for a pod, not those
+// that are merely staged.
 func (w *witness) counts(plugin string) {
 	if !w.has(totalVolumes) {
 		return
@@ -109,7 +110,7 @@ func (w *witness) counts(plugin string) {
 	}
 }
 
-// The operations of the kubelet and the calls to the driver of each direction.
+// ways are the kubelet's operations and its calls to the driver, by direction.
 var ways = []struct {
 	direction         Direction
 	operations, calls []string
@@ -118,8 +119,8 @@ var ways = []struct {
 	{Down, []string{"volume_unmount", "unmap_volume", "unmount_device", "unmap_device"}, []string{"NodeUnpublishVolume", "NodeUnstageVolume"}},
 }
 
-// failures are the kubelet's operations that have failed. On the way down it
-// writes no event about any of them.
+// failures reports the kubelet's failed operations. On the way down it writes no events about
+// them.
 func (w *witness) failures(plugin string) {
 	for _, way := range ways {
 		if !w.goes(way.direction) {
@@ -128,7 +129,8 @@ func (w *witness) failures(plugin string) {
 		for _, operation := range way.operations {
 			count := func(failed bool) float64 {
 				return w.sum(operations, func(l map[string]string) bool {
-					// An unmount after a restart knows the plugin alone.
+					// An unmount after a restart is counted under the CSI plugin without the
+					// driver.
 					bare := way.direction == Down && l["volume_plugin"] == reconcile.CSIPlugin && strings.HasPrefix(plugin, reconcile.CSIPlugin)
 					return (l["volume_plugin"] == plugin || bare) && l["operation_name"] == operation && (!failed || l["status"] != "success")
 				})
@@ -140,8 +142,8 @@ func (w *witness) failures(plugin string) {
 	}
 }
 
-// calls are those to the driver that have failed. One that hangs is counted
-// only once it ends, after 2 min.
+// calls reports the failed calls to the driver. A call that hangs is counted only once it ends,
+// after 2 min.
 func (w *witness) calls(driver string) {
 	var calls []string
 	for _, way := range ways {
@@ -167,8 +169,8 @@ func (w *witness) calls(driver string) {
 	}
 }
 
-// registration compares the plugin manager's two worlds with the CSINode. The
-// registrar names its socket after the driver.
+// registration compares the plugin manager's desired and actual state of the world with the
+// CSINode. The registrar names its socket after the driver.
 func (w *witness) registration(driver string) {
 	if !w.has(totalPlugins) {
 		return
@@ -204,7 +206,7 @@ func (w *witness) registration(driver string) {
 	}
 }
 
-// totals are counters that no plugin has of its own.
+// totals reports counters that are not kept by plugin.
 func (w *witness) totals() {
 	total := func(family string) float64 { return w.sum(family, func(map[string]string) bool { return true }) }
 	waits := slices.ContainsFunc(w.traces, func(t *Trace) bool { return t.Direction == Up && t.Verdict.State != finding.NoWait })

@@ -15,52 +15,50 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// What a kubelet can be asked for through the API server: the kinds of the gaps
-// of a KubeletView.
+// The kinds of the gaps of a KubeletView: what a kubelet is asked for through the API server.
 const (
 	KubeletPods    snapshot.Kind = "nodes/proxy/pods"
 	KubeletMetrics snapshot.Kind = "nodes/proxy/metrics"
 )
 
-// KubeletView is what the kubelet of a node says itself, in place of the objects
-// that it writes.
+// KubeletView is what the kubelet of a node itself reports.
 type KubeletView struct {
-	// Pods are those that it knows, static ones under their own UID.
+	// Pods are the kubelet's own pods; static ones have their own UID, not their mirror's.
 	Pods []*corev1.Pod
 	// Samples are the samples of its metrics that KubeletFamilies names.
 	Samples []KubeletSample
-	// Failures are what its log says has failed lately, oldest first; none where the node
-	// does not let its log be asked for.
+	// Failures are the recent failures in its log, oldest first; nil where the node does not
+	// give its log out.
 	Failures []controllerlog.KubeletFailure
-	// Gaps are what could not be read.
+	// Gaps are the parts that could not be read.
 	Gaps []snapshot.Gap
 }
 
-// KubeletSample is one value of a kubelet's metrics; for a histogram it is how often
-// something was observed.
+// KubeletSample is one value of a kubelet's metrics; for a histogram, the number of
+// observations.
 type KubeletSample struct {
 	Family string
 	Labels map[string]string
 	Value  float64
 }
 
-// KubeletFamilies are the families that a KubeletView has samples of.
+// KubeletFamilies are the families of metrics that a KubeletView has samples of.
 func KubeletFamilies() []string {
 	return []string{totalVolumes, operations, driverCalls, totalPlugins, seLinuxPods, seLinuxVolumes, reconstructFail, forceCleanFail, orphanFail, processStart}
 }
 
-// KubeletAccount is what the kubelet of the pod's node says of the trace.
+// KubeletAccount is what the kubelet of the pod's node adds to the trace.
 type KubeletAccount struct {
 	Statements []KubeletStatement `json:"statements"`
 }
 
-// KubeletStatement is one thing that the kubelet says.
+// KubeletStatement is one statement of the kubelet.
 type KubeletStatement struct {
 	Bearing KubeletBearing `json:"bearing"`
 	Text    string         `json:"text"`
 }
 
-// KubeletBearing is how a statement stands to what the objects show.
+// KubeletBearing is how a statement relates to what the objects show.
 type KubeletBearing string
 
 // The bearings.
@@ -70,9 +68,9 @@ const (
 	KubeletAdds    KubeletBearing = "adds" // the objects do not show it
 )
 
-// corroborate adds what the kubelet of the pod's node says of the whole trace. It leaves
-// the verdict as it is: most counters have no volume's name, and the kubelet was asked
-// later than the API server.
+// corroborate adds the statements of the kubelet of the pod's node. It does not change the
+// verdict: most counters are not kept by volume, and the kubelet was asked later than the API
+// server.
 func (t *Trace) corroborate(s *snapshot.Snapshot, view *KubeletView) {
 	t.Gaps = append(t.Gaps, view.Gaps...)
 	t.Complete = t.Complete && len(view.Gaps) == 0
@@ -88,8 +86,7 @@ func (t *Trace) corroborate(s *snapshot.Snapshot, view *KubeletView) {
 	t.Kubelet = &KubeletAccount{w.said}
 }
 
-// CorroborateNode is what the kubelet of the node says of the traces, which are those of
-// all pods there.
+// CorroborateNode are the statements of the node's kubelet about the traces of all pods there.
 func CorroborateNode(s *snapshot.Snapshot, traces []*Trace, view *KubeletView) []KubeletStatement {
 	w := &witness{traces: traces, view: view}
 	known := 0
@@ -111,7 +108,7 @@ func CorroborateNode(s *snapshot.Snapshot, traces []*Trace, view *KubeletView) [
 	return w.said
 }
 
-// hear adds what does not depend on a single pod.
+// hear adds the statements that do not depend on a single pod.
 func (w *witness) hear(s *snapshot.Snapshot) {
 	if w.readPods() {
 		w.leftovers(s)
@@ -127,13 +124,12 @@ func (w *witness) hear(s *snapshot.Snapshot) {
 	w.totals()
 }
 
-// KubeletAnswered reports whether the kubelet was asked and told all that it was asked
-// for.
+// KubeletAnswered reports whether the kubelet was asked and answered in full.
 func (t *Trace) KubeletAnswered() bool {
 	return t.Kubelet != nil && !slices.ContainsFunc(t.Gaps, func(g snapshot.Gap) bool { return g.Kind == KubeletPods || g.Kind == KubeletMetrics })
 }
 
-// witness is one kubelet that is being heard about pods of its node.
+// witness collects the statements of one kubelet about pods of its node.
 type witness struct {
 	traces []*Trace
 	view   *KubeletView
@@ -153,12 +149,12 @@ func (w *witness) volumes() iter.Seq2[*Trace, VolumeTrace] {
 	}
 }
 
-// goes reports whether volumes of one of the pods go into the direction.
+// goes reports whether the volumes of any of the pods go in the direction.
 func (w *witness) goes(d Direction) bool {
 	return slices.ContainsFunc(w.traces, func(t *Trace) bool { return t.Direction == d })
 }
 
-// readPods reports whether the kubelet told which pods it has.
+// readPods reports whether the kubelet's pods could be read.
 func (w *witness) readPods() bool {
 	return !slices.ContainsFunc(w.view.Gaps, func(g snapshot.Gap) bool { return g.Kind == KubeletPods })
 }
@@ -167,8 +163,8 @@ func (w *witness) say(bearing KubeletBearing, format string, args ...any) {
 	w.said = append(w.said, KubeletStatement{bearing, fmt.Sprintf(format, args...)})
 }
 
-// uidThere is the pod's UID as its kubelet knows it: the UID of a static pod is not
-// its mirror's (GetPods leaves mirrors out).
+// uidThere is the kubelet's UID for the pod: a static pod has another UID than its mirror
+// (GetPods leaves mirrors out).
 func uidThere(pod *corev1.Pod) types.UID {
 	return types.UID(cmp.Or(pod.Annotations[corev1.MirrorPodAnnotationKey], string(pod.UID)))
 }
@@ -200,8 +196,7 @@ func (w *witness) knows(pod *corev1.Pod) (KubeletBearing, string) {
 	}
 }
 
-// leftovers are pods that use a claim of the traces', and that only the kubelet
-// still has.
+// leftovers reports pods that only the kubelet still has and that use a claim of the traces.
 func (w *witness) leftovers(s *snapshot.Snapshot) {
 	if !s.Complete(snapshot.Pods) {
 		return

@@ -122,7 +122,7 @@ func TestCorroborate(t *testing.T) {
 	}
 }
 
-// A kubelet that tells nothing is a gap, and proves nothing.
+// TestCorroborateGaps: a kubelet that does not answer is a gap, and proves nothing.
 func TestCorroborateGaps(t *testing.T) {
 	w := testworld.New().Pending(9)
 	s := w.Snapshot()

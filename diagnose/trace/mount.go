@@ -15,23 +15,24 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// proof is whether the kubelet has come past the wait for the pod's volumes.
+// proof is whether, since when and how the objects prove that all volumes of the pod are
+// mounted.
 type proof struct {
 	yes   bool
 	since metav1.Time
 	how   string
 }
 
-// provenByWaiting are reasons of a waiting container that come after the wait
-// for the volumes in the same life of the pod.
+// provenByWaiting are reasons of a waiting container that can only follow the wait for the
+// volumes in the same life of the pod.
 var provenByWaiting = []string{
 	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
 	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError",
 }
 
-// mountsProven looks for anything that the kubelet does only once all volumes
-// of the pod are mounted. A container that has ended proves nothing where the
-// condition denies it: the machine may have started again since.
+// mountsProven looks for any step that the kubelet takes only once all volumes of the pod are
+// mounted. An ended container proves nothing where the condition PodReadyToStartContainers is
+// false: the machine may have restarted since.
 func (t *tracer) mountsProven() proof {
 	status := t.pod.Status
 	statuses := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
@@ -75,7 +76,7 @@ func condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
-// registered is whether the kubelet knows the driver.
+// registered is the stage in which the driver registers with the kubelet.
 func (t *tracer) registered(v *tracedVolume) Stage {
 	node := t.pod.Spec.NodeName
 	if node == "" {
@@ -89,7 +90,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
 			s.Said = []Said{quote(last.Event, "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind")}
 			if !t.knows(snapshot.Pods, "") {
-				s.unread = snapshot.Pods // the plugin may have started again since
+				s.unread = snapshot.Pods // the plugin may have restarted since
 			}
 			return t.due(s, facts.FirstTime(last.Event), facts.RegistrationGrace)
 		}
@@ -116,7 +117,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	}
 	if last, ok := facts.LastRefusal(plugins); ok {
 		actor, because := last.Who()
-		s.On, s.passed = cmp.Or(actor, s.On), true // what was mounted before stays so
+		s.On, s.passed = cmp.Or(actor, s.On), true // mounts from before it stay
 		s.Said = append(s.Said, Said{By: "the kubelet, in the registrar's last words", At: unlessZero(last.At), Text: last.Message, Means: because})
 	}
 	if !t.knows(snapshot.Pods, "") {
@@ -133,7 +134,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	return t.due(s, since, facts.RegistrationGrace)
 }
 
-// staged is whether the driver has prepared the volume on the node.
+// staged is the stage in which the driver prepares the volume on the node.
 func (t *tracer) staged(v *tracedVolume) Stage {
 	if t.mountedThen(v) {
 		return done(StageStaged, metav1.Time{}, "the kubelet waits for others of the pod's volumes alone")
@@ -160,8 +161,8 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 	return t.maybeStaged(t.silent(s, v), v)
 }
 
-// maybeStaged is a stage that no object tells from the next: a call to the driver that
-// is under way or repeated leaves no trace.
+// maybeStaged is the staged stage where no object distinguishes it from the next: a call to the
+// driver that is under way or repeated leaves no trace.
 func (t *tracer) maybeStaged(s Stage, v *tracedVolume) Stage {
 	if s.State != StageUnknown {
 		if how := t.neverStaged(v); how != "" {
@@ -174,7 +175,7 @@ func (t *tracer) maybeStaged(s Stage, v *tracedVolume) Stage {
 	return s
 }
 
-// mounted is whether the pod's containers can use the volume.
+// mounted is the stage in which the volume is mounted for the pod's containers.
 func (t *tracer) mounted(v *tracedVolume) Stage {
 	s := Stage{Stage: StageMounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet tries again after at most 2m2s"}
 	if v.Driver != "" {
@@ -209,12 +210,13 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 	return t.silent(s, v)
 }
 
-// failedMount is a mount that fails, as the kubelet says.
+// failedMount is the stage of a mount that fails by the kubelet's events.
 func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVolume) Stage {
 	last := failures[len(failures)-1]
-	since := facts.FailingSince(slices.Concat(t.sharedFailures(v), failures)) // that the kubelet fails in the name of this pod now begins nothing anew
+	// a failure that the kubelet now reports for this pod may have begun with another one
+	since := facts.FailingSince(slices.Concat(t.sharedFailures(v), failures))
 	s.State, s.old = StageBlocked, t.NotRepeated(t.pod, failures)
-	t.doubt(&s, snapshot.Events) // one of them may show that the words are over
+	t.doubt(&s, snapshot.Events) // an event that was not read may show that it is over
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
 	permanent := t.blame(&s, last, v)
@@ -224,14 +226,15 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	if permanent {
 		return t.never(s, since)
 	}
-	// An error that comes late in a mount does not begin it anew.
+	// An error that comes late in a mount does not restart its time.
 	if began := t.mountBegan(v); began.Add(facts.MountTakes).Before(since.Add(facts.MountFails)) {
 		return t.due(s, began, facts.MountTakes)
 	}
 	return t.due(s, since, facts.MountFails)
 }
 
-// mountBegan is when the kubelet could first mount the volume, as far as objects tell.
+// mountBegan is the earliest moment, by the objects, at which the kubelet could mount the
+// volume.
 func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
 	began := facts.WaitsSince(t.pod)
 	if va := t.attachmentOf(v); va != nil {
@@ -246,13 +249,13 @@ func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
 	return began
 }
 
-// unattachedThen reports whether the kubelet said with the words that the volume was not
-// attached: of a mount they prove nothing.
+// unattachedThen reports whether the volume was not attached at the failed wait, which then
+// proves nothing about a mount.
 func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
 	return (v.attachable || v.unsure) && t.kubelet >= sortedLists && slices.Contains(w.unattached, v.Name)
 }
 
-// silent is a mount about which nobody says anything.
+// silent is the stage of a mount about which no event reports a failure.
 func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	since := t.mountBegan(v)
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
@@ -265,7 +268,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
 	}
 	if s.unread == "" && s.On != kubeletOf(t.pod.Spec.NodeName) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
-		s.unread = snapshot.Leases // a kubelet that is silent would have to act first
+		s.unread = snapshot.Leases // a silent kubelet would have to act first
 	}
 	if lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName); lease != nil && lease.Spec.RenewTime != nil && !t.KubeletLives(t.node) {
 		s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again"
@@ -275,7 +278,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		s.Detail += fmt.Sprintf("; the pod has an fsGroup, and a kubelet of 1.%d changes the owner of many files without a word", t.kubelet)
 	}
 	if _, _, ok := t.notTakenUp(v); ok && (v.attachable || v.unsure) {
-		return after(s.Stage) // it has not come that far; see askedFor
+		return after(s.Stage) // it has not come that far: see askedFor
 	}
 	if e, w, ok := t.mountWaitFailure(v); ok && (len(w.unprocessed) == 0 || t.about(w, v)) {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))

@@ -12,7 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
-// withSecret gives the pod a second volume, which the kubelet mounts by itself.
+// withSecret gives the pod a second volume, which the kubelet makes by itself.
 func withSecret(w *testworld.World) *testworld.World {
 	w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "keys", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "keys"}}})
 	c := &w.Pod.Spec.Containers[0]
@@ -20,8 +20,8 @@ func withSecret(w *testworld.World) *testworld.World {
 	return w
 }
 
-// What the kubelet says while it does not know yet what the pod needs stays when it has
-// mounted the volume. It is quoted and blamed for nothing.
+// TestWordsThatPass: an event from the time when the kubelet did not yet know what the pod
+// needs stays after the volume is mounted. It is quoted, and the volume is not blamed for it.
 func TestWordsThatPass(t *testing.T) {
 	const (
 		notRegistered = `MountVolume.SetUp failed for volume "keys" : object "default"/"keys" not registered`
@@ -59,9 +59,9 @@ func TestWordsThatPass(t *testing.T) {
 	}
 }
 
-// A pod that ended before it ran, one of whose drivers never registered: what holds it
-// is the volume whose driver is there. Where there is no other, its driver may have
-// been there for a while.
+// TestDriverThatNeverRegistered: of a pod that ended before it ran, one driver never
+// registered. The volume whose driver is registered holds the pod. Where there is no such
+// volume, the other driver may have been registered for a while.
 func TestDriverThatNeverRegistered(t *testing.T) {
 	ended := func(minutes float64) *testworld.World {
 		w := testworld.New().Pending(minutes + 1)
@@ -94,8 +94,8 @@ func TestDriverThatNeverRegistered(t *testing.T) {
 	}
 }
 
-// The kubelet does one thing at a time with a volume of two pods on the node, and tells
-// one of them why that fails: the other one waits for the same.
+// TestWordsToAnotherPod: the kubelet runs one operation at a time on a volume that two pods on
+// the node use, and reports its failure to one of them: the other one waits for the same.
 func TestWordsToAnotherPod(t *testing.T) {
 	const missing = `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef default/keys failed: kubernetes.io/csi: failed to find the secret keys in the namespace default with error: secrets "keys" not found`
 	told := func() *testworld.World {
@@ -131,8 +131,8 @@ func TestWordsToAnotherPod(t *testing.T) {
 	}
 }
 
-// Of several volumes that the kubelet cannot take up it names one each time it gives up.
-// That it has no plugin for one stays true when it speaks of another.
+// TestNoPluginIsSaidOnce: of several volumes that the kubelet cannot take up, it names one each
+// time that it gives up. That it has no plugin for one stays true when it names another.
 func TestNoPluginIsSaidOnce(t *testing.T) {
 	wait := "Unable to attach or mount volumes: unmounted volumes=[data old], unattached volumes=[data old], failed to process volumes=[data old]: "
 	w := testworld.New().Pending(1).Event("FailedMount", wait+`failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched`, 0.8).
@@ -143,8 +143,8 @@ func TestNoPluginIsSaidOnce(t *testing.T) {
 	traceCase{world: w, verdict: "stuck askedFor", says: []string{"for volume old", "the kubelet has no plugin"}}.run(t)
 }
 
-// What the kubelet has against each volume it joins in one event: only the part that names
-// a volume is about it.
+// TestNoPluginForOneOfTwo: the kubelet joins its errors about several volumes in one event:
+// only the part that names a volume is about it.
 func TestNoPluginForOneOfTwo(t *testing.T) {
 	w := testworld.New().Pending(1).Event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data old], unattached volumes=[data old], failed to process volumes=[data old]: "+
 		`error processing PVC default/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found; failed to get Plugin from volumeSpec for volume "old" err=no volume plugin matched`, 0.9)
@@ -159,8 +159,8 @@ func TestNoPluginForOneOfTwo(t *testing.T) {
 	}
 }
 
-// The claim of a volume came after the pod: what the kubelet said until then is over
-// once the volume is in use and the kubelet does not say it again.
+// TestClaimThatCameLater: the claim of a volume was created after the pod. The kubelet's
+// earlier message is over once the volume is in use and the message is not repeated.
 func TestClaimThatCameLater(t *testing.T) {
 	const missing = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[data]: " +
 		`error processing PVC default/data: failed to fetch PVC from API server: persistentvolumeclaims "data" not found`
@@ -176,8 +176,8 @@ func TestClaimThatCameLater(t *testing.T) {
 	}
 }
 
-// Where no object tells which of two volumes the pod waits for, the stages and the
-// actors are the actors of both.
+// TestOneOfTwoVolumes: where no object shows which of two volumes the pod waits for, the
+// verdict has the stages and the actors of both.
 func TestOneOfTwoVolumes(t *testing.T) {
 	inline := func(w *testworld.World, driver string, modes ...storagev1.VolumeLifecycleMode) *testworld.World {
 		w.CSIDrivers = append(w.CSIDrivers, &storagev1.CSIDriver{ObjectMeta: testworld.Meta("", driver), Spec: storagev1.CSIDriverSpec{VolumeLifecycleModes: modes}})
@@ -195,7 +195,7 @@ func TestOneOfTwoVolumes(t *testing.T) {
 	if want := "the node plugin of files.example.com on n1 or CSI driver ebs.csi.aws.com on n1"; v.Actor != want {
 		t.Errorf("the actor is %q, want %q: %s", v.Actor, want, v.Message)
 	}
-	// A driver that takes no such volumes never will, whether it is on the node or not.
+	// A driver that does not support such volumes never will, whether or not it is on the node.
 	traceCase{world: inline(testworld.New().Pending(1), files, storagev1.VolumeLifecyclePersistent), verdict: "stuck mounted",
 		says: []string{"for volume inline", "next to act: nobody", "does not list the mode Ephemeral"}}.run(t)
 }

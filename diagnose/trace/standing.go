@@ -12,31 +12,31 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Standing is where one volume of a pod stands with the kubelet.
+// Standing is the stage in which one volume of a pod is with its kubelet.
 type Standing struct {
-	// Stage is the one that the volume waits in. Its state is StageDone where the volume
-	// is mounted as the pod wants it, and StageUnknown where no object tells whether the
-	// volume waits at all.
+	// Stage is the stage in which the volume waits. Its state is StageDone where the volume is
+	// mounted as the pod wants it, and StageUnknown where no object shows whether the volume
+	// waits.
 	Stage Stage
-	// Possible are all stages that the volume may wait in, where no object tells in which;
-	// Stage is the last of them.
+	// Possible are all stages in which the volume may wait, where no object shows which; Stage
+	// is the last of them.
 	Possible []StageName
-	// DueAt is when the wait takes longer than is usual; nil where nothing tells, or it
-	// does already.
+	// DueAt is when the wait will exceed its usual bound; nil where that is not known, or it
+	// already does.
 	DueAt *metav1.Time
-	// NeverMounted says that the pod ended before the volume was mounted, which the kubelet
-	// wants to mount as long as the pod object is there.
+	// NeverMounted reports that the pod ended before the volume was mounted. The kubelet wants
+	// to mount it as long as the pod object exists.
 	NeverMounted bool
 }
 
-// Called reports whether the CSI driver is called in the stage, whoever has to act so that
-// a call succeeds.
+// Called reports whether the CSI driver is called in the stage, whoever has to act so that a
+// call succeeds.
 func (s Standing) Called() bool {
 	return s.Stage.called || strings.Contains(s.Stage.On, "CSI driver ")
 }
 
-// Standing is where one of the trace's volumes stands; ok is false where the kubelet has
-// no part in it: no container mounts it, or the kubelet has given it back.
+// Standing is the standing of one of the trace's volumes; ok is false where the kubelet has no
+// part in it: no container mounts the volume, or the kubelet has given it back.
 func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 	if !v.Referenced || t.Node == "" || v.Broken == StageDetached {
 		return s, false
@@ -54,7 +54,7 @@ func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 	if mounted.State == StageDone {
 		return Standing{Stage: *mounted}, true
 	}
-	// It may be mounted, and if it is not, the first of these is what it waits in.
+	// It may be mounted. If it is not, it waits in the first of these stages.
 	s.Stage = *mounted
 	s.Stage.State = StageUnknown
 	switch registered, staged := v.stage(StageRegistered), v.stage(StageStaged); {
@@ -62,7 +62,8 @@ func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 		s.Stage.Stage, s.Stage.On = StageRegistered, registered.On
 	case staged.State == StageUnknown:
 		s.Possible = []StageName{StageStaged, StageMounted}
-		s.Stage.On = cmp.Or(s.Stage.On, staged.On) // the stage that failed last knows better than one that has not begun
+		// a stage that failed knows the actor better than one that has not begun
+		s.Stage.On = cmp.Or(s.Stage.On, staged.On)
 	}
 	return s, true
 }
@@ -78,9 +79,9 @@ func (v VolumeTrace) standingIn(name StageName) Standing {
 	return s
 }
 
-// Leftover is where a volume stands that the node's volumesInUse lists and that no pod on
-// the node uses. One of a pod that was deleted by force may still be mounted; the kubelet's
-// log tells, where it was asked.
+// Leftover is the standing of a volume that the node's volumesInUse lists although no pod on
+// the node uses it. Where its pod was deleted by force it may still be mounted; the kubelet's
+// log shows it, where it was read.
 func Leftover(view *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName, heard *KubeletView) Standing {
 	t := newTracer(view, &corev1.Pod{Spec: corev1.PodSpec{NodeName: node.Name}}, heard)
 	v := &tracedVolume{VolumeTrace: &VolumeTrace{Volume: volume}, pair: reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}}

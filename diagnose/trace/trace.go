@@ -1,5 +1,5 @@
-// Package trace follows the volumes of one pod, stage by stage, to the one that it
-// waits in.
+// Package trace follows the volumes of one pod, stage by stage, to the stage in which each
+// waits.
 package trace
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Trace follows the volumes of one pod from scheduling to mounted, or back from
-// there once the pod ends. Its JSON is a contract, as Report's is.
+// Trace follows the volumes of one pod from scheduling to mounted, or back once the pod ends.
+// Its JSON is a contract, like Report's.
 type Trace struct {
 	APIVersion        string          `json:"apiVersion"`
 	Kind              string          `json:"kind"`
@@ -33,14 +33,14 @@ type Trace struct {
 	Direction      Direction      `json:"direction"`
 	Verdict        Verdict        `json:"verdict"`
 	Volumes        []VolumeTrace  `json:"volumes"`
-	// Kubelet is what the node's kubelet says itself, where it was asked.
+	// Kubelet is what the node's kubelet itself reports, where it was asked.
 	Kubelet *KubeletAccount `json:"kubelet,omitempty"`
 	// Findings are the findings of the checks that concern the pod or its volumes.
 	Findings      []finding.Brief        `json:"findings"`
 	SkippedChecks []finding.SkippedCheck `json:"skippedChecks"`
 }
 
-// Direction is where the pod's volumes are on their way to.
+// Direction is the way that the pod's volumes take.
 type Direction string
 
 // The directions.
@@ -49,30 +49,32 @@ const (
 	Down Direction = "down" // towards detached: the pod ends
 )
 
-// Verdict answers the one question: does the pod wait for a volume?
+// Verdict answers one question: does the pod wait for a volume?
 type Verdict struct {
 	State finding.WaitState `json:"state"`
-	// Reason is a stage's name, or what the pod waits for in place of a volume.
+	// Reason is a stage's name, or the reason why the pod does not start or end where that is
+	// no volume.
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
-	// Headline is the first part of Message: a finding about the wait takes it for its own.
+	// Headline is the first part of Message: a finding about the wait uses it as its own
+	// message.
 	Headline string `json:"-"`
-	// Volume is the pod's own name of the volume that it waits for.
+	// Volume is the pod's name for the volume that it waits for.
 	Volume string `json:"volume,omitempty"`
-	// Volumes are all that it may wait for, where no object tells for which; Volume is
-	// the first of them.
+	// Volumes are all volumes that it may wait for, where no object shows which; Volume is the
+	// first of them.
 	Volumes []string `json:"volumes,omitempty"`
-	// Stage is the one that it waits in; "" where it waits for no volume.
+	// Stage is the stage in which it waits; "" where it waits for no volume.
 	Stage StageName `json:"stage,omitempty"`
-	// Stages are all that it may be in, where no object tells in which; Stage is the
+	// Stages are all stages in which it may wait, where no object shows which; Stage is the
 	// last of them.
 	Stages []StageName `json:"stages,omitempty"`
-	// Actor is who has to act next, and Said the words of those who work on it.
+	// Actor is who has to act next, and Said is the last message about the wait.
 	Actor      string       `json:"actor,omitempty"`
 	Said       string       `json:"said,omitempty"`
 	Since      *metav1.Time `json:"since,omitempty"`
 	UsualBound string       `json:"usualBound,omitempty"`
-	// DueAt is when a wait that is in flight counts as stuck.
+	// DueAt is when a wait that is in flight will count as stuck.
 	DueAt *metav1.Time `json:"dueAt,omitempty"`
 }
 
@@ -87,18 +89,18 @@ type VolumeTrace struct {
 	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
 	Driver           string                  `json:"driver,omitempty"`
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
-	// Referenced says that a container mounts it: the kubelet waits for no other.
+	// Referenced reports that a container mounts the volume: the kubelet waits for no other.
 	Referenced bool    `json:"referenced"`
 	Stages     []Stage `json:"stages"`
-	// Broken is the stage in which it waits; "" where it waits in none.
+	// Broken is the stage in which the volume waits; "" where it does not wait.
 	Broken StageName `json:"broken,omitempty"`
-	// Notes are what is worth knowing beside the stages.
+	// Notes are remarks that belong to no stage.
 	Notes []string `json:"notes,omitempty"`
 }
 
-// StageName names a step of the way. Those of one volume follow one another,
-// but the kubelet and the controller work on InVolumesInUse and Attached side by
-// side. In JSON two of them have names of their own, which stay as they were.
+// StageName names a stage. The stages of a volume follow one another, except that the kubelet
+// and the controller work on InVolumesInUse and Attached at the same time. Two of them keep
+// their older names in JSON.
 type StageName string
 
 // The stages, up and down.
@@ -117,73 +119,73 @@ const (
 	StageDetached          StageName = "detached"
 )
 
-// StageState is how far a stage is.
+// StageState is the progress of a stage.
 type StageState string
 
 // The states of a stage.
 const (
 	StageDone      StageState = "done"
 	StageWaiting   StageState = "waiting"   // nothing shows that it cannot go on
-	StageBlocked   StageState = "blocked"   // something does
-	StageUnknown   StageState = "unknown"   // what could be read does not tell
+	StageBlocked   StageState = "blocked"   // something shows that it cannot
+	StageUnknown   StageState = "unknown"   // the objects that could be read do not show it
 	StageNotNeeded StageState = "notNeeded" // nobody waits for it
 )
 
-// Stage is one step of a volume.
+// Stage is one stage of a volume.
 type Stage struct {
 	Stage StageName  `json:"stage"`
 	State StageState `json:"state"`
 	// On is who has to act.
 	On string `json:"on,omitempty"`
-	// Since is when the stage was done, or when the wait in it began; objects
-	// and events alone tell.
+	// Since is when the stage was done, or when its wait began; nil where no object or event
+	// shows it.
 	Since *metav1.Time `json:"since,omitempty"`
-	// UsualBound is how long the wait takes where all goes well, as Go writes
+	// UsualBound is how long the wait takes at most where all goes well, as Go writes
 	// durations; "" where nothing bounds it.
 	UsualBound string `json:"usualBound,omitempty"`
-	// Overdue says that it has taken longer, or that nothing will end it.
+	// Overdue reports that it has taken longer, or that nothing will end it.
 	Overdue bool `json:"overdue,omitempty"`
-	// Detail says what the objects show, and Ends what normally ends the wait.
+	// Detail is what the objects show, and Ends is what normally ends the wait.
 	Detail string `json:"detail,omitempty"`
 	Ends   string `json:"ends,omitempty"`
-	// Said are the words of those who work on it.
+	// Said are the messages of those who work on it.
 	Said []Said `json:"said,omitempty"`
 
 	// reason replaces the stage's name in the verdict.
 	reason string
-	// dueAt is when the wait takes longer than is usual; nil where nothing tells.
+	// dueAt is when the wait exceeds its usual bound; nil where that is not known.
 	dueAt *metav1.Time
-	// follows says that the stage has not begun: it comes after a broken one.
+	// follows reports that the stage has not begun: it comes after a broken one.
 	follows bool
-	// open says that no object tells whether the stage is done, though all before it are.
+	// open reports that no object shows whether the stage is done, though all before it are.
 	open bool
-	// doubtful says that the volume was perhaps never mounted: no container ran, and the
+	// doubtful reports that the volume was perhaps never mounted: no container ran, and the
 	// driver is not registered.
 	doubtful bool
-	// old says that the kubelet has tried again since, and has not said that it failed.
+	// old reports that the kubelet has retried since and has not reported another failure.
 	old bool
-	// passed says that what was said is over, or will be said again.
+	// passed reports that the last message is over, or will be repeated.
 	passed bool
-	// called says that a CSI driver has answered a call, whoever has to act after it.
+	// called reports that a CSI driver has answered a call, whoever has to act after it.
 	called bool
-	// permanent says that no retry can end the wait.
+	// permanent reports that no retry can end the wait.
 	permanent bool
 	// unread is the kind of an object that could not be read and may show that somebody else
 	// has to act; "" where what was read proves it.
 	unread snapshot.Kind
-	// unheard reports whether the kubelet may have spoken of the stage in an event that could not
-	// be read.
+	// unheard reports that the kubelet may have reported on the stage in an event that could
+	// not be read.
 	unheard bool
 }
 
-// unsaid reports whether nobody has spoken of the stage as it is now.
+// unsaid reports whether no message is about the stage as it is now.
 func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
 
-// Means is what the words mean that were said of the stage; "" where nobody has spoken of
-// it as it is now, or nobody knows.
+// Means is the meaning of the first message about the stage as it is now; "" where there is no
+// message or no known meaning.
 func (s Stage) Means() string {
 	if s.unsaid() || s.old {
 		return ""
@@ -191,7 +193,7 @@ func (s Stage) Means() string {
 	return s.Said[0].Means
 }
 
-// Said is a message, and what it means in the release of who wrote it.
+// Said is a message, and its meaning in its author's release.
 type Said struct {
 	By    string       `json:"by"`
 	At    *metav1.Time `json:"at,omitempty"`
@@ -201,21 +203,21 @@ type Said struct {
 	count int
 }
 
-// tracer is one trace under way.
+// tracer makes one trace.
 type tracer struct {
 	*facts.View
 	pod  *corev1.Pod
-	node *corev1.Node // nil where there is none, or none was read
+	node *corev1.Node // nil where it does not exist or was not read
 	// events are the pod's, oldest first.
 	events  []*corev1.Event
 	kubelet facts.KubeletRelease
-	// heard is what the node's kubelet says itself; nil where it was not asked.
+	// heard is what the node's kubelet itself reports; nil where it was not asked.
 	heard *KubeletView
 }
 
-// OfPod follows the volumes of the pod, which must be one of the view's
-// snapshot. What the kubelet of its node says narrows what no object shows; it is nil
-// where the kubelet was not asked. The trace names no findings: see AddFindings.
+// OfPod follows the volumes of the pod, which must be in the view's snapshot. heard decides
+// what no object shows; it is nil where the kubelet was not asked. The trace has no findings
+// yet: see AddFindings.
 func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 	s := view.Snapshot
 	t := newTracer(view, pod, heard)
@@ -259,16 +261,16 @@ func kubeletVersion(node *corev1.Node) string {
 	return node.Status.NodeInfo.KubeletVersion
 }
 
-// MayWait reports whether the pod's volumes are worth following: a pod with a
-// container that runs has all its volumes.
+// MayWait reports whether the pod's volumes are worth following: a pod with a running container
+// has all its volumes.
 func MayWait(pod *corev1.Pod) bool {
 	if ends(pod) {
-		return pod.DeletionTimestamp != nil // nothing keeps the object of another
+		return pod.DeletionTimestamp != nil // nothing keeps the object of another pod
 	}
 	return !anyRuns(pod)
 }
 
-// Waits is the volume that the pod waits for; empty where it waits for none.
+// Waits is the volume that the pod waits for; the zero value where it waits for none.
 func (t *Trace) Waits() VolumeTrace {
 	if i := slices.IndexFunc(t.Volumes, func(v VolumeTrace) bool { return v.Name == t.Verdict.Volume }); i >= 0 {
 		return t.Volumes[i]
@@ -276,17 +278,16 @@ func (t *Trace) Waits() VolumeTrace {
 	return VolumeTrace{}
 }
 
-// Stage is the one that the pod waits in.
+// Stage is the stage in which the pod waits.
 func (t *Trace) Stage() Stage {
 	v := t.Waits()
 	if v.Name == "" && len(t.Volumes) > 0 {
-		v = t.Volumes[0] // each of them waits for a node
+		v = t.Volumes[0] // all of them wait for a node
 	}
 	return *v.stage(t.Verdict.Stage)
 }
 
-// Quoted is what the verdict says was said, for a finding about the wait; nil where nothing
-// was.
+// Quoted quotes the verdict's message, for a finding about the wait; nil where there is none.
 func (t *Trace) Quoted() *finding.Quote {
 	if t.Verdict.Said == "" {
 		return nil
@@ -299,9 +300,9 @@ func (t *Trace) Quoted() *finding.Quote {
 	return &finding.Quote{Text: t.Verdict.Said}
 }
 
-// Judge lets the findings decide, which are those of all checks: a wait about which
-// one is certain that something is wrong is stuck, and one is in flight where
-// findings know of each volume that is overdue when it comes by itself.
+// Judge adjusts the verdict to the findings of all checks: a wait is stuck where a certain
+// finding warns about it, and in flight where a finding says of each overdue volume when it
+// recovers by itself.
 func (t *Trace) Judge(findings []finding.Finding) {
 	if t.Verdict.State != finding.InFlight && t.Verdict.State != finding.Stuck {
 		return
@@ -323,8 +324,8 @@ func (t *Trace) Judge(findings []finding.Finding) {
 	}
 }
 
-// takeActor has a finding that is certain name who has to act: it knows more than the
-// stage, and both are one look at one wait.
+// takeActor takes the actor from a certain finding about the volume: it knows more than the
+// stage.
 func (t *Trace) takeActor(findings []finding.Finding) {
 	waits := t.Waits()
 	if waits.Name == "" {
@@ -338,15 +339,14 @@ func (t *Trace) takeActor(findings []finding.Finding) {
 	waits.stage(t.Verdict.Stage).On = named[0].Actor
 }
 
-// names reports whether the finding says who has to act so that the volume, on which its
-// pod waits, goes on.
+// names reports whether the finding names an actor for the volume.
 func names(f finding.Finding, v VolumeTrace) bool {
 	ofVolume := v.Volume != "" && f.Volume == v.Volume || v.PersistentVolume != "" && f.PersistentVolume == v.PersistentVolume
 	return f.Actor != "" && f.Severity.AtLeast(finding.Warning) && ofVolume
 }
 
-// comesBy is when the first of the volumes that are overdue comes by itself, or the one that
-// the pod waits for where none is; nil where the findings do not know it of each.
+// comesBy is when the first of the overdue volumes recovers by itself or, where none is
+// overdue, the volume that the pod waits for; nil where the findings do not know it for each.
 func (t *Trace) comesBy(findings []finding.Finding) *metav1.Time {
 	var due *metav1.Time
 	overdue := slices.ContainsFunc(t.Volumes, func(v VolumeTrace) bool { return v.stage(v.Broken).Overdue })
@@ -371,8 +371,8 @@ func (t *Trace) comesBy(findings []finding.Finding) *metav1.Time {
 	return due
 }
 
-// AddFindings names those of the report's findings that concern the pod or its
-// volumes, and judges the wait by them.
+// AddFindings adds the report's findings about the pod or its volumes, and judges the wait by
+// all of them.
 func (t *Trace) AddFindings(report *finding.Report) {
 	t.SkippedChecks = report.SkippedChecks
 	t.Judge(report.Findings)
@@ -397,14 +397,14 @@ func (t *Trace) concerns(f finding.Finding) bool {
 	})
 }
 
-// knows reports whether the absence of an object of the kind proves something; the
-// namespace is the object's namespace, "" where it has none.
+// knows reports whether the absence of an object of the kind proves anything; namespace is the
+// object's, "" where it has none.
 func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
 	return t.Snapshot.CompleteIn(kind, namespace)
 }
 
-// due makes the stage a wait with a usual bound; none means that nothing that
-// is under way will end it.
+// due makes the stage a wait since then with a usual bound; a bound of 0 means that nothing
+// that is under way will end it.
 func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	if !since.IsZero() {
 		s.Since, s.dueAt = &since, new(metav1.NewTime(since.Add(bound)))
@@ -414,26 +414,27 @@ func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	}
 	s.Overdue = bound == 0 || !since.IsZero() && t.Age(since) > bound
 	if s.On == Nobody && !s.Overdue {
-		s.On = "" // somebody may have acted meanwhile, and the lists that were read do not show it yet
+		// somebody may have acted since, before the lists show it
+		s.On = ""
 	}
 	return s
 }
 
-// never makes the stage a wait that nothing ends as it is.
+// never makes the stage a wait that nothing ends by itself.
 func (t *tracer) never(s Stage, since metav1.Time) Stage {
 	s.permanent = true
 	return t.due(s, since, 0)
 }
 
-// Nobody is who has to act where neither the pod nor its volume can be changed so that
-// the wait ends.
+// Nobody is the actor where neither the pod nor its volume can be changed so that the wait
+// ends.
 const Nobody = "nobody"
 
 func done(name StageName, since metav1.Time, detail string) Stage {
 	return Stage{Stage: name, State: StageDone, Since: unlessZero(since), Detail: detail}
 }
 
-// unlessZero is nil for a time that nothing tells.
+// unlessZero is nil for the zero time.
 func unlessZero(t metav1.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
@@ -453,7 +454,7 @@ func notNeeded(name StageName, why string) Stage {
 	return Stage{Stage: name, State: StageNotNeeded, Detail: why}
 }
 
-// after is a stage that has not begun.
+// after is a stage that has not begun, because an earlier one waits.
 func after(name StageName) Stage {
 	return Stage{Stage: name, State: StageWaiting, Detail: "comes after what is waited for above", follows: true}
 }

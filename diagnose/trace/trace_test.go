@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// traceCase is a cluster, and what the trace of its pod says: the verdict, the
-// chain of the first volume, and words that stand somewhere in it.
+// traceCase is a cluster and the expected trace of its pod: the verdict, the chain of the first
+// volume, and words that occur in it.
 type traceCase struct {
 	name    string
 	world   *testworld.World
@@ -201,7 +201,7 @@ func TestTraceUp(t *testing.T) {
 	}
 }
 
-// full is a node that can take no more volumes.
+// full is a cluster whose node can take no more volumes.
 func full(kubelet string, refreshes bool) *testworld.World {
 	w := testworld.New().Pending(9).Unattached()
 	w.Node.Status.NodeInfo.KubeletVersion = kubelet
@@ -215,7 +215,8 @@ func full(kubelet string, refreshes bool) *testworld.World {
 	return w
 }
 
-// What looks like a wait for a volume and is none, and the other way about.
+// TestTraceVerdicts: waits that look like a wait for a volume and are not, and the other way
+// round.
 func TestTraceVerdicts(t *testing.T) {
 	missing := `MountVolume.SetUp failed for volume "data" : configmap "settings" not found`
 	for _, c := range []traceCase{
@@ -290,9 +291,8 @@ func traceOf(w *testworld.World) *trace.Trace {
 	return diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{})
 }
 
-// chain is the stages of a volume in one line: + done, ~ waiting, ! blocked,
-// ? unknown, - not needed; ^ follows the one in which it waits, and "late" the
-// one that is beyond its bound.
+// chain is the stages of a volume in one line: + done, ~ waiting, ! blocked, ? unknown, - not
+// needed; ^ marks the stage in which the volume waits, and "late" one beyond its bound.
 func chain(v trace.VolumeTrace) string {
 	marks := map[trace.StageState]string{trace.StageDone: "+", trace.StageWaiting: "~", trace.StageBlocked: "!",
 		trace.StageUnknown: "?", trace.StageNotNeeded: "-"}

@@ -31,8 +31,8 @@ func TestDetachBegun(t *testing.T) {
 	}
 }
 
-// TestUntilUnmounted holds what is said of the wait for an unmount to what the controller
-// does, by node, release and setting, in all three places that say it.
+// TestUntilUnmounted compares the description of the wait for an unmount with what the
+// controller does, by node, release and setting, in all three places that have it.
 func TestUntilUnmounted(t *testing.T) {
 	ready := func(*corev1.Node) {}
 	lost := func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionUnknown }
@@ -47,7 +47,7 @@ func TestUntilUnmounted(t *testing.T) {
 		options reconcile.Options
 		says    string
 		after   time.Duration // of a Wait; -1: no Wait
-		actor   string        // to whom a pod on another node owes its wait
+		actor   string        // on whom the wait of a pod on another node depends
 	}{
 		{name: "Ready", node: ready, says: "while the node is Ready the controller waits for that " + limitless, actor: "the kubelet of n2"},
 		{name: "Ready, no detach by force", node: ready, options: reconcile.Options{DisableForceDetachOnTimeout: true},

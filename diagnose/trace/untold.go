@@ -12,12 +12,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
-// untold finds the volumes that may be mounted or not: the kubelet mounts all of a
-// pod's volumes side by side, and writes nothing about one that it has mounted. What
-// can be said of them depends on the others; so with words that should have been
-// repeated by now. Where another volume is known to wait, the wait is explained. Where
-// none is, the pod waits for one of them: of a single one that is certain, of several it
-// returns those that come into question, each as if the pod waited for it.
+// untold resolves the volumes that may or may not be mounted: the kubelet mounts all of a pod's
+// volumes at the same time, and writes nothing about one that it has mounted. They are judged
+// by the others, and so are volumes whose last failure should have been repeated by now. Where
+// another volume is known to wait, that explains the pod's wait. Where none is, the pod waits
+// for one of them: a single one is certain; of several, it returns the candidates, each as if
+// the pod waited for it.
 func untold(volumes []VolumeTrace) []VolumeTrace {
 	var silent, remote, old []int
 	told, unread := "", false
@@ -77,18 +77,18 @@ func untold(volumes []VolumeTrace) []VolumeTrace {
 	return open
 }
 
-// nodeLocal are the types that the kubelet makes by itself: within seconds it has, or
-// says why it cannot.
+// nodeLocal are the types that the kubelet makes by itself: within seconds it has made one, or
+// reports why it cannot.
 var nodeLocal = []string{"emptyDir", "hostPath", "configMap", "secret", "projected", "downwardAPI"}
 
-// silent reports whether nothing shows whether the volume is mounted: the kubelet has not
-// spoken of it, and a driver that has gone from the CSINode leaves what it has mounted.
+// silent reports whether nothing shows whether the volume is mounted: the kubelet has reported
+// nothing about it. A driver that is gone from the CSINode leaves its mounts.
 func (v VolumeTrace) silent() bool {
 	s := v.stage(v.Broken)
 	return v.Broken == StageMounted && s.State == StageWaiting && s.unsaid() || v.Broken == StageRegistered && s.unsaid()
 }
 
-// stages are those that the volume may be in, where that is more than one.
+// stages are the stages in which the volume may be, where there are several; else nil.
 func (v VolumeTrace) stages() []StageName {
 	if v.Broken == StageMounted && v.stage(StageMounted).State == StageWaiting && v.stage(StageStaged).open {
 		return []StageName{StageStaged, StageMounted}
@@ -99,9 +99,9 @@ func (v VolumeTrace) stages() []StageName {
 	return nil
 }
 
-// refused is the stage of a volume that the kubelet cannot take up as it is: neither the
-// pod nor the volume can be changed so that it could (createVolumeSpec and
-// FindPluginBySpec, desired_state_of_world_populator.go).
+// refused is the stage of a volume that the kubelet cannot take up: neither the pod nor the
+// volume can be changed so that it could (createVolumeSpec and FindPluginBySpec,
+// desired_state_of_world_populator.go).
 func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 	s := Stage{Stage: StageInVolumesInUse, State: StageBlocked, On: Nobody, Ends: "the pod is made again with a volume that its node can use"}
 	if e, w, ok := t.notTakenUp(v); ok {
@@ -118,9 +118,9 @@ func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 	return t.never(s, facts.WaitsSince(t.pod)), true
 }
 
-// lacksPlugin is what the kubelet said, at any time, of a volume for which it has no
-// plugin. Of several volumes that it cannot take up it names one each time, or all: it
-// joins what it has against each (WaitForAttachAndMount, volume_manager.go).
+// lacksPlugin is the kubelet's last event, of any age, about a volume for which it has no
+// plugin. Of several volumes that it cannot take up it names one at a time, or joins the errors
+// of all (WaitForAttachAndMount, volume_manager.go).
 func (t *tracer) lacksPlugin(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	for _, e := range slices.Backward(t.events) {
 		w, ok := parseWait(e.Message)
@@ -137,9 +137,9 @@ func (t *tracer) lacksPlugin(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	return nil, waitWords{}, false
 }
 
-// elsewhere is the stage of a volume that may not be used on the pod's node, which the
-// kubelet finds out before it calls the driver (CheckNodeAffinity in
-// GenerateMountVolumeFunc). It says so only once the volume is attached.
+// elsewhere is the stage of a volume that may not be used on the pod's node. The kubelet checks
+// this before it calls the driver (CheckNodeAffinity in GenerateMountVolumeFunc), and reports
+// it only once the volume is attached.
 func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 	if v.pv == nil || t.node == nil || v.attachable && !facts.Lists(t.node, v.Volume) {
 		return Stage{}, false
@@ -157,8 +157,8 @@ func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 	return t.never(s, facts.WaitsSince(t.pod)), true
 }
 
-// notInline is the stage of a volume that stands in the pod and whose driver takes none
-// of the kind (supportsVolumeLifecycleMode, pkg/volume/csi/csi_plugin.go).
+// notInline is the stage of a volume that is defined in the pod and whose driver does not
+// support such volumes (supportsVolumeLifecycleMode, pkg/volume/csi/csi_plugin.go).
 func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stage, bool) {
 	if v.source.CSI == nil {
 		return Stage{}, false
@@ -178,8 +178,7 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 	return t.never(s, facts.WaitsSince(t.pod)), true
 }
 
-// userOnNode is the pod on the same node, beside this one, that uses the volume; nil
-// where none is known.
+// userOnNode is another pod on the node that has the volume mounted; nil where none is known.
 func (t *tracer) userOnNode(v *tracedVolume) *corev1.Pod {
 	for _, other := range useOf(t.View, v.pair).mounted {
 		if other.UID != t.pod.UID {

@@ -20,8 +20,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// VolumeUse says who uses a claim and its volume, where the volume is attached and
-// mounted, and what keeps either object. Its JSON is a contract, as Report's is.
+// VolumeUse is who uses a claim and its volume, where the volume is attached and mounted, and
+// what keeps either object. Its JSON is a contract, like Report's.
 type VolumeUse struct {
 	APIVersion        string          `json:"apiVersion"`
 	Kind              string          `json:"kind"`
@@ -34,26 +34,26 @@ type VolumeUse struct {
 	// Subject is the claim or the volume that was asked about.
 	Subject finding.Object `json:"subject"`
 	Verdict UseVerdict     `json:"verdict"`
-	// Claim is the one that has the volume, and PersistentVolume the one that the claim is
-	// bound to; nil where there is none, or none was read.
+	// Claim is the claim that has the volume, and PersistentVolume the volume that the claim is
+	// bound to; nil where there is none, or it was not read.
 	Claim            *UsedClaim  `json:"claim,omitempty"`
 	PersistentVolume *UsedVolume `json:"persistentVolume,omitempty"`
-	// Pods name the claim, whatever they do with it.
+	// Pods are all pods that name the claim.
 	Pods []UsingPod `json:"pods"`
-	// Nodes have the volume, or are about to, or still report it.
+	// Nodes are the nodes that have the volume, attach or detach it, or still report it.
 	Nodes []HavingNode `json:"nodes"`
 	// Kept are the finalizers of the claim and of the volume.
 	Kept []Keeper `json:"kept"`
-	// NotKnown is what could not be answered, because something was not read.
+	// NotKnown are the questions that could not be answered, because something was not read.
 	NotKnown []NotKnown `json:"notKnown"`
-	// Notes are what is worth knowing beside that.
+	// Notes are further remarks.
 	Notes []string `json:"notes,omitempty"`
 	// Findings are the findings of the checks that concern the claim or the volume.
 	Findings      []finding.Brief        `json:"findings"`
 	SkippedChecks []finding.SkippedCheck `json:"skippedChecks"`
 }
 
-// UseVerdict says whether anything waits for the claim or its volume: a pod, or the end of
+// UseVerdict is whether anything waits for the claim or its volume: a pod, or the deletion of
 // the objects themselves.
 type UseVerdict struct {
 	State   finding.WaitState `json:"state"`
@@ -77,7 +77,8 @@ type UsedClaim struct {
 	Capacity         string       `json:"capacity,omitempty"`
 	// VolumeName is the volume that the claim names.
 	VolumeName string `json:"volumeName,omitempty"`
-	// Binding is what keeps the claim from its volume; nil where both name each other.
+	// Binding is the stage that keeps the claim from its volume; nil where both name each
+	// other.
 	Binding *Stage `json:"binding,omitempty"`
 }
 
@@ -101,7 +102,7 @@ type UsedVolume struct {
 	Attachable Answer `json:"attachable"`
 }
 
-// Answer is yes or no, or that the objects do not tell.
+// Answer is yes, no, or unknown where the objects do not show it.
 type Answer string
 
 // The answers.
@@ -111,7 +112,7 @@ const (
 	Unknown Answer = "unknown"
 )
 
-// PodState is what a pod does that names a claim.
+// PodState is what a pod that names a claim is doing.
 type PodState string
 
 // The states of a pod that names a claim.
@@ -128,20 +129,20 @@ type UsingPod struct {
 	Pod   string         `json:"pod"`
 	Node  types.NodeName `json:"node,omitempty"`
 	State PodState       `json:"state"`
-	// Since is when the state began, as far as the objects tell.
+	// Since is when the state began, where the objects show it.
 	Since *metav1.Time `json:"since,omitempty"`
-	// Volume is the pod's own name of the volume.
+	// Volume is the pod's name for the volume.
 	Volume       string       `json:"volume"`
 	Mounted      Answer       `json:"mounted"`
 	MountedSince *metav1.Time `json:"mountedSince,omitempty"`
-	// Wait, Stage, Actor and Message are of the pod's trace where it waits for this volume.
+	// Wait, Stage, Actor and Message come from the pod's trace where it waits for this volume.
 	Wait    finding.WaitState `json:"wait,omitempty"`
 	Stage   StageName         `json:"stage,omitempty"`
 	Actor   string            `json:"actor,omitempty"`
 	Message string            `json:"message,omitempty"`
 }
 
-// AttachState is how far the volume is with a node.
+// AttachState is the state of the volume on a node.
 type AttachState string
 
 // The states of a volume with a node.
@@ -149,7 +150,7 @@ const (
 	NodeHas       AttachState = "attached"
 	NodeAttaching AttachState = "attaching"
 	NodeDetaching AttachState = "detaching"
-	// NodeReports is a node in whose status the volume stands, and no VolumeAttachment.
+	// NodeReports is a node whose status lists the volume, without a VolumeAttachment.
 	NodeReports AttachState = "reported"
 )
 
@@ -160,25 +161,27 @@ type HavingNode struct {
 	// Ready is the node's Ready condition; "gone" where there is no such node.
 	Ready            string `json:"ready,omitempty"`
 	VolumeAttachment string `json:"volumeAttachment,omitempty"`
-	// Since is when it was attached, or else when the VolumeAttachment was made or deleted.
+	// Since is when it was attached, or else when the VolumeAttachment was created or its
+	// deletion was asked for.
 	Since *metav1.Time `json:"since,omitempty"`
-	// InVolumesAttached and InVolumesInUse are what the node's status says.
+	// InVolumesAttached and InVolumesInUse are whether those lists of the node's status have
+	// it.
 	InVolumesAttached Answer `json:"inVolumesAttached"`
 	InVolumesInUse    Answer `json:"inVolumesInUse"`
 	Said              []Said `json:"said,omitempty"`
 }
 
-// Keeper is a finalizer: its object stays until somebody takes it off.
+// Keeper is a finalizer: its object stays until somebody removes it.
 type Keeper struct {
 	Object    finding.Object `json:"object"`
 	Finalizer string         `json:"finalizer"`
-	// Holds is whether something holds the object by this finalizer now.
+	// Holds is whether something needs the finalizer now.
 	Holds Answer `json:"holds"`
-	// By says what does, or who takes the finalizer off.
+	// By is what needs it, or who removes it.
 	By string `json:"by"`
 }
 
-// NotKnown is a question that the objects that were read do not answer.
+// NotKnown is a question that the objects do not answer, and the kind that was not read.
 type NotKnown struct {
 	What    string        `json:"what"`
 	Because snapshot.Kind `json:"because"`
@@ -186,41 +189,42 @@ type NotKnown struct {
 
 // Document is a *Trace or a *VolumeUse.
 type Document interface {
-	// Found reports what an exit code says: whether there is no answer, and whether
-	// something waits or is wrong.
+	// Found reports, for the exit code, whether there is no answer, and whether something waits
+	// or is wrong.
 	Found() (unknown, wrong bool)
 }
 
-// mostSameDisk is how many other volumes of one disk are named.
+// mostSameDisk is the largest number of other volumes of one disk that are named.
 const mostSameDisk = 3
 
-// Found reports whether it is not known that the pod waits for a volume, and whether it does.
+// Found reports unknown where it is not known whether the pod waits for a volume, and wrong
+// unless the pod is known to wait for none.
 func (t *Trace) Found() (unknown, wrong bool) {
 	return t.Verdict.State == finding.Unsure, t.Verdict.State != finding.NoWait
 }
 
-// Found reports what an exit code says: unknown where not everything that matters was read
-// and nothing is known to wait, wrong where something waits or a check found something.
+// Found reports unknown where nothing is known to wait and not everything that matters was
+// read, and wrong where something waits or a check warns.
 func (u *VolumeUse) Found() (unknown, wrong bool) {
 	wrong = u.Verdict.State == finding.InFlight || u.Verdict.State == finding.Stuck ||
 		slices.ContainsFunc(u.Findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) })
 	return u.Verdict.State == finding.Unsure, wrong
 }
 
-// useTracer is one VolumeUse in the making.
+// useTracer makes one VolumeUse.
 type useTracer struct {
 	*tracer
 	*VolumeUse
 	report *finding.Report
 	claim  *corev1.PersistentVolumeClaim
 	pv     *corev1.PersistentVolume
-	// key is the claim that pods name to have the volume; empty where none can.
+	// key is the claim that pods name to get the volume; zero where there is none.
 	key types.NamespacedName
 	vas []*storagev1.VolumeAttachment
 }
 
-// OfClaim says who uses the claim, which must be one of the view's snapshot, and its
-// volume. The report is that of the checks on the view.
+// OfClaim is who uses the claim and its volume. The claim must be in the view's snapshot; the
+// report is of the checks on the view.
 func OfClaim(view *facts.View, report *finding.Report, claim *corev1.PersistentVolumeClaim) *VolumeUse {
 	u := newUseTracer(view, report)
 	u.claim, u.key = claim, types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}
@@ -231,7 +235,7 @@ func OfClaim(view *facts.View, report *finding.Report, claim *corev1.PersistentV
 	return u.use()
 }
 
-// OfVolume says who uses the volume, which must be one of the view's snapshot.
+// OfVolume is who uses the volume, which must be in the view's snapshot.
 func OfVolume(view *facts.View, report *finding.Report, pv *corev1.PersistentVolume) *VolumeUse {
 	u := newUseTracer(view, report)
 	u.pv = pv
@@ -256,7 +260,7 @@ func newUseTracer(view *facts.View, report *finding.Report) *useTracer {
 }
 
 func (u *useTracer) use() *VolumeUse {
-	u.pod.Namespace = u.key.Namespace // whose claims the tracer looks for
+	u.pod.Namespace = u.key.Namespace // the tracer looks for claims there
 	if u.pv != nil {
 		u.addVolume()
 	}
@@ -334,7 +338,7 @@ func (u *useTracer) addVolume() {
 		}
 	}
 	if name != "" {
-		for _, a := range u.AttachmentsOf(name) { // of a pod's own volume, too
+		for _, a := range u.AttachmentsOf(name) { // also of a volume that is defined in a pod
 			add(a.VolumeAttachment)
 		}
 	}
@@ -366,8 +370,8 @@ func size(list corev1.ResourceList) string {
 	return ""
 }
 
-// addPods adds the pods that name the claim. Of a volume whose claim is gone those count
-// that were there before a new claim of that name.
+// addPods adds the pods that name the claim. Where the volume's claim is gone, those count that
+// are older than a new claim of that name.
 func (u *useTracer) addPods() {
 	if u.key.Name == "" {
 		return
@@ -386,7 +390,7 @@ func (u *useTracer) addPods() {
 	}
 }
 
-// usingPod is what the pod does with the claim: its trace knows.
+// usingPod is what the pod does with the claim, from the pod's trace.
 func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	t := OfPod(u.View, pod, nil)
 	t.AddFindings(u.report)
@@ -408,7 +412,7 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 		p.Mounted = Yes // its containers run
 	}
 	if p.Mounted == No && mounted.Stage != "" && mounted.State != StageNotNeeded && t.Node != "" && u.unreadOf() != "" {
-		p.Mounted = Unknown // what was not read may show that it is
+		p.Mounted = Unknown // an object that was not read may show that it is
 	}
 	waits := (v.Name == t.Verdict.Volume || slices.Contains(t.Verdict.Volumes, v.Name)) && t.Verdict.State != finding.NoWait
 	own := v.stage(v.Broken)
@@ -439,8 +443,8 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	return p
 }
 
-// unreadOf is the first kind that was not read whole and may show how far a volume is with a
-// pod; "" where there is none.
+// unreadOf is the first kind that was not read in full and may show how far a pod has the
+// volume; "" where there is none.
 func (u *useTracer) unreadOf() snapshot.Kind {
 	for _, kind := range []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses, snapshot.Leases} {
 		if !u.knows(kind, "") {
@@ -486,8 +490,7 @@ func (u *useTracer) addNodes() {
 	}
 }
 
-// reported is the name by which a node's status has the volume, also where its driver
-// attaches nothing.
+// reported is the volume's name in a node's status, also where its driver attaches nothing.
 func (v *UsedVolume) reported() corev1.UniqueVolumeName {
 	if v.Volume == "" && v.Driver != "" {
 		return reconcile.CSIVolumeName(v.Driver, v.Handle)
@@ -495,7 +498,7 @@ func (v *UsedVolume) reported() corev1.UniqueVolumeName {
 	return v.Volume
 }
 
-// havingNode is what the node itself shows of the volume.
+// havingNode is what the node's own object shows about the volume.
 func (u *useTracer) havingNode(name types.NodeName, volume corev1.UniqueVolumeName) *HavingNode {
 	h := &HavingNode{Node: name, State: NodeReports, InVolumesAttached: Unknown, InVolumesInUse: Unknown}
 	switch node := u.Snapshot.Node(name); {
@@ -525,7 +528,7 @@ func answer(yes bool) Answer {
 	return No
 }
 
-// fillIn adds what the VolumeAttachment says.
+// fillIn adds what the VolumeAttachment shows.
 func (u *useTracer) fillIn(h *HavingNode, va *storagev1.VolumeAttachment) {
 	h.VolumeAttachment, h.State, h.Since = va.Name, NodeAttaching, unlessZero(va.CreationTimestamp)
 	failure, field := u.AttachError(va), "attachError"
@@ -544,8 +547,8 @@ func (u *useTracer) fillIn(h *HavingNode, va *storagev1.VolumeAttachment) {
 	}
 }
 
-// attachedAt is when the controller told a pod there that the volume is attached; zero
-// where it told none.
+// attachedAt is when the controller first reported to a pod on the node that the volume is
+// attached; zero where it did not.
 func (u *useTracer) attachedAt(node types.NodeName) metav1.Time {
 	var at metav1.Time
 	for _, p := range u.Pods {
@@ -569,7 +572,7 @@ const (
 	snapshotSource   = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
 )
 
-// addKept says of each finalizer what holds its object by it.
+// addKept adds each finalizer with what needs it.
 func (u *useTracer) addKept() {
 	if u.claim != nil {
 		object := finding.Object{Kind: "PersistentVolumeClaim", Namespace: u.claim.Namespace, Name: u.claim.Name, UID: u.claim.UID}
@@ -591,7 +594,7 @@ func (u *useTracer) addKept() {
 	}
 }
 
-// podsHold are the pods that keep the claim: those on a node, whether they run or have
+// podsHold is whether pods keep the claim, and which: those on a node, whether they run or have
 // ended (Controller.podUsesPVC, pkg/controller/volume/pvcprotection).
 func (u *useTracer) podsHold() (Answer, string) {
 	var pods []string
@@ -612,7 +615,7 @@ func (u *useTracer) podsHold() (Answer, string) {
 	}
 }
 
-// volumeKept says what holds the volume by the finalizer.
+// volumeKept is what needs the finalizer of the volume.
 func (u *useTracer) volumeKept(finalizer string) Keeper {
 	pv := u.pv
 	k := Keeper{Object: facts.PvObject(pv), Finalizer: finalizer, Holds: Yes, By: "whoever put it on takes it off"}
@@ -640,7 +643,7 @@ func (u *useTracer) volumeKept(finalizer string) Keeper {
 	return k
 }
 
-// addNotKnown names the questions that a gap leaves open.
+// addNotKnown adds the questions that a gap leaves open.
 func (u *useTracer) addNotKnown() {
 	open := func(what string, kind snapshot.Kind, namespace string) {
 		if !u.knows(kind, namespace) {
@@ -668,7 +671,8 @@ func (u *useTracer) addNotKnown() {
 	}
 }
 
-// addNotes adds an expansion that has not ended, and other names of the disk.
+// addNotes adds an expansion that has not ended, the claim's conditions, and other volumes of
+// the same disk.
 func (u *useTracer) addNotes() {
 	note := func(format string, args ...any) { u.Notes = append(u.Notes, fmt.Sprintf(format, args...)) }
 	if c := u.claim; c != nil {
@@ -719,13 +723,14 @@ func (u *useTracer) concerns(f finding.Finding) bool {
 	case f.Volume != "" || f.PersistentVolume != "":
 		return false
 	}
-	return slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.Wait != "" && f.Names(p.Pod) }) // of its driver or its node
+	// a finding about the pod's driver or node
+	return slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.Wait != "" && f.Names(p.Pod) })
 }
 
-// waitRank orders the verdicts on pods: the worst first.
+// waitRank orders the verdicts on pods, the worst first.
 var waitRank = []finding.WaitState{finding.Stuck, finding.InFlight, finding.Unsure}
 
-// judge says what waits, the pods before the objects themselves.
+// judge is what waits: a pod before the objects themselves.
 func (u *useTracer) judge() UseVerdict {
 	waiting := slices.DeleteFunc(slices.Clone(u.Pods), func(p UsingPod) bool { return p.Wait == "" })
 	slices.SortStableFunc(waiting, func(a, b UsingPod) int {
@@ -770,7 +775,7 @@ func (u *useTracer) name() string {
 	return "claim " + u.key.String()
 }
 
-// judgeEnd is about a claim or a volume that is Terminating: its own end waits.
+// judgeEnd is the verdict on a claim or a volume that is Terminating: its own deletion waits.
 func (u *useTracer) judgeEnd() (UseVerdict, bool) {
 	what, object, since := "", finding.Object{}, (*metav1.Time)(nil)
 	switch {
@@ -805,12 +810,12 @@ func (u *useTracer) judgeEnd() (UseVerdict, bool) {
 	return v, true
 }
 
-// warned reports whether a check warns of the claim or the volume, and is certain.
+// warned reports whether a certain finding warns about the claim or the volume.
 func (u *useTracer) warned() bool {
 	return slices.ContainsFunc(u.Findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) && f.Whole.Confidence == "" })
 }
 
-// judgeUnbound is about a claim that has no volume, or not one that names it.
+// judgeUnbound is the verdict on a claim without a volume, or whose volume does not name it.
 func (u *useTracer) judgeUnbound(s Stage) UseVerdict {
 	name := "Claim " + u.key.String()
 	switch unbound := u.Unbound(u.claim); {
@@ -836,7 +841,7 @@ func (u *useTracer) judgeUnbound(s Stage) UseVerdict {
 	return v
 }
 
-// judgeFree is about a volume that no claim has.
+// judgeFree is the verdict on a volume that no claim has.
 func (u *useTracer) judgeFree() (UseVerdict, bool) {
 	pv := u.pv
 	name := "Volume " + pv.Name
@@ -861,7 +866,7 @@ func (u *useTracer) judgeFree() (UseVerdict, bool) {
 	}
 }
 
-// inUse says who has it where nothing waits and everything was read.
+// inUse is who has it, where nothing waits and everything was read.
 func (u *useTracer) inUse() string {
 	var pods []UsingPod
 	nodes, ended := map[types.NodeName]bool{}, 0

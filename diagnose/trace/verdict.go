@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// toBe goes on after the name of a volume: what it lacks in each stage.
+// toBe continues a sentence after the name of a volume: what it lacks in each stage.
 var toBe = map[StageName]string{
 	StageScheduled:         " to get a node",
 	StageClaimBound:        ", whose claim is not bound",
@@ -37,8 +37,8 @@ func (v VolumeTrace) stage(name StageName) *Stage {
 	return &Stage{}
 }
 
-// waits is what the verdict is chosen from: the volumes that wait, the one that
-// explains most first, and those that nothing is known about.
+// waits returns the volumes that wait, the one that explains most first, and the volumes about
+// which nothing is known.
 func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
 	for _, v := range volumes {
 		switch v.stage(v.Broken).State {
@@ -57,7 +57,7 @@ func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
 	return list, unknown
 }
 
-// verdictUp tells a wait for a volume from the others that look like it. The pod waits for
+// verdictUp distinguishes a wait for a volume from waits that look like one. The pod waits for
 // one of open.
 func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	list, unknown := waits(volumes)
@@ -70,7 +70,8 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	if p := t.mountsProven(); p.yes {
 		return t.verdictMounted(volumes, p)
 	}
-	// What fails on a node that is not ready may fail because the driver has gone with it.
+	// A failure on a node that is not Ready may be due to the driver, which is gone with the
+	// node.
 	toldApart := t.node == nil || reconcile.NodeReady(t.node) || t.knows(snapshot.CSINodes, "")
 	blocked := toldApart && slices.ContainsFunc(list, func(v VolumeTrace) bool {
 		return slices.ContainsFunc(v.Stages, func(s Stage) bool { return s.State == StageBlocked && s.reason != "NodeNotReady" && !s.follows })
@@ -116,7 +117,7 @@ func waitIn(s Stage) Verdict {
 	return v
 }
 
-// waitFor is the verdict on pods that wait for a volume.
+// waitFor is the verdict on a pod that waits for the volumes, the first before all.
 func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	v := list[0]
 	s := v.stage(v.Broken)
@@ -152,7 +153,7 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	return verdict
 }
 
-// waitForOne is the verdict on pods that wait for at least one of the volumes.
+// waitForOne is the verdict on a pod that waits for at least one of the volumes.
 func (t *tracer) waitForOne(list []VolumeTrace) Verdict {
 	verdict := t.waitFor(list[:1])
 	own := verdict.Stages
@@ -184,7 +185,7 @@ func (t *tracer) waitForOne(list []VolumeTrace) Verdict {
 	return verdict
 }
 
-// verdictUnscheduled is for a pod without a node. Volumes may be the reason.
+// verdictUnscheduled is the verdict on a pod without a node: volumes may be the reason.
 func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 	scheduled := t.scheduled()
 	claims := slices.DeleteFunc(slices.Clone(list), func(v VolumeTrace) bool {
@@ -215,8 +216,7 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 		Message: message + ": it waits for the scheduler, which names no volume as a reason"}
 }
 
-// verdictMounted is for a pod whose volumes are mounted, whatever else it waits
-// for.
+// verdictMounted is the verdict on a pod whose volumes are mounted, whatever else it waits for.
 func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	all := "all"
 	if slices.ContainsFunc(volumes, func(v VolumeTrace) bool { return !v.Referenced }) {
@@ -274,8 +274,8 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	return v
 }
 
-// doubtMount takes back that no volume is waited for where the container's mount may be what
-// does not work, and not all was read that tells the volume's path.
+// doubtMount makes the verdict Unsure where the mount may be why the container does not start,
+// and not all objects that show the volume's path were read.
 func (t *tracer) doubtMount(v *Verdict, c corev1.ContainerStatus) {
 	w, last := c.State.Waiting, c.LastTerminationState.Terminated
 	notMade := w != nil && (w.Reason == "CreateContainerError" || w.Reason == "RunContainerError")
@@ -288,24 +288,24 @@ func anyRuns(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
-// partial reports whether something could not be read which might show that a volume
-// cannot come to its node.
+// partial reports whether an object could not be read that might show that a volume cannot get
+// to its node.
 func (t *tracer) partial() bool {
 	kinds := []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses}
 	return slices.ContainsFunc(kinds, func(kind snapshot.Kind) bool { return !t.knows(kind, "") }) ||
 		!t.knows(snapshot.Claims, t.pod.Namespace) || !t.knows(snapshot.Events, t.pod.Namespace)
 }
 
-// otherWaits are events of what the kubelet does before it waits for volumes,
-// or what keeps it from getting there.
+// otherWaits are events of steps before the kubelet waits for volumes, or of what keeps it from
+// getting there.
 var otherWaits = []struct{ event, reason, message string }{
 	{"NetworkNotReady", "NetworkNotReady", "the network of the node is not ready, and the kubelet does not go on before it is"},
 	{"FailedPrepareDynamicResources", "DynamicResources", "its dynamic resources cannot be prepared"},
 	{"FailedCreatePodContainer", "Cgroups", "the kubelet cannot make its cgroups or directories"},
 }
 
-// past reports whether what the event tells of is over. The kubelet writes that the network is
-// not ready every second, until its recorder pauses; by then its node is not Ready.
+// past reports whether the event's cause is over. The kubelet writes every second that the
+// network is not ready, until its recorder pauses; by then its node is not Ready.
 func (t *tracer) past(e *corev1.Event) bool {
 	age := t.Age(facts.EventTime(e))
 	if e.Reason == "NetworkNotReady" {
@@ -314,8 +314,8 @@ func (t *tracer) past(e *corev1.Event) bool {
 	return age > facts.EventRepeats
 }
 
-// beforeVolumes is what the pod waits for before its volumes count; its reason
-// is empty where there is nothing of the kind.
+// beforeVolumes is the wait that comes before the wait for volumes; its Reason is "" where
+// there is none.
 func (t *tracer) beforeVolumes(list []VolumeTrace) Verdict {
 	name := facts.PodName(t.pod)
 	silent := len(list) > 0 && !slices.ContainsFunc(list, func(v VolumeTrace) bool {

@@ -14,9 +14,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// verdictDown is for a pod that ends. It waits for a volume where its object is
-// kept only because a volume is not unmounted; what comes after that keeps
-// other pods waiting, and is said.
+// verdictDown is the verdict on a pod that ends. It waits for a volume where only a volume that
+// is not unmounted keeps its object. Later stages keep other pods waiting, and are in the
+// message.
 func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	name := facts.PodName(t.pod)
 	if s := t.stopped(); s.State != StageDone {
@@ -40,7 +40,8 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			s := v.stage(StageUnmounted)
 			return s.State == StageBlocked && !s.doubtful
 		}) {
-			// Nothing shows that these are what is left: the last may as well be one that the kubelet mounts itself.
+			// Nothing shows that only these are left: the last may as well be one that the
+			// kubelet makes itself.
 			held = append(held, t.notRemoved(volumes, t.canBeBusy)...)
 		}
 		list, _ := waits(held)
@@ -63,9 +64,11 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	if t.pod.DeletionTimestamp != nil {
-		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" || t.hasSubPath(v) }) // for a whole one nothing is mounted
+		// nothing is mounted for a whole hostPath volume
+		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" || t.hasSubPath(v) })
 		switch {
-		case len(list) > 0 && !t.knows(snapshot.Events, t.pod.Namespace): // which may tell that the kubelet has not come to them
+		case len(list) > 0 && !t.knows(snapshot.Events, t.pod.Namespace):
+			// events may show that the kubelet has not reached them
 			for _, v := range list {
 				*v.stage(StageUnmounted) = unread(StageUnmounted, snapshot.Events)
 			}
@@ -86,15 +89,15 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	return verdict
 }
 
-// cannotGo is the verdict on a pod that has ended and waits in a stage of the way down.
+// cannotGo is the verdict on a pod that has ended and waits for a volume to be unmounted.
 func (t *tracer) cannotGo(v Verdict) Verdict {
 	headline := fmt.Sprintf("Pod %s has ended but cannot go before volume %s is unmounted on %s", facts.PodName(t.pod), v.Volume, t.pod.Spec.NodeName)
 	v.Headline, v.Message = headline, headline+strings.TrimPrefix(v.Message, v.Headline)
 	return v
 }
 
-// likely leaves out of the volumes that may still be mounted those that perhaps never
-// were, where another one is enough to keep the pod.
+// likely leaves out the volumes that perhaps never were mounted, where another volume is enough
+// to keep the pod.
 func likely(volumes, held []VolumeTrace) []VolumeTrace {
 	doubtful := func(v VolumeTrace) bool { return v.stage(StageUnmounted).doubtful }
 	sure := slices.DeleteFunc(slices.Clone(held), doubtful)
@@ -112,7 +115,7 @@ func likely(volumes, held []VolumeTrace) []VolumeTrace {
 	return sure
 }
 
-// openToBe says of several volumes that one is still mounted, and that no object tells which.
+// openToBe marks the held volumes: one of them is still mounted, and no object shows which.
 func openToBe(volumes, held []VolumeTrace) {
 	for i := range volumes {
 		v := &volumes[i]
@@ -125,7 +128,7 @@ func openToBe(volumes, held []VolumeTrace) {
 	}
 }
 
-// ended is for a pod that nothing of its own keeps.
+// ended is the verdict on a pod that nothing of its own keeps.
 func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	v := Verdict{State: finding.NoWait, Reason: "Ended", Message: fmt.Sprintf("Pod %s has ended and waits for no volume", facts.PodName(t.pod))}
 	switch {

@@ -11,20 +11,20 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// tracedVolume is a pod's volume and what it resolves to.
+// tracedVolume is a pod's volume with the objects that it leads to.
 type tracedVolume struct {
 	*VolumeTrace
 	source *corev1.Volume
 	claim  *corev1.PersistentVolumeClaim
 	pv     *corev1.PersistentVolume
 	spec   *reconcile.VolumeSpec
-	// attachable is whether the controller attaches it; unsure where that
-	// depends on a CSIDriver that could not be read.
+	// attachable reports whether the controller attaches it; unsure where that depends on a
+	// CSIDriver that could not be read.
 	attachable, unsure bool
 	pair               reconcile.VolumeNode
 }
 
-// follow makes the chain of one volume.
+// follow makes the stages of one volume.
 func (t *tracer) follow(source *corev1.Volume, direction Direction) VolumeTrace {
 	v := &tracedVolume{source: source, VolumeTrace: &VolumeTrace{
 		Name: source.Name, Type: volumeType(source), Referenced: facts.Referenced(t.pod, source.Name),
@@ -45,7 +45,7 @@ func (t *tracer) follow(source *corev1.Volume, direction Direction) VolumeTrace 
 	return *v.VolumeTrace
 }
 
-// addHealth quotes what the driver says of the volume where the volume waits.
+// addHealth quotes the driver's words about the volume's health in the stage in which it waits.
 func (t *tracer) addHealth(v *tracedVolume) {
 	if v.Broken == "" {
 		return
@@ -56,8 +56,7 @@ func (t *tracer) addHealth(v *tracedVolume) {
 	}
 }
 
-// resolve finds the volume's unique name and its driver, as far as they can be
-// known.
+// resolve finds the volume's unique name and its driver, as far as they are known.
 func (t *tracer) resolve(v *tracedVolume) {
 	var err error
 	switch {
@@ -84,15 +83,15 @@ func (t *tracer) resolve(v *tracedVolume) {
 		v.VolumeAttachment = va.Name
 	}
 	if v.Driver != "" && v.source.CSI == nil && !t.Snapshot.KnowsDriver(v.Driver) {
-		// A driver may say that its volumes are not attached; any trace of an
-		// attachment says that they are.
+		// A CSIDriver may say that its volumes are not attached; any trace of an attachment
+		// shows that they are.
 		v.unsure = v.VolumeAttachment == "" && (t.node == nil || !facts.Lists(t.node, v.Volume) && !facts.InUse(t.node, v.Volume))
 	}
 }
 
 const mostStages = 8 // of a volume on its way up
 
-// chainUp is the way of a volume to where a container can use it.
+// chainUp are the stages of a volume until a container can use it.
 func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 	stages := append(make([]Stage, 0, mostStages), t.scheduled())
 	t.addKeptOff(v, &stages[0])
@@ -100,7 +99,7 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 		stages = append(stages, *bound)
 	}
 	if bound != nil && (v.pv == nil || bound.State != StageDone) {
-		// Which volume it will be, and so how it gets to the node, is open.
+		// Which volume it will be, and so how it gets to the node, is not known yet.
 		return t.fit(append(stages, after(StageMounted)))
 	}
 	if !v.Referenced {
@@ -122,8 +121,8 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 	return t.fit(append(stages, t.mounted(v)))
 }
 
-// fit makes the stages fit together: what comes after a broken stage has not
-// begun, unless something shows how it stands, and what is past does not matter.
+// fit makes the stages consistent: a stage after a broken one has not begun, unless something
+// shows its state, and stages before a proven mount do not matter.
 func (t *tracer) fit(stages []Stage) []Stage {
 	if proof := t.mountsProven(); proof.yes {
 		for i := range stages {
@@ -139,11 +138,11 @@ func (t *tracer) fit(stages []Stage) []Stage {
 		return stages
 	}
 	waits, unknown := false, false
-	earlier, gone := false, false // whether a stage before the driver's waits, and the driver's does
+	earlier, gone := false, false // earlier: a stage before the driver's waits; gone: the driver's does
 	for i := range stages {
 		s := &stages[i]
 		if gone && (s.Stage == StageStaged || s.Stage == StageMounted) && s.On != Nobody {
-			*s = after(s.Stage) // whatever was said before the driver went
+			*s = after(s.Stage) // whatever was reported before the driver went
 			if s.Stage == StageStaged && !earlier {
 				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: "no object tells whether it was staged before its driver went", follows: true}
 			}
@@ -167,16 +166,17 @@ func (t *tracer) fit(stages []Stage) []Stage {
 	return stages
 }
 
-// brokenOrder is where to look first: a volume that the kubelet cannot take up
-// explains all that follows, and an attach that fails more than a silent wait.
+// brokenOrder is the order in which a volume's stages explain its wait: a volume that the
+// kubelet cannot take up explains all that follows, and a failing attach explains more than a
+// silent wait.
 var brokenOrder = []StageName{
 	StageScheduled, StageClaimBound, StageRegistered, StageAttached, StageInVolumesAttached, StageInVolumesInUse, StageStaged, StageMounted,
 	StageStopped, StageUnmounted, StageUnstaged, StageDetached,
 }
 
-// broken is the stage in which the volume waits: one that nobody can end before one that
-// is blocked, and that before one that merely waits, of these one that is overdue first,
-// and all before one that nothing is known about.
+// broken is the stage in which the volume waits: the first, in brokenOrder, that nobody can
+// end; else the first that is blocked, is overdue, waits, or is unknown, in this order; ""
+// where there is none.
 func broken(stages []Stage) StageName {
 	for _, fits := range []func(Stage) bool{
 		func(s Stage) bool { return s.State == StageBlocked && s.On == Nobody },
@@ -194,8 +194,8 @@ func broken(stages []Stage) StageName {
 	return ""
 }
 
-// unreadBefore is the stage that could not be read and that would be looked at before the
-// given one, where that merely waits: the wait may be in either.
+// unreadBefore is the stage of unknown state that comes before the given one, where that merely
+// waits: the wait may be in either. Otherwise it is the given one.
 func unreadBefore(stages []Stage, earlier []StageName, name StageName) StageName {
 	if slices.ContainsFunc(stages, func(s Stage) bool { return s.Stage == name && s.State != StageWaiting }) {
 		return name
@@ -208,7 +208,7 @@ func unreadBefore(stages []Stage, earlier []StageName, name StageName) StageName
 	return name
 }
 
-// volumeType is the name of the source, as the API writes it.
+// volumeType is the name of the volume's source in the API.
 func volumeType(v *corev1.Volume) string {
 	for _, source := range []struct {
 		name string
@@ -230,7 +230,7 @@ func volumeType(v *corev1.Volume) string {
 	return "other"
 }
 
-// note adds what the stages do not show.
+// note adds remarks that no stage shows.
 func (t *tracer) note(v *tracedVolume) {
 	if !v.Referenced && v.attachable {
 		v.Notes = append(v.Notes, "the controller attaches it all the same: a volume that is attached and never in volumesInUse is normal here")

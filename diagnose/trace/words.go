@@ -9,13 +9,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
-// meaningOf is what the table says of the message; "" where it has no such words.
+// meaningOf is the meaning of the message by the table; "" where no entry matches.
 func meaningOf(message string, table []kubeletwords.Word) string {
 	w, _ := kubeletwords.Find(table, message)
 	return w.Means
 }
 
-// mountMeans says what a failed mount means in the kubelet's release.
+// mountMeans is the meaning of a failed mount in the kubelet's release.
 func mountMeans(w facts.MountFailure, k facts.KubeletRelease) string {
 	switch {
 	case facts.ServerUnreached(w.Reason):

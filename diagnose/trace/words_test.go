@@ -7,10 +7,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
 
-// What the kubelets of the releases write about a volume, and what it means: a
-// row a text, with the stage that it speaks of. The texts of one mount are those
-// of the operation generator and of the CSI plug-in, those of a failed wait the
-// volume manager's.
+// TestKubeletTexts: what the kubelets of the releases write about a volume, and its meaning: a
+// row for each text, with the stage that it is about. The texts of a mount come from the
+// operation generator and the CSI plug-in, those of a failed wait from the volume manager.
 func TestKubeletTexts(t *testing.T) {
 	const (
 		mountDevice = `MountVolume.MountDevice failed for volume "pv-data" : `
@@ -59,7 +58,7 @@ func TestKubeletTexts(t *testing.T) {
 		{"v1.36.3", "FailedMapVolume", `MapVolume.SetUpDevice failed for volume "pv-data" : rpc error: code = Unavailable desc = x`, "stuck staged", "does not answer"},
 		{"v1.36.3", "FailedMapVolume", `MapVolume.MapBlockVolume failed for volume "pv-data" : loop`, "stuck mounted", ""},
 
-		// A failed wait: what its lists mean, and the error of the volume's own.
+		// A failed wait: the meaning of its lists, and the volume's own error.
 		{"v1.25.4", "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[token data]: timed out waiting for the condition",
 			"stuck mounted", "lists every volume of the pod as unattached"},
 		{"v1.27.1", "FailedMount", wait + "timed out waiting for the condition", "stuck mounted", "not mounted within 2m3s"},
@@ -88,12 +87,12 @@ func TestKubeletTexts(t *testing.T) {
 			traceCase{world: w, verdict: c.verdict, says: []string{c.means}}.run(t)
 		})
 	}
-	// A node whose kubelet attaches by itself says so under its own name.
+	// A node whose kubelet attaches by itself reports it under its own name.
 	w := testworld.New().Pending(9).Unattached().Event("FailedAttachVolume", `AttachVolume.Attach failed for volume "pv-data" : attaching volumes from the kubelet is not supported`, 5)
 	traceCase{world: w, verdict: "stuck attached", says: []string{"so that its kubelet tries by itself"}}.run(t)
 }
 
-// Silence means something else in each release, too.
+// TestKubeletSilence: silence, too, means something else in each release.
 func TestKubeletSilence(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.27.16": "writes one for each wait of 2m3s", "v1.28.0": "writes none for a wait that merely times out", "": "release is not known",

@@ -129,7 +129,8 @@ func worst(random *rand.Rand, quiet map[faultproxy.Class]int) []planned {
 	}
 	for _, s := range []story{lostEntry, refusedDetach, forgotten, nodeOff, usedElsewhere, otherMachine, nodeLost} {
 		for _, r := range s.races() {
-			if s == usedElsewhere || s == otherMachine || s == nodeLost { // nothing is written there, so the race happens during a look
+			// nothing is written in these stories, so the race happens during a look
+			if s == usedElsewhere || s == otherMachine || s == nodeLost {
 				add(s, strike{class: faultproxy.Read, nth: upTo(random, quiet[faultproxy.Read]/2), race: r})
 				continue
 			}

@@ -84,7 +84,8 @@ func (w *world) run(ctx context.Context, r race) error {
 			for i := range s.Conditions {
 				s.Conditions[i].LastHeartbeatTime = metav1.Now()
 			}
-			s.Images = append(s.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.test/%d:1", len(s.Images))}}) // heartbeats count in seconds
+			// a heartbeat's time counts in seconds, so another field has to change
+			s.Images = append(s.Images, corev1.ContainerImage{Names: []string{fmt.Sprintf("registry.test/%d:1", len(s.Images))}})
 		})
 	case attach:
 		v, err := fixture.BoundVolume(ctx, w.client, w.name, "more", corev1.ReadWriteOnce)

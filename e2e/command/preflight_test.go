@@ -54,7 +54,8 @@ func TestPreflight(t *testing.T) {
 		t.Errorf("hangs %+v and %+v, want the volume that is tied to the node", p.Drain.Hangs, p.Loss.Hangs)
 	}
 	want := []string{
-		"db-0 Pod never", "moves Unmount 2m40s", "tied Node never", "web-0 Pod never", // no controller makes the world's own two pods again
+		// no controller makes the world's own two pods again
+		"db-0 Pod never", "moves Unmount 2m40s", "tied Node never", "web-0 Pod never",
 	}
 	if got := waits(p.Drain); !slices.Equal(got, want) {
 		t.Errorf("a drain waits for\n%v, want\n%v", got, want)

@@ -45,7 +45,8 @@ func (r Release) with(patch string) string {
 func (r Release) patched(ctx context.Context, root, patch string, args []string) ([]string, error) {
 	const module = "k8s.io/kubernetes"
 	modfile := filepath.Join("oracle", string(r)+".mod")
-	if _, err := goCommand(ctx, root, "mod", "download", "-modfile="+modfile, module); err != nil { // before that there is no directory
+	// until the module is downloaded it has no directory
+	if _, err := goCommand(ctx, root, "mod", "download", "-modfile="+modfile, module); err != nil {
 		return nil, err
 	}
 	source, err := goCommand(ctx, root, "list", "-modfile="+modfile, "-m", "-f={{.Dir}}", module)

@@ -166,7 +166,7 @@ type Session struct {
 	// Ahead is how far the API server's clock is ahead for the client, by the Date
 	// of every answer. It must be set before the first request.
 	Ahead time.Duration
-	// Renamed says that the client knows the proxy by another name.
+	// Renamed reports whether the client knows the proxy by another name.
 	Renamed bool
 	// Hold, where it is not nil, is called for each request before Decide is asked.
 	// It must be set before the first request.

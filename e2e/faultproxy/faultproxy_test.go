@@ -83,7 +83,7 @@ func TestFaults(t *testing.T) {
 	for _, c := range []struct {
 		fault Fault
 		code  int // 0: the connection is cut
-		// reached says whether the server had the request.
+		// reached reports whether the server got the request.
 		reached bool
 		body    string
 	}{

@@ -241,7 +241,8 @@ func TestOldController(t *testing.T) {
 	stayed.certain(lost, facts.AttachGrace)
 	stayed.runs("third")
 	stayed.await(stayed.dropped())
-	r := stayed.doctor("diagnose", "node/stayed", "--check", "inuse-not-attached", "--for", "1s") // a look at the pod alone does not read the others' volumes
+	// a look at the pod alone does not read the volumes of other pods
+	r := stayed.doctor("diagnose", "node/stayed", "--check", "inuse-not-attached", "--for", "1s")
 	if !strings.Contains(r.Stdout, "it leaves it out whenever it writes the list") || !strings.Contains(r.Stdout, "has written the list since, with volume") {
 		t.Errorf("exit code %d: it does not say that the controller has left the volume out", r.Code)
 	}

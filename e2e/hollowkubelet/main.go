@@ -22,7 +22,8 @@ import (
 )
 
 func main() {
-	if err := serve(context.Background(), json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); !errors.Is(err, io.EOF) { // it ends with its input
+	// it ends with its input
+	if err := serve(context.Background(), json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)); !errors.Is(err, io.EOF) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

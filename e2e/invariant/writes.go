@@ -121,8 +121,8 @@ func announced(journal []apply.Entry, e *auditv1.Event) bool {
 	})
 }
 
-// asReviewed reports whether the write is the one that was reviewed. The object may have
-// been written since, and have another resourceVersion, but may be no other.
+// asReviewed reports whether the write is the one that was reviewed. Only the
+// resourceVersion may differ, because the object may have been written since.
 func asReviewed(op *repair.Operation, e *auditv1.Event) bool {
 	later := *op
 	switch e.Verb {

@@ -247,7 +247,7 @@ func (p *nodePlugin) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest)
 	return r, nil
 }
 
-// NodeGetCapabilities says whether volumes are staged.
+// NodeGetCapabilities tells the kubelet whether volumes are staged.
 func (p *nodePlugin) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (*csi.NodeGetCapabilitiesResponse, error) {
 	if !p.driver.Stages {
 		return &csi.NodeGetCapabilitiesResponse{}, nil

@@ -20,7 +20,8 @@ var world *World
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	if why() != "" || strings.HasPrefix(flag.Lookup("test.run").Value.String(), "^TestRecorded") { // recorded looks need no world
+	// recorded looks need no world
+	if why() != "" || strings.HasPrefix(flag.Lookup("test.run").Value.String(), "^TestRecorded") {
 		os.Exit(m.Run())
 	}
 	ctx := context.Background()

@@ -262,7 +262,8 @@ func (b *batchRun) healed() {
 			continue
 		}
 		namespaces[d.pod.Namespace] = true
-		if err := world.create(d.pod.Namespace, "gone"); err != nil && !apierrors.IsAlreadyExists(err) { // a cure may have made it
+		// a cure may have made it
+		if err := world.create(d.pod.Namespace, "gone"); err != nil && !apierrors.IsAlreadyExists(err) {
 			b.Fatal(err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/kubernetes/pkg/volume"
 )
 
-// nodesByEvent says whether populateActualStateOfWorld leaves nodes out.
+// nodesByEvent reports whether populateActualStateOfWorld leaves nodes out.
 const nodesByEvent = false
 
 func (o *oracle) newController(ctx context.Context, timers attachdetach.TimerConfig) (attachdetach.AttachDetachController, error) {

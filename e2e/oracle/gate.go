@@ -17,7 +17,8 @@ import (
 // operation that needs no API call, as on FC and iSCSI, may end within the pass.
 type gate struct {
 	open chan struct{}
-	// noOps says that plugins that call nobody are held too, and off that none is.
+	// noOps reports whether plugins that call nobody are held too, and off whether no plugin
+	// is held.
 	noOps, off bool
 
 	mu      sync.Mutex

@@ -33,9 +33,9 @@ type life struct {
 	text    *text
 	over    chan struct{} // closed once the log is complete
 
-	// blind says that the controller hears of nothing.
+	// blind reports whether the controller hears of no change.
 	blind atomic.Bool
-	// relisting says that it begins to hear again.
+	// relisting reports whether the controller begins to hear of changes again.
 	relisting bool
 	touched   bool
 	lose      int    // patches from now on

@@ -73,7 +73,7 @@ func (r *recorder) take() []line {
 // sink is a log at the highest verbosity that goes to a recorder.
 type sink struct {
 	to func() *recorder
-	// named says that it is the controller's own, which nothing else logs to.
+	// named reports whether it is the controller's own sink, to which nothing else logs.
 	named bool
 }
 

@@ -27,7 +27,7 @@ type scrape struct {
 	Time    time.Time `json:"time"`
 	Target  string    `json:"target"`
 	Metrics string    `json:"metrics"`
-	// dead says that no process was there to answer.
+	// dead reports whether there was no process to answer.
 	dead bool
 }
 
@@ -84,7 +84,7 @@ func of(t *testing.T, target, address string, every time.Duration) *Recording {
 	return r
 }
 
-// at says that the process is at the address from now on; "": it has ended.
+// at sets the address of the process from now on; "" if it has ended.
 func (r *Recording) at(address string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

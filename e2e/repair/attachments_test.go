@@ -160,7 +160,8 @@ func TestOrphanWaitedOut(t *testing.T) {
 		t.Skip("NOT RUN: TestUnpublishOrphan is the same with an older VolumeAttachment; make e2e-long waits the 15 min of VD404 out")
 	}
 	s := newStage(t)
-	s.unpublishOrphan(func(fixture.Volume) { time.Sleep(oldEnough) }) // before that the check suspects it, since the pod waits
+	// before that age the check only suspects it, since the pod waits
+	s.unpublishOrphan(func(fixture.Volume) { time.Sleep(oldEnough) })
 }
 
 func (s *stage) unpublishOrphan(age func(fixture.Volume)) {

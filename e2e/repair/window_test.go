@@ -40,7 +40,8 @@ func TestWindow(t *testing.T) {
 				if !isPod {
 					continue
 				}
-				pod.Spec.NodeName, pod.OwnerReferences = "", nil // garbage collectors delete pods whose node or owner does not exist
+				// garbage collectors delete pods whose node or owner does not exist
+				pod.Spec.NodeName, pod.OwnerReferences = "", nil
 				if !yield(pod) {
 					return
 				}

@@ -88,7 +88,7 @@ func (w *World) removeNode(ctx context.Context, node string) error {
 	)
 }
 
-// nothingAttached says that a node has no VolumeAttachment. It deletes those it
+// nothingAttached is true once a node has no VolumeAttachment. It deletes those it
 // finds, because the controller may be in a back-off or not be running.
 func (w *World) nothingAttached(node string) fixture.Condition {
 	attachments := w.cluster.Client().StorageV1().VolumeAttachments()

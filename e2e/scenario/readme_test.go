@@ -45,7 +45,7 @@ var brokenWorlds = map[string]struct {
 	unrepaired string
 	// late is for a check that waits for longer than a test may.
 	late bool
-	// driverFails says that the report asks for the driver to be fixed first.
+	// driverFails reports whether the report asks for the driver to be fixed first.
 	driverFails bool
 }{
 	"backoff-drop":          {build: scenario.BackoffDrop, check: "inuse-not-attached", repair: repair.PatchNodeStatus},

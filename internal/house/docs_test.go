@@ -234,7 +234,8 @@ func TestEveryScreenIsDrawn(t *testing.T) {
 			}
 			blocks++
 			language, body, _ := strings.Cut(text, "\n")
-			drawn := strings.HasPrefix(body, "$ go run . ") || name == "docs/in-cluster.md" && (language == "console" || language == "json") || // see TestGeneratedScreens, TestGeneratedWatchScreens
+			// see TestGeneratedScreens, TestGeneratedWatchScreens
+			drawn := strings.HasPrefix(body, "$ go run . ") || name == "docs/in-cluster.md" && (language == "console" || language == "json") ||
 				name == "docs/mcp.md" && language == "text" // see TestGeneratedModelPage
 			for _, line := range strings.Split(body, "\n") {
 				command := strings.HasPrefix(line, "$ ") || language == "sh" || language == "yaml" || language == "promql"

@@ -205,7 +205,8 @@ func TestGeneratedModelPage(t *testing.T) {
 	fmt.Fprintf(&rows, "\nThe longest of these answers has %d tokens.\n", most)
 
 	example := regexp.MustCompile(`[0-9a-f]{32}`).ReplaceAllString(answered(t, model(t, "testdata/snapshots/lost-node.yaml"), "diagnose", nil), strings.Repeat("5c", 16))
-	example = regexp.MustCompile(`\d+ checks,`).ReplaceAllString(example, "all checks,") // their number is another with each new one
+	// their number changes with each new check
+	example = regexp.MustCompile(`\d+ checks,`).ReplaceAllString(example, "all checks,")
 	old, err := os.ReadFile(page)
 	if err != nil {
 		t.Fatal(err)

@@ -86,9 +86,10 @@ func TestSecondWriteAsksEverything(t *testing.T) {
 			m.volume("pv1").Spec.PersistentVolumeReclaimPolicy = corev1.PersistentVolumeReclaimDelete
 			m.volume("pv1").Status.Phase = corev1.VolumeReleased
 		},
-		"node-lives":         func(m *memory) { m.node("n2").Status.Conditions[0].Status = corev1.ConditionUnknown },
-		"not-used":           func(m *memory) { m.node("n2").Status.VolumesInUse = []corev1.UniqueVolumeName{uniqueName("vol-1")} },
-		"not-wanted":         func(m *memory) { m.objects.Pods = append(m.objects.Pods, m.secondUser()) }, // not-used refuses first
+		"node-lives": func(m *memory) { m.node("n2").Status.Conditions[0].Status = corev1.ConditionUnknown },
+		"not-used":   func(m *memory) { m.node("n2").Status.VolumesInUse = []corev1.UniqueVolumeName{uniqueName("vol-1")} },
+		// not-used refuses first
+		"not-wanted":         func(m *memory) { m.objects.Pods = append(m.objects.Pods, m.secondUser()) },
 		repair.GuardComplete: func(m *memory) { m.gaps = gap(snapshot.Leases, "") },
 	} {
 		t.Run(guard, func(t *testing.T) {

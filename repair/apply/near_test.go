@@ -170,7 +170,8 @@ func TestHeartbeatInTheWindow(t *testing.T) {
 	}
 	a, _ := m.applier()
 	results, err := a.Apply(t.Context(), []repair.Repair{r})
-	if err != nil || len(m.stored) != 1 || results[0].Outcome != Repaired || m.nears != 3 { // once more, and after the write
+	// one small read more, and one after the write
+	if err != nil || len(m.stored) != 1 || results[0].Outcome != Repaired || m.nears != 3 {
 		t.Errorf("%d writes, %d small reads, %+v, %v", len(m.stored), m.nears, results, err)
 	}
 	m = dangling(t)

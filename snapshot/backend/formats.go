@@ -379,7 +379,8 @@ func other(state, usual string) string {
 
 // moment is a time in a list; nil where it cannot be read.
 func moment(text string) *time.Time {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.999999"} { // OpenStack's are in UTC without saying so
+	// the times of OpenStack are in UTC, without a zone
+	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05.999999"} {
 		if t, err := time.Parse(layout, text); err == nil {
 			t = t.UTC()
 			return &t

@@ -122,7 +122,8 @@ func (t token) isKey() bool {
 	switch {
 	case !t.key || t.quoted:
 		return t.key
-	case len(t.text) > longestKey || bytes.HasPrefix(t.text, []byte("---")) || bytes.HasPrefix(t.text, []byte("...")): // between two documents
+	case len(t.text) > longestKey || bytes.HasPrefix(t.text, []byte("---")) || bytes.HasPrefix(t.text, []byte("...")):
+		// --- and ... stand between two documents
 		return false
 	}
 	return isPlain(t.text) && isText(t.text)

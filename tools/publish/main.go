@@ -199,7 +199,8 @@ func has(ctx context.Context, url, want string) error {
 	defer func() { _ = response.Body.Close() }()
 	switch response.StatusCode {
 	case http.StatusOK:
-	case http.StatusUnauthorized, http.StatusNotFound, http.StatusGone: // GitHub answers 401 for a page that does not exist or is not public
+	case http.StatusUnauthorized, http.StatusNotFound, http.StatusGone:
+		// GitHub answers 401 for a page that does not exist or is not public
 		return no(response.Status)
 	default:
 		return errors.New(response.Status)

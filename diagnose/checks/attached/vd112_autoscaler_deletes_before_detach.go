@@ -82,7 +82,7 @@ type goneProof struct {
 	since    metav1.Time
 	how      string
 	evidence finding.Evidence
-	// elsewhere says that the volume has been attached to another node since.
+	// elsewhere reports whether the volume has been attached to another node since.
 	elsewhere bool
 }
 

@@ -69,7 +69,7 @@ type leftover struct {
 	volume string
 	why    string
 	said   *finding.Quote // nil where nobody said anything
-	// stays says that a drain leaves the pod that uses it.
+	// stays reports whether a drain leaves the pod that uses it.
 	stays bool
 }
 

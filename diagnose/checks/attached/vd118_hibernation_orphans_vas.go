@@ -41,7 +41,8 @@ func hibernation(p *check.Run, driver string, o *orphans) {
 	var names []string
 	var waiters []*corev1.Pod
 	since := o.oldest()
-	f := p.About(o.vas[0], finding.Finding{Subject: p.DriverObject(driver), Since: &since}) // a repair takes them one by one
+	// a repair takes the VolumeAttachments one by one, so the finding is about the first
+	f := p.About(o.vas[0], finding.Finding{Subject: p.DriverObject(driver), Since: &since})
 	for i, va := range o.vas {
 		names = append(names, string(va.Node))
 		waiters = append(waiters, p.KeptFrom(va.VolumeNode)...)

@@ -64,7 +64,8 @@ func explained(p *facts.View, t facts.RefusedAttach, meaning driverwords.Meaning
 	case driverwords.NotRegistered:
 		node := p.Snapshot.Node(t.Pair.Node)
 		return node != nil && (!p.RegisteredLongEnough(node) || p.PluginYoung(node, t.Spec.Attacher)) ||
-			facts.ContainsAny(t.Failure.Message, "does not contain driver") && facts.Registers(p.Snapshot.CSINode(t.Pair.Node), t.Spec.Attacher) // it has since
+			// the driver has registered since
+			facts.ContainsAny(t.Failure.Message, "does not contain driver") && facts.Registers(p.Snapshot.CSINode(t.Pair.Node), t.Spec.Attacher)
 	default:
 		return false
 	}

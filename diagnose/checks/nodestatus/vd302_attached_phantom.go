@@ -129,8 +129,8 @@ func addedByRepair(f *finding.Finding) {
 		"to or detached from this node"}
 }
 
-// phantomHeals says whether the controller fixes it. No object shows how long the
-// VolumeAttachment has been missing, but for an event: see missingRelationship.
+// phantomHeals returns whether and when the controller fixes it. Only an event can show how
+// long the VolumeAttachment has been missing: see missingRelationship.
 func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
 	if sync < 0 {
 		return finding.SelfHeals{Because: "the controller is told not to compare what is attached (--disable-attach-detach-reconcile-sync)"}

@@ -45,7 +45,7 @@ type Hollow struct {
 // Driver is the node plugin of a CSI driver.
 type Driver struct {
 	Name string `json:"name"`
-	// Stages says that it takes NodeStageVolume.
+	// Stages reports whether it takes NodeStageVolume.
 	Stages bool `json:"stages"`
 	// Disks is the folder of the disks of its volumes, HANDLE.img, each attached to the
 	// machines of which there is a file HANDLE@NODE. Where it is empty a volume is a tmpfs
@@ -180,10 +180,10 @@ type Pod struct {
 	Mounted []string `json:"mounted"`
 	// Possibly is HasPossiblyMountedVolumesForPod.
 	Possibly bool `json:"possibly"`
-	// Wait is how WaitForAttachAndMount last ended where it failed.
+	// Wait is the error of the last WaitForAttachAndMount; "" where that did not fail.
 	Wait string `json:"wait,omitempty"`
-	// Ready says that it has ended well.
+	// Ready reports whether WaitForAttachAndMount has succeeded.
 	Ready bool `json:"ready"`
-	// Terminating says that the pod is being stopped, or has been.
+	// Terminating reports whether the pod is being stopped, or has been.
 	Terminating bool `json:"terminating"`
 }

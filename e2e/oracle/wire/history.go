@@ -82,11 +82,11 @@ type Moment struct {
 	Actual     []Actual
 	Desired    []Desired
 	Operations []Operation
-	// Blind says that the controller does not hear of what changes.
+	// Blind reports whether the controller hears of no change.
 	Blind bool
-	// Losing says that patches of node statuses fail.
+	// Losing reports whether patches of node statuses fail.
 	Losing bool
-	// Touched says that somebody but the controller and its driver has written to a
+	// Touched reports whether somebody but the controller and its driver has written to a
 	// VolumeAttachment or a volumesAttached since the controller took over.
 	Touched bool
 }

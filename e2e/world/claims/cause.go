@@ -145,18 +145,20 @@ func (j *judging) remainder(l Look, f finding.Finding) {
 	}
 }
 
-// actors are, for what a wait says of who has to act next, the kinds of which one is wrong
-// with that part. The controller and the attacher are also waited for while they pause
+// actors are, by the words with which a wait names who has to act next, the kinds of causes
+// of which one explains that. The controller and the attacher are also waited for while they pause
 // after a failure.
 var actors = []struct {
 	words *regexp.Regexp
 	kinds []string
 }{
 	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
-	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})}, // who refuses what an attacher that was away has left attached
+	// a driver also refuses what an attacher that was away has left attached
+	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
-	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers", "run a second pod"})}, // it unmounts for a pod that has just gone
+	// the kubelet unmounts for a pod that has just gone
+	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers", "run a second pod"})},
 	{regexp.MustCompile(`^node `), lostNodes},
 	{regexp.MustCompile(`^pod `), []string{"run a second pod"}},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},

@@ -183,7 +183,7 @@ func (w *World) off() []string {
 	return names
 }
 
-// errUntrue says that what a command is only to be given for is not so.
+// errUntrue says that the condition does not hold under which a command is to be given.
 var errUntrue = errors.New("it is not so")
 
 var (

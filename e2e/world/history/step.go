@@ -63,7 +63,7 @@ func (s Step) String() string {
 // deed is what can be done. It returns how it is undone; nil where it cannot be.
 type deed func(w *World, s Step) (undo func(*World) error, err error)
 
-// errNothing says that there is nothing to do it to now.
+// errNothing says that there is now no object for the step.
 var errNothing = errors.New("nothing to do it to")
 
 // deeds are what steps can do.

@@ -77,7 +77,7 @@ type running struct {
 // device is a volume that the kubelet has to do with.
 type device struct {
 	handle, volume string
-	// attached says that the node's status has said so once.
+	// attached reports whether the node's status has listed it once.
 	attached, staged bool
 	users            sets.Set[types.UID]
 	busy             bool // a call to the driver is under way

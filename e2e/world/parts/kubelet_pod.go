@@ -214,5 +214,6 @@ func (k *Kubelet) end(ctx context.Context, p *corev1.Pod, r *running, now time.T
 		return
 	}
 	var at int64
-	_ = k.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &at, Preconditions: &metav1.Preconditions{UID: &p.UID}}) // else at the next pass
+	// a deletion that fails is tried again at the next pass
+	_ = k.client.CoreV1().Pods(p.Namespace).Delete(ctx, p.Name, metav1.DeleteOptions{GracePeriodSeconds: &at, Preconditions: &metav1.Preconditions{UID: &p.UID}})
 }

@@ -360,7 +360,9 @@ func pod(name string) *corev1.Pod {
 }
 
 func node(name string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"example.com/made": "yes"}}} // without any field, nobody's are tracked later
+	// the API server never tracks the managed fields of an object that it made without any
+	// field
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"example.com/made": "yes"}}}
 }
 
 func attachment(name string) *storagev1.VolumeAttachment {

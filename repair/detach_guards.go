@@ -241,17 +241,30 @@ func checkAttacherOfTarget(v *View, r *Repair) error {
 	return attacherAtWork(v, target(v, r).Spec.Attacher)
 }
 
-// checkDiskStays: the last VolumeAttachment keeps the disk of a released volume from being
+// checkDiskStays: the last VolumeAttachment keeps the disk of a volume without a claim from being
 // deleted. Whoever deleted the claim asked for that, but may not be aware of it.
 func checkDiskStays(v *View, r *Repair) error {
 	_, pv := sourceVolume(v, target(v, r))
 	if pv == nil || pv.Spec.PersistentVolumeReclaimPolicy != corev1.PersistentVolumeReclaimDelete {
 		return nil
 	}
-	if pv.DeletionTimestamp != nil || pv.Status.Phase == corev1.VolumeReleased {
+	switch {
+	case pv.DeletionTimestamp != nil, pv.Status.Phase == corev1.VolumeReleased, pv.Status.Phase == corev1.VolumeFailed:
 		return fmt.Errorf("volume %s is being deleted with the reclaim policy Delete: once it is detached its disk is deleted with all data", pv.Name)
+	case pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != "" && claimOf(v, pv) == nil:
+		return fmt.Errorf("the claim of volume %s is gone and the reclaim policy is Delete: once it is detached its disk is deleted with all data", pv.Name)
 	}
 	return nil
+}
+
+// claimOf returns the claim that the volume is bound to; nil if that one is gone.
+func claimOf(v *View, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	ref := pv.Spec.ClaimRef
+	claim := v.Snapshot.Claim(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
+	if claim == nil || claim.UID != ref.UID {
+		return nil
+	}
+	return claim
 }
 
 // checkNodeLives: nothing proves that a lost node no longer writes, and from a node that is

@@ -97,7 +97,7 @@ var (
 	onlyOneThereGuard         = Guard{"only-one-there", onDisks, checkOnlyOneThere, ""}
 	notAttachedElsewhereGuard = Guard{"not-attached-elsewhere", onWorlds, checkNotAttachedElsewhere, "end the pods that use the volume on the other node"}
 	nowhereAttachedGuard      = Guard{"nowhere-attached", onWorlds, checkNowhereAttached, ""}
-	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes), checkDiskStays, "set the volume's reclaim policy to Retain, if its data is still needed"}
+	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes, []snapshot.Kind{snapshot.Claims}), checkDiskStays, "set the volume's reclaim policy to Retain, if its data is still needed"}
 	disksStayGuard            = Guard{"disk-stays", onUsers, checkDisksStay, "set the volume's reclaim policy to Retain, if its data is still needed"}
 	volumeKnownGuard          = Guard{"volume-known", onWorlds, checkVolumeKnown, ""}
 	volumeGoneGuard           = Guard{"volume-gone", union(onAttachments, onVolumes), checkVolumeGone, "wait until the volume is gone"}

@@ -3,6 +3,7 @@ package facts
 import (
 	"slices"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ import (
 // attacher at work later.
 func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 	lease := p.AttacherLease(driver)
-	if lease == nil || p.Age(Renewed(lease)) < AttacherLeaseGrace || !p.Lasted(Renewed(lease), AttacherAway) || !p.Installed(driver) ||
+	if lease == nil || p.Age(Renewed(lease)) < AttacherLeaseGrace || !p.Lasted(Renewed(lease), AttacherAway) || !p.Installed(driver) || p.oldAsItsNode(lease) ||
 		p.LastAnswer(driver).After(Renewed(lease).Add(AttacherLeaseGrace)) {
 		return nil, nil
 	}
@@ -102,6 +103,20 @@ func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
 		}
 	}
 	return nil
+}
+
+// oldAsItsNode reports whether the kubelet beside the attacher that holds the lease renewed its own
+// no later, on a node that is Ready. The clock of that machine is behind, or the node is about to be
+// taken for lost; neither shows that the attacher hangs, because another one that waits for the
+// lease, and the controller that judges nodes, go by when they saw it change.
+func (p *View) oldAsItsNode(lease *coordinationv1.Lease) bool {
+	const renewals = time.Minute // both renew several times in it
+	holder := p.LeaseHolder(lease)
+	if holder == nil {
+		return false
+	}
+	node := p.Snapshot.Lease(corev1.NamespaceNodeLease, holder.Spec.NodeName)
+	return node != nil && node.Spec.RenewTime != nil && node.Spec.RenewTime.Time.Before(Renewed(lease).Add(renewals))
 }
 
 // Idle returns the lease of the driver's attacher and the tasks that the attacher leaves alone

@@ -136,8 +136,8 @@ func LeaseEvidence(lease *coordinationv1.Lease) finding.Evidence {
 }
 
 // LastAnswer is the latest moment at which the driver's attachments prove that an attacher was
-// at work: an error that it wrote, or the creation of an attachment that is attached. Detaches
-// that succeed leave no trace.
+// at work: an error that it wrote, or the creation of an attachment that is attached or has the
+// attacher's finalizer. Detaches that succeed leave no trace.
 func (p *View) LastAnswer(driver string) metav1.Time {
 	return p.memory.answers.get(p, driver, (*View).findLastAnswer)
 }
@@ -148,7 +148,7 @@ func (p *View) findLastAnswer(driver string) metav1.Time {
 		if va.Spec.Attacher != driver {
 			continue
 		}
-		if va.Status.Attached {
+		if va.Status.Attached || AttacherHolds(va) {
 			last = Latest(last, va.CreationTimestamp)
 		}
 		for _, e := range []*storagev1.VolumeError{va.Status.AttachError, va.Status.DetachError} {

@@ -25,13 +25,14 @@ func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 }
 
 // StaleAttacherLease is the lease of the driver's external-attacher where nobody renews it. It
-// is nil where some leases could not be read: one of those may be renewed.
+// is nil where some leases could not be read: one of those may be renewed. It is nil too where
+// the clock that wrote it may be behind.
 func (p *View) StaleAttacherLease(driver string) *coordinationv1.Lease {
 	lease := p.AttacherLease(driver)
 	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || p.Age(Renewed(lease)) <= AttacherLeaseGrace {
 		return nil
 	}
-	if p.LastAnswer(driver).After(Renewed(lease).Add(AttacherSilent)) {
+	if p.oldAsItsNode(lease) || p.LastAnswer(driver).After(Renewed(lease).Add(AttacherSilent)) {
 		// an attacher answered long after the last holder's time: it does without this lease
 		return nil
 	}

@@ -170,6 +170,14 @@ var detachMisses = []nearMiss{
 		pv := m.volume("pv1")
 		pv.Spec.PersistentVolumeReclaimPolicy, pv.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeReleased
 	}},
+	{"volume let go, whose deletion failed", "disk-stays", func(m *memory) {
+		pv := m.volume("pv1")
+		pv.Spec.PersistentVolumeReclaimPolicy, pv.Status.Phase = corev1.PersistentVolumeReclaimDelete, corev1.VolumeFailed
+	}},
+	{"volume whose claim is another one now", "disk-stays", func(m *memory) {
+		pv := m.volume("pv1")
+		pv.Spec.PersistentVolumeReclaimPolicy, pv.Spec.ClaimRef.UID = corev1.PersistentVolumeReclaimDelete, "gone"
+	}},
 	{"volume being deleted", "disk-stays", func(m *memory) {
 		pv, at := m.volume("pv1"), ago(time.Minute)
 		pv.Spec.PersistentVolumeReclaimPolicy, pv.DeletionTimestamp = corev1.PersistentVolumeReclaimDelete, &at

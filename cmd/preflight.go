@@ -40,7 +40,7 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 			if err := printTo(g, &outputs, streams.Out, doc, output.PreflightFormats.Print); err != nil {
 				return err
 			}
-			return exitWith(len(doc.Missing) > 0, doc.Hangs())
+			return exitWith(len(doc.Missing) > 0, doc.Hangs() || len(doc.Deletes) > 0)
 		},
 	}
 	outputs.add(cmd, output.PreflightFormats.Names())

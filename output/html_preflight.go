@@ -20,7 +20,7 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 		about = append(about, "the node is not Ready")
 	}
 	page := html.Preflight{
-		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs() && !p.Stays(), about...),
+		Frame:    newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs() && !p.Stays() && len(p.Deletes) == 0, about...),
 		Findings: newHTMLBriefs(p.Findings), Unread: append(unreadOf(p.Gaps, 0), texts(p.NotExamined, visible)...),
 	}
 	for _, s := range scenarios(p) {
@@ -30,6 +30,9 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 	}
 	for _, list := range []html.List{
 		{ID: "waiting", Title: "Waiting already because of the node", Items: texts(p.Waiting, func(w finding.Waiting) string { return visible(w.Pod) })},
+		{ID: "deletes", Title: "Would be deleted, as the claims go once their pods have ended", Items: texts(p.Deletes, func(d preflight.Deletion) string {
+			return visible(fmt.Sprintf("the disk of %s; to keep it: %s", d.PersistentVolume, d.Keep))
+		})},
 		{ID: "stranded", Title: "Would not come back, having no controller", Items: texts(p.Stranded, visible)},
 		{ID: "room", Title: "Room on the other nodes", Items: texts(p.Room, func(r preflight.Room) string { return visible(roomText(r)) })},
 		{ID: "timers", Title: "Timers", Items: texts(p.Timers, func(t preflight.Timer) string {

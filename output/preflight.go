@@ -43,6 +43,13 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 			return err
 		}
 	}
+	if len(p.Deletes) > 0 {
+		fmt.Fprintln(b)
+		hanging(b, deletesText(p), "", opts)
+		for _, d := range p.Deletes {
+			fmt.Fprintf(b, "  %s\n", Safe(d.Keep))
+		}
+	}
 	if len(p.Stranded) > 0 {
 		fmt.Fprintln(b)
 		hanging(b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "", opts)
@@ -129,9 +136,9 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	switch {
 	case len(p.Missing) > 0:
 		colors = []color.Attribute{color.FgYellow, color.Bold}
-	case !p.Hangs() && p.Stays():
+	case !p.Hangs() && p.Stays() && len(p.Deletes) == 0:
 		colors = []color.Attribute{color.FgYellow}
-	case !p.Hangs():
+	case !p.Hangs() && len(p.Deletes) == 0:
 		colors = []color.Attribute{color.FgGreen}
 	}
 	fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, verdict, colors...))
@@ -162,11 +169,19 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 			why = append(why, count(lacking, "volume")+" would find no room")
 		}
 		return "something would hang", strings.Join(why, "; ")
+	case len(p.Deletes) > 0:
+		return "data would be deleted", count(len(p.Deletes), "disk") + " on a drain"
 	case p.Stays():
 		return "no volume would hang, but not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.Staying(), "pod"), p.Loss.Staying())
 	default:
 		return "nothing would hang beyond what the timers say", ""
 	}
+}
+
+// deletesText is the sentence above the commands that keep the disks that would be deleted.
+func deletesText(p *preflight.Preflight) string {
+	names := texts(p.Deletes, func(d preflight.Deletion) string { return d.PersistentVolume })
+	return fmt.Sprintf("Would be deleted once its pods have ended, as its claim goes by then: the disk of %s; to keep it:", strings.Join(names, " and that of "))
 }
 
 // scenario writes one row for all pods that wait for the same reason, or, with wide, one row for

@@ -253,6 +253,9 @@ func propose(v *View) []Repair {
 			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
 			findings[i].Steps = append(findings[i].Steps, safe.Hits...)
 		}
+		if r != nil && r.Kind == OutOfServiceTaint && len(summaries[i].Commands) > 0 {
+			findings[i].Steps = append(findings[i].Steps, v.Facts.TaintHits(findings[i]))
+		}
 		findings[i].Actions = finding.ActionsOf(findings[i], v.Snapshot.TakenAt)
 		if r != nil && r.BlockedBy == nil {
 			r.Finding = findings[i]

@@ -161,15 +161,16 @@ func (p *View) stepOf(f finding.Finding, m step.Mark) (s finding.Step, says stri
 	if m.Object != "" {
 		node = types.NodeName(m.Object)
 	}
-	return p.ofNode(f, m.Kind, node), ofNodeSays[m.Kind] + string(cmp.Or(node, "the node")), nil
+	return p.ofNode(f, m.Kind, node), fmt.Sprintf(ofNodeSays[m.Kind], cmp.Or(node, "the node")), nil
 }
 
 var ofNodeSays = map[step.Kind]string{
-	step.RestartKubelet: "restart the kubelet on ",
-	step.DrainNode:      "drain ",
-	step.RebootNode:     "restart machine ",
-	step.PowerOff:       "power off the machine behind ",
-	step.DeleteNode:     "delete Node ",
+	step.RestartKubelet: "restart the kubelet on %s",
+	step.TaintNode:      "taint %s out-of-service",
+	step.DrainNode:      "drain %s",
+	step.RebootNode:     "restart machine %s",
+	step.PowerOff:       "power off the machine behind %s",
+	step.DeleteNode:     "delete Node %s",
 }
 
 // restartController is the step that restarts the driver's controller: the named pod, or the
@@ -327,6 +328,7 @@ func (p *View) ofDriver(what, driver string, lost []*corev1.Pod, effect string) 
 var onNode = map[step.Kind]string{
 	step.RestartService: "a restart of a service of node %s hits all pods there whose volumes go through it, at most %s with volumes",
 	step.RestartKubelet: "a restart of the kubelet of %s hits all pods there, among them %s with volumes: none is started or mounted meanwhile",
+	step.TaintNode:      "the taint on %s ends all pods there that do not tolerate it, among them %s with volumes",
 	step.DrainNode:      "a drain of %s evicts all pods there but those of DaemonSets, among them %s with volumes",
 	step.RebootNode:     "the restart of machine %s ends all pods there, among them %s with volumes",
 	step.PowerOff:       "the end of machine %s ends all pods there, among them %s with volumes",
@@ -338,15 +340,37 @@ func (p *View) ofNode(f finding.Finding, kind step.Kind, node types.NodeName) fi
 		return finding.Step{Says: fmt.Sprintf(onNode[kind], "(which the objects do not name)", "an unknown number of pods")}
 	}
 	pods := p.users("", node)
-	if kind == step.DrainNode {
+	switch kind {
+	case step.DrainNode:
 		pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return DaemonSet(pod) != "" })
+	case step.TaintNode:
+		pods = slices.DeleteFunc(pods, toleratesOutOfService)
+	default: // nothing of the node is spared
 	}
 	s := p.hits("node/"+string(node), pods, func(who string) string { return fmt.Sprintf(onNode[kind], node, who) })
-	if kind == step.DrainNode || kind == step.RebootNode || kind == step.DeleteNode {
+	if kind == step.TaintNode || kind == step.DrainNode || kind == step.RebootNode || kind == step.DeleteNode {
 		s.Says += p.disksGo(f, pods)
 	}
 	return s
 }
+
+// TaintHits is the step of setting the out-of-service taint on the finding's node.
+func (p *View) TaintHits(f finding.Finding) finding.Step {
+	s := p.ofNode(f, step.TaintNode, f.Node)
+	s.Kind = step.TaintNode
+	return s
+}
+
+// toleratesOutOfService reports whether the pod stays on a node with the out-of-service taint.
+func toleratesOutOfService(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Tolerations, func(t corev1.Toleration) bool {
+		return t.TolerationSeconds == nil && (t.Effect == "" || t.Effect == corev1.TaintEffectNoExecute) &&
+			(t.Key == "" || t.Key == corev1.TaintNodeOutOfService) && (t.Operator == corev1.TolerationOpExists || t.Value == outOfServiceValue)
+	})
+}
+
+// outOfServiceValue is the value of the taint as the documentation of Kubernetes sets it.
+const outOfServiceValue = "nodeshutdown"
 
 // disksGo is the clause that disks are deleted with the pods; "" where none is, except those
 // whose Retain command the finding already advises.

@@ -38,6 +38,8 @@ type Preflight struct {
 	Missing []snapshot.Kind `json:"missing,omitempty"`
 	Drain   Scenario        `json:"drain"`
 	Loss    Scenario        `json:"loss"`
+	// Deletes are the disks that go once the node's pods have ended.
+	Deletes []Deletion `json:"deletes,omitempty"`
 	// Stranded are pods that nobody makes again.
 	Stranded []string        `json:"stranded"`
 	Room     []Room          `json:"room"`
@@ -96,6 +98,14 @@ type Hang struct {
 	Because          string                  `json:"because"`
 }
 
+// Deletion is a volume whose disk is deleted once its pods have ended: its claim goes by then, and
+// the reclaim policy is Delete.
+type Deletion struct {
+	PersistentVolume string `json:"persistentVolume"`
+	// Keep is the command that keeps the disk.
+	Keep string `json:"keep"`
+}
+
 // Timer is one of the times that the answer is made of.
 type Timer struct {
 	Name    string `json:"name"`
@@ -141,6 +151,9 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	moving := f.moving()
 	for _, pod := range moving {
 		f.pod(p, pod)
+	}
+	for _, pv := range f.DisksThatGo(moving) {
+		p.Deletes = append(p.Deletes, Deletion{pv.Name, facts.Retain(pv)})
 	}
 	f.hangs(p)
 	if len(p.Missing) == 0 { // else a node has room that was not read

@@ -203,6 +203,43 @@ func limited(limit int32) *testworld.World {
 	return w
 }
 
+// TestPreflightDeletes: a disk that goes with the claim is named, and one that stays is not.
+func TestPreflightDeletes(t *testing.T) {
+	claimGoes := func(w *testworld.World) {
+		at := testworld.MinutesAgo(60)
+		w.Claims[0].DeletionTimestamp, w.Claims[0].Finalizers = &at, []string{"kubernetes.io/pvc-protection"}
+	}
+	policy := func(policy corev1.PersistentVolumeReclaimPolicy) func(*testworld.World) {
+		return func(w *testworld.World) { w.Volumes[0].Spec.PersistentVolumeReclaimPolicy = policy }
+	}
+	deletes := policy(corev1.PersistentVolumeReclaimDelete)
+	for name, c := range map[string]struct {
+		changes []func(*testworld.World)
+		want    int
+	}{
+		"claim goes":               {[]func(*testworld.World){deletes, claimGoes}, 1},
+		"claim stays":              {[]func(*testworld.World){deletes}, 0},
+		"disk is kept":             {[]func(*testworld.World){policy(corev1.PersistentVolumeReclaimRetain), claimGoes}, 0},
+		"used on another node":     {[]func(*testworld.World){deletes, claimGoes, usedElsewhere}, 0},
+		"a DaemonSet's pod has it": {[]func(*testworld.World){deletes, claimGoes, func(w *testworld.World) { owned(w, "DaemonSet") }}, 0},
+	} {
+		w := owned(testworld.New(), "StatefulSet")
+		for _, change := range c.changes {
+			change(w)
+		}
+		if p := diagnose.PreflightNode(w.Snapshot(), "n1", diagnose.Options{}); len(p.Deletes) != c.want || c.want > 0 && p.Deletes[0].PersistentVolume != "pv-data" {
+			t.Errorf("%s: %+v", name, p.Deletes)
+		}
+	}
+}
+
+// usedElsewhere gives the claim of the pod to a pod on another node as well.
+func usedElsewhere(w *testworld.World) {
+	other := w.Pod.DeepCopy()
+	other.Name, other.UID, other.Spec.NodeName = "other", "uid-other", "n2"
+	w.Pods = append(w.Pods, other)
+}
+
 func TestPreflightGaps(t *testing.T) {
 	for _, kind := range snapshot.Kinds() {
 		p := diagnose.PreflightNode(owned(testworld.New(), "ReplicaSet").Without(kind).Snapshot(), "n1", diagnose.Options{})

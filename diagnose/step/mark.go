@@ -152,6 +152,8 @@ func plain(m Mark) string {
 		return fmt.Sprintf("restart %s on the node", m.Object)
 	case RestartKubelet:
 		return "restart the kubelet on the node"
+	case TaintNode:
+		return "taint the node out-of-service"
 	case DrainNode:
 		return "drain the node"
 	case RebootNode:

@@ -15,6 +15,7 @@ const (
 	RestartDriver     Kind = "restart-driver"
 	RestartService    Kind = "restart-node-service"
 	RestartKubelet    Kind = "restart-kubelet"
+	TaintNode         Kind = "taint-node"
 	DrainNode         Kind = "drain-node"
 	RebootNode        Kind = "reboot-node"
 	PowerOff          Kind = "power-off"
@@ -49,6 +50,7 @@ func Reaches() []Reach {
 		{RestartDriver, "A restart of all pods of a driver can hit all pods with volumes of it: some mounts end with the node plugin's pod. The volumes", ofDriver},
 		{RestartService, "A restart of a service of the machine can hit all pods of the node whose volumes go through it. The pods there", onNode},
 		{RestartKubelet, "While a kubelet restarts, no pod of the node is started or mounted. The pods there", onNode},
+		{TaintNode, "The out-of-service taint ends all pods of the node that do not tolerate it, and their volumes are detached without an unmount. The pods there", onNode},
 		{DrainNode, "A drain evicts all pods of the node but those of DaemonSets. The pods there", onNode},
 		{RebootNode, "The restart of a machine ends all pods of the node. The pods there", onNode},
 		{PowerOff, "The end of a machine ends all pods of the node. The pods there", onNode},

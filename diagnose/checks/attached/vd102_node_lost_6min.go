@@ -187,7 +187,7 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 		Message:        fmt.Sprintf("Pod %s waits on node %s: %s node %s has volume %s", facts.PodName(pod), pod.Spec.NodeName, lost, va.Node, p.ShortVolume(va.Volume)),
 		Cause:          "the node was lost before its kubelet could unmount the volume",
 		Evidence:       []finding.Evidence{evidence, {Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"}},
-		ByHand:         fmt.Sprintf("once the machine behind %s is known to be off, taint the node out-of-service", va.Node),
+		ByHand:         fmt.Sprintf("once the machine behind %s is known to be off, {taint-node}", va.Node),
 		AdviceCommands: []string{facts.TaintOutOfService(string(va.Node))},
 	})
 	if node == nil { // nobody can taint it

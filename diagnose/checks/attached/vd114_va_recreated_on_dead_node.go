@@ -48,7 +48,7 @@ func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
 		},
 		SelfHeals:      finding.SelfHeals{Because: "as long as the pod counts as a user the controller wants the volume on this node; deleting the VolumeAttachment again changes nothing"},
 		Advice:         "{check} check the file system before it is used elsewhere: the driver was told to detach the volume while the node may have written",
-		ByHand:         "{power-off}; taint the node out-of-service",
+		ByHand:         "{power-off}; {taint-node}",
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
 	})
 	p.AddKeptFrom(&f)

@@ -103,7 +103,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		}, p.RenewedLease(va.Node)...),
 		SelfHeals: finding.SelfHeals{Because: "the pod stays until the kubelet returns, the Node is deleted or the pod object is removed, and only then does the controller " +
 			"begin to count its 6 min"},
-		ByHand:         "{power-off}, or see it off at the provider; taint the node out-of-service",
+		ByHand:         "{power-off}, or see it off at the provider; {taint-node}",
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
 	})
 	for _, va := range held {

@@ -154,7 +154,7 @@ func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *co
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
 	f.Cause = "the node was lost, and its kubelet is the only one that may say that the containers have ended"
 	f.SelfHeals.Because = "the pod ends once the kubelet returns, and else stays until the Node is deleted or the pod object is removed"
-	f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod; or, where its machine is off for good, taint it out-of-service, which ends all pods there", node.Name)
+	f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod; or, where its machine is off for good, {taint-node %s}", node.Name, node.Name)
 	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && onlyOn(p.View, pv, node) {
 		f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
 	}

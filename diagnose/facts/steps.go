@@ -42,14 +42,18 @@ func (p *View) Advise(f *finding.Finding) {
 	}
 }
 
-// place puts the command below the sentence that names its object, and after the commands that
-// are already there: a look below a look, any other below an action. Without such a sentence it
-// does nothing.
+// place puts the command below the first sentence that names its object and has no command yet, or
+// else below the last that names it: a look below a look, any other below an action. Without such a
+// sentence it does nothing.
 func place(f *finding.Finding, command string) {
-	does := f.Commanded(command)
-	i := slices.IndexFunc(f.Do, func(a finding.Action) bool {
-		return !a.Told && a.Names(does.Object) && (does.Kind == finding.Look) == (a.When == finding.Check) && (does.Kind == finding.Look || a.Kind == finding.DoAsTheySay)
-	})
+	does, i := f.Commanded(command), -1
+	for at, a := range f.Do {
+		if !a.Told && a.Names(does.Object) && (does.Kind == finding.Look) == (a.When == finding.Check) && (does.Kind == finding.Look || a.Kind == finding.DoAsTheySay) {
+			if i = at; a.Command == "" {
+				break
+			}
+		}
+	}
 	if i < 0 {
 		return
 	}

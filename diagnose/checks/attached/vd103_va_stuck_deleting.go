@@ -22,6 +22,7 @@ var VaStuckDeleting = check.Check{
 	OfDriver: true,
 	Yields: []check.Yield{
 		{To: "VD115", Key: check.OfAttachment},
+		{To: "VD122", Key: check.OfAttachment},
 		{To: "VD401", Key: check.OfAttachment},
 	},
 	Follows: []check.Relation{

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,49 +22,93 @@ var ThirdPartyDeletesVAs = check.Check{
 	Title:    "Another program deletes VolumeAttachments while the controller works on them",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(),
-	Never:    "delete VolumeAttachments, by hand or in a script: to delete one is to detach the volume, mounted or not",
-	Run:      runThirdPartyDeletesVAs,
+	Yields: []check.Yield{
+		{To: "VD205", Key: check.OfPersistentVolume},
+	},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD106"}, Match: (*facts.View).DetachedByNewLeader},
+	},
+	Never: "delete VolumeAttachments, by hand or in a script: to delete one is to detach the volume, mounted or not",
+	Run:   runThirdPartyDeletesVAs,
 }
-
-// clocksOfNodes is how far the clock of a node may be behind that of the API server. A
-// judgement: a clock that is further off breaks certificates and leases first.
-const clocksOfNodes = 2 * time.Minute
 
 func runThirdPartyDeletesVAs(p *check.Run) {
 	for _, va := range p.Attachments() {
-		driver, _, ok := reconcile.ParseCSI(va.Volume)
-		if !ok || !va.Holds() || !va.Ours() || va.CreationTimestamp.IsZero() ||
+		if !va.Ours() || va.CreationTimestamp.IsZero() || !movesByAttacher(p.View, va.Volume) ||
 			!slices.ContainsFunc(va.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
 			continue // without the attacher's finalizer the driver was never asked to detach anything
 		}
-		pv := p.World.Volume(va.Volume)
-		if pv == nil || pv.Spec.CSI == nil {
-			continue // one that has moved to CSI was attached without a VolumeAttachment before
+		if runner := p.TakenFrom(va); runner != nil {
+			beingDetached(p, va, runner)
+		} else if runner := p.RunsSinceBefore(va.VolumeNode, va.CreationTimestamp); runner != nil && va.Holds() {
+			attachedAgain(p, va, runner)
 		}
-		d := p.Snapshot.CSIDriver(driver)
-		for _, pod := range p.World.LivePods(va.VolumeNode) {
-			container, started := runsSince(pod)
-			if container == "" || pod.DeletionTimestamp != nil || !started.Add(clocksOfNodes).Before(va.CreationTimestamp.Time) ||
-				d != nil && started.Before(&d.CreationTimestamp) || !p.ContainersUse(pod, va.Volume) {
-				continue
-			}
-			attachedAgain(p, va, pod, container, started)
-			break
+	}
+	for _, row := range p.World.Desired.Items() {
+		driver, _, _ := reconcile.ParseCSI(row.Volume)
+		if len(p.World.Attachments(row.VolumeNode)) == 0 && p.Snapshot.CSIDriver(driver) != nil && p.AttachRequired(driver) && movesByAttacher(p.View, row.Volume) {
+			detached(p, row.VolumeNode)
 		}
 	}
 }
 
-// runsSince is the container of the pod that has run longest, and since when.
-func runsSince(pod *corev1.Pod) (name string, since metav1.Time) {
-	for _, c := range pod.Status.ContainerStatuses {
-		if run := c.State.Running; run != nil && !run.StartedAt.IsZero() && (name == "" || run.StartedAt.Before(&since)) {
-			name, since = c.Name, run.StartedAt
-		}
-	}
-	return name, since
+// movesByAttacher reports whether the volume has always been one that its driver's attacher attaches
+// and detaches: one that has moved to CSI was attached without a VolumeAttachment before.
+func movesByAttacher(p *facts.View, volume corev1.UniqueVolumeName) bool {
+	_, _, ok := reconcile.ParseCSI(volume)
+	pv := p.World.Volume(volume)
+	return ok && pv != nil && pv.Spec.CSI != nil
 }
 
-func attachedAgain(p *check.Run, va facts.Attachment, pod *corev1.Pod, container string, started metav1.Time) {
+const lostDevice = "what is mounted in the pod is the device that was taken away: reads and writes may fail, or the file system may have gone read-only"
+
+// beingDetached reports a volume that is taken from under a container that runs.
+func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
+	f := taken(p, va.VolumeNode, runner)
+	f.Since, f.VolumeAttachment = va.DeletionTimestamp, va.Name
+	f.Message = fmt.Sprintf("Volume %s is being detached from under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), va.Node)
+	f.Detail = "its VolumeAttachment is being deleted, and the pod is not"
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
+	f.SelfHeals.Because = "a deletion cannot be taken back, and the attacher does not ask whether the volume is mounted; once it is gone the controller attaches the volume again, but " + lostDevice
+	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
+		facts.Also(&f, "the driver has failed to detach it so far, and the pod loses it once that succeeds")
+		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
+	}
+	p.Report(f)
+}
+
+// detached reports a volume that a container uses although nothing attaches it.
+func detached(p *check.Run, pair reconcile.VolumeNode) {
+	node, now := p.Snapshot.Node(pair.Node), metav1.NewTime(p.Snapshot.TakenAt)
+	runner := p.RunsSinceBefore(pair, now)
+	if runner == nil || !p.World.Managed.Has(pair.Node) || !p.PodsKnown(node, runner.Started) || node.CreationTimestamp.After(runner.Started.Time) {
+		return
+	}
+	f := taken(p, pair, runner)
+	f.Message = fmt.Sprintf("Volume %s was detached from under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), pair.Node)
+	f.Detail = "it has no VolumeAttachment any more"
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + facts.AttachmentName(pair), Field: "", Value: "is not there"})
+	f.SelfHeals.Because = "the controller attaches the volume again, but " + lostDevice
+	p.Report(f)
+}
+
+// taken is what the findings about a detached volume have in common.
+func taken(p *check.Run, pair reconcile.VolumeNode, runner *facts.Runner) finding.Finding {
+	pod := facts.PodName(runner.Pod)
+	return finding.Finding{
+		Severity: finding.Error, Subject: facts.PodObject(runner.Pod), Pods: []string{pod},
+		Volume: pair.Volume, Node: pair.Node, PersistentVolume: p.ShortVolume(pair.Volume),
+		Cause: "somebody deleted the VolumeAttachment while the pod ran, which the controller does not do for a volume that a pod wants: a script, a fencing operator, or a person",
+		Evidence: []finding.Evidence{
+			{Object: "pod/" + pod, Field: "status.containerStatuses", Value: fmt.Sprintf("container %s runs since %s", runner.Container, facts.Stamp(runner.Started))},
+		},
+		Advice: fmt.Sprintf("{delete-pod %s}, so that it stops writing and its successor gets a new mount, and look at the kernel's log of node %s and at the file system of "+
+			"the volume; {check} find out in the API server's audit log who deleted the VolumeAttachment", pod, pair.Node),
+	}
+}
+
+func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
+	pod, container, started := runner.Pod, runner.Container, runner.Started
 	pv, node := p.ShortVolume(va.Volume), p.Snapshot.Node(va.Node)
 	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &va.CreationTimestamp,
@@ -76,10 +119,10 @@ func attachedAgain(p *check.Run, va facts.Attachment, pod *corev1.Pod, container
 			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: fmt.Sprintf("container %s runs since %s", container, facts.Stamp(started))},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the mount in the pod is of the device that was taken away: reads and writes may fail, or the file system may have gone read-only"},
+		SelfHeals: finding.SelfHeals{Because: lostDevice},
 	})
 	deleted := "the VolumeAttachment"
-	if node != nil && started.Add(clocksOfNodes).Before(node.CreationTimestamp.Time) {
+	if node != nil && started.Add(facts.ClocksOfNodes).Before(node.CreationTimestamp.Time) {
 		deleted = "node " + node.Name
 		f.Cause = fmt.Sprintf("node %s was deleted while the pod ran, by a script, a cloud provider or a person: the controller detached its volumes, and attached them again once the node was there again", node.Name)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)})

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -59,8 +60,21 @@ func runAttacherDown(p *check.Run) {
 		if len(pods) == 0 {
 			f.Severity = finding.Warning
 		}
+		endFirst(p.View, &f, tasks)
 		p.Report(f)
 	}
+}
+
+// endFirst puts before the advice to bring an attacher back what keeps it from taking volumes from
+// under pods that run.
+func endFirst(p *facts.View, f *finding.Finding, tasks []facts.Task) {
+	pods := p.TakenTasks(tasks)
+	if len(pods) == 0 {
+		return
+	}
+	names := facts.PodNames(pods)
+	facts.Also(f, "somebody deleted the VolumeAttachment under running pod %s: once the attacher is back it takes the volume away", names[0])
+	f.Advice = step.DeletePod.Of(names...) + " before the attacher is back; {do} " + f.Advice
 }
 
 // attacherPods are the namespace's pods with an external-attacher among their

@@ -45,6 +45,7 @@ func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *co
 	f.Cause = "the external-attacher in the pod hangs or cannot reach the API server, and no other one takes the lease over"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
 	f.Advice = step.RestartController.Of(facts.PodName(pod)) + ", so that another one takes over"
+	endFirst(p.View, &f, tasks)
 	p.Report(f)
 }
 
@@ -57,6 +58,7 @@ func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks 
 	f.Advice = fmt.Sprintf("{check} read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", give its "+
 		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, {restart-driver-controller}, "+
 		"so that another one takes over", lease.Namespace)
+	endFirst(p.View, &f, tasks)
 	p.Report(f)
 }
 

@@ -1,0 +1,72 @@
+package facts
+
+import (
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// ClocksOfNodes is how far the clock of a node may be behind that of the API server. A
+// judgement: a clock that is further off breaks certificates and leases first.
+const ClocksOfNodes = 2 * time.Minute
+
+// Runner is a container that has had a volume mounted since before some moment, of a pod that
+// nobody has told to end.
+type Runner struct {
+	Pod       *corev1.Pod
+	Container string
+	Started   metav1.Time
+}
+
+// RunsSinceBefore returns the first such container on the node of the pair; nil if there is none.
+// A driver that is younger than the container may not have attached its volume.
+func (p *View) RunsSinceBefore(pair reconcile.VolumeNode, at metav1.Time) *Runner {
+	driver, _, _ := reconcile.ParseCSI(pair.Volume)
+	d := p.Snapshot.CSIDriver(driver)
+	for _, pod := range p.World.LivePods(pair) {
+		container, started := runsSince(pod)
+		if container != "" && pod.DeletionTimestamp == nil && started.Add(ClocksOfNodes).Before(at.Time) &&
+			(d == nil || !started.Before(&d.CreationTimestamp)) && p.ContainersUse(pod, pair.Volume) {
+			return &Runner{pod, container, started}
+		}
+	}
+	return nil
+}
+
+// runsSince is the container of the pod that has run longest, and since when.
+func runsSince(pod *corev1.Pod) (name string, since metav1.Time) {
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if run := c.State.Running; run != nil && !run.StartedAt.IsZero() && (name == "" || run.StartedAt.Before(&since)) {
+			name, since = c.Name, run.StartedAt
+		}
+	}
+	return name, since
+}
+
+// TakenFrom returns the container from under which the attachment is being deleted; nil if there
+// is none. The controller deletes no attachment of a volume that a pod wants there, and the
+// attacher does not ask whether it is mounted.
+func (p *View) TakenFrom(va Attachment) *Runner {
+	if va.DeletionTimestamp == nil || !va.Ours() || !AttacherHolds(va.VolumeAttachment) || !p.PodsKnown(p.Snapshot.Node(va.Node), *va.DeletionTimestamp) {
+		return nil
+	}
+	return p.RunsSinceBefore(va.VolumeNode, *va.DeletionTimestamp)
+}
+
+// TakenTasks returns the pods from under which an attacher that is not at work will detach volumes
+// once it is back.
+func (p *View) TakenTasks(tasks []Task) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, va := range p.Attachments() {
+		if slices.ContainsFunc(tasks, func(t Task) bool { return t.VolumeAttachment == va.VolumeAttachment }) {
+			if runner := p.TakenFrom(va); runner != nil {
+				pods = append(pods, runner.Pod)
+			}
+		}
+	}
+	return EachOnce(pods)
+}

@@ -34,18 +34,27 @@ func contradicted(now time.Time, what string, at time.Time) error {
 
 // NewestEvidence returns the latest time that any object shows, and the field that shows it, such
 // as "spec.renewTime of Lease kube-node-lease/n1". The snapshot cannot be older than that. The zero
-// time means that no object shows a time. For the fields that count, see newestTime.
+// time means that no object shows a time. For the fields that count, see newestTime; those of a node
+// whose clock is ahead of all others do not.
 func NewestEvidence(s *Snapshot) (what string, at time.Time) {
-	var newest evidence
+	var clock fileClock
 	for _, r := range resources {
 		for object := range r.all(&s.Objects) {
-			if e := newestTime(object); e.at.After(newest.at) {
-				newest = e
-				newest.of, newest.resource = identity{r.Kind, object.GetNamespace(), object.GetName()}, r
-			}
+			clock.add(evidenceOf(r, object))
 		}
 	}
-	return newest.String(), newest.at
+	believed := clock.believed()
+	if len(believed) == 0 {
+		return "", time.Time{}
+	}
+	return believed[0].String(), believed[0].at
+}
+
+// evidenceOf returns the latest time that the object shows.
+func evidenceOf(r *row, object apiObject) evidence {
+	e := newestTime(object)
+	e.resource, e.of, e.machine = r, identity{r.Kind, object.GetNamespace(), object.GetName()}, machineOf(object, e.field)
+	return e
 }
 
 // evidence is the latest time that a field of an object shows, with the second latest time of the
@@ -56,6 +65,8 @@ type evidence struct {
 	second   time.Time
 	of       identity
 	resource *row
+	// machine is the node whose clock the field shows; "" for the API server's, or a controller's.
+	machine string
 }
 
 func (e evidence) String() string {
@@ -82,6 +93,27 @@ func (e *evidence) notePointer(field string, t *metav1.Time) {
 
 func (e *evidence) noteMicro(field string, t metav1.MicroTime) {
 	e.note(field, metav1.Time(t))
+}
+
+// machineOf returns the node whose kubelet writes the field of the object by its own clock; "" if
+// that of no kubelet is known to.
+func machineOf(object apiObject, field string) string {
+	if strings.HasPrefix(field, "metadata.") || strings.HasPrefix(field, "spec.taints.") {
+		return ""
+	}
+	switch o := object.(type) {
+	case *coordinationv1.Lease:
+		if o.Namespace == corev1.NamespaceNodeLease {
+			return o.Name
+		}
+	case *corev1.Node, *storagev1.CSINode:
+		return o.(apiObject).GetName()
+	case *corev1.Pod:
+		return o.Spec.NodeName
+	case *corev1.Event:
+		return o.Source.Host
+	}
+	return ""
 }
 
 // newestTime returns the latest time at which a component of the cluster wrote

@@ -11,6 +11,9 @@ const (
 	// second time that confirms it. Kubelets write the status of their node about every five
 	// minutes, and their lease every ten seconds.
 	nearby = time.Hour
+	// renewals is a time in which each lease that is held is renewed: a kubelet renews its own every
+	// ten seconds, and others are renewed more often.
+	renewals = 20 * time.Second
 	// mostEvidence is the number of times that a fileClock keeps.
 	mostEvidence = 16
 )
@@ -26,7 +29,7 @@ type fileClock struct {
 }
 
 func (c *fileClock) note(s *row, object apiObject) {
-	e := newestTime(object)
+	e := evidenceOf(s, object)
 	if e.at.IsZero() {
 		return
 	}
@@ -39,11 +42,36 @@ func (c *fileClock) note(s *row, object apiObject) {
 	if s.Kind == Nodes {
 		c.nodes++
 	}
-	e.resource, e.of = s, identity{s.Kind, object.GetNamespace(), object.GetName()}
 	c.add(e)
 }
 
+// ahead returns the lease of the node whose clock may be ahead of all others: it is renewed more than
+// renewals later than two other leases, which were renewed at about the same time as each other. nil
+// if there is none. Leases are one list, read in one moment.
+func (c *fileClock) ahead() *evidence {
+	leases := slices.DeleteFunc(slices.Clone(c.latest), func(e evidence) bool { return e.resource.Kind != Leases })
+	if len(leases) < 3 || leases[0].machine == "" {
+		return nil
+	}
+	if next := leases[1].at; leases[0].at.Sub(next) <= renewals || next.Sub(leases[2].at) > renewals {
+		return nil
+	}
+	return &leases[0]
+}
+
+// believed returns the times of machines whose clocks are not ahead, the latest first.
+func (c *fileClock) believed() []evidence {
+	ahead := c.ahead()
+	if ahead == nil {
+		return c.latest
+	}
+	return slices.DeleteFunc(slices.Clone(c.latest), func(e evidence) bool { return e.machine == ahead.machine })
+}
+
 func (c *fileClock) add(e evidence) {
+	if e.at.IsZero() {
+		return
+	}
 	if len(c.latest) == mostEvidence && !e.at.After(c.latest[mostEvidence-1].at) {
 		return
 	}
@@ -93,8 +121,8 @@ func (c *collector) now(name string, asked time.Time) (time.Time, error) {
 		}
 		return asked, nil
 	case c.header != nil && !c.header.takenAt.IsZero():
-		if len(clock.latest) > 0 {
-			if err := contradicted(c.header.takenAt, clock.latest[0].String(), clock.latest[0].at); err != nil {
+		if believed := clock.believed(); len(believed) > 0 {
+			if err := contradicted(c.header.takenAt, believed[0].String(), believed[0].at); err != nil {
 				return time.Time{}, c.headerAt.errorf("Snapshot header: takenAt: %w; give the right time with --now", err)
 			}
 		}
@@ -108,6 +136,10 @@ func (c *collector) now(name string, asked time.Time) (time.Time, error) {
 			return c.began, nil
 		}
 		return clock.latest[0].at, nil
+	case clock.ahead() != nil && clock.ahead().at.Equal(clock.latest[0].at):
+		ahead := clock.ahead()
+		return time.Time{}, fmt.Errorf("%s: %s is %s, later than any other lease: the clock of node %s is ahead, or all others have stopped; say with --now when the file was written",
+			plain(name), ahead, ahead.at.UTC().Format(time.RFC3339), plain(ahead.machine))
 	case !clock.confirmed(0):
 		return time.Time{}, fmt.Errorf("%s: %s is %s, and no other object shows a time in the hour before that, so it may be wrong; say with --now when the file was written",
 			plain(name), clock.latest[0], clock.latest[0].at.UTC().Format(time.RFC3339))
@@ -119,7 +151,11 @@ func (c *collector) now(name string, asked time.Time) (time.Time, error) {
 // single time that no other confirms does not count, because one wrong time must not make every
 // --now wrong.
 func (c *collector) provenTime() *evidence {
+	believed := c.clock.believed()
 	for i, e := range c.clock.latest {
+		if !slices.Contains(believed, e) {
+			continue
+		}
 		nearHeader := c.header != nil && c.header.takenAt.Sub(e.at).Abs() <= nearby
 		if nearHeader || c.clock.shown == 1 || c.clock.confirmed(i) {
 			return &e

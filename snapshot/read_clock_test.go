@@ -53,6 +53,43 @@ func TestReadClock(t *testing.T) {
 	}
 }
 
+// TestReadClockAhead: the lease of one node that is ahead of all others does not make the time of the
+// file, nor does it contradict the time that a person or the file's header gives.
+func TestReadClockAhead(t *testing.T) {
+	lease := func(namespace, name, at string) string {
+		return "apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: " + name + ", namespace: " + namespace + "}\nspec: {renewTime: \"2026-11-20T" + at + ".000000Z\"}\n---\n"
+	}
+	node := func(name, at string) string { return lease("kube-node-lease", name, at) }
+	header := "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: \"2026-11-20T10:00:00Z\"\n---\n"
+	others := lease("kube-system", "kube-controller-manager", "09:59:59") + node("b", "09:59:52")
+	ten := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	for name, tt := range map[string]struct {
+		in   string
+		now  time.Time
+		want string // the time, or a part of the error
+	}{
+		"ahead":                        {in: others + node("a", "10:00:40"), want: "the clock of node a is ahead, or all others have stopped"},
+		"ahead, and the time is given": {in: others + node("a", "10:06:00"), now: ten, want: "2026-11-20T10:00:00Z"},
+		"ahead of the header":          {in: header + others + node("a", "10:06:00"), want: "2026-11-20T10:00:00Z"},
+		"in step":                      {in: others + node("a", "10:00:05"), want: "2026-11-20T10:00:05Z"},
+		"two are ahead":                {in: others + node("a", "10:06:00") + node("c", "10:05:55"), want: "2026-11-20T10:06:00Z"},
+		"the others disagree":          {in: node("b", "09:30:00") + node("c", "09:50:00") + node("a", "10:00:00"), want: "2026-11-20T10:00:00Z"},
+		"the time given is too early":  {in: others + node("a", "10:00:05"), now: ten.Add(-time.Hour), want: "contradicted"},
+		"the controller is ahead":      {in: lease("kube-system", "kube-controller-manager", "10:00:00") + node("a", "09:50:00") + node("b", "09:50:05"), want: "2026-11-20T10:00:00Z"},
+	} {
+		s, _, err := Read("f", strings.NewReader(tt.in), ReadOptions{Now: tt.now})
+		got := ""
+		if err != nil {
+			got = err.Error()
+		} else {
+			got = s.TakenAt.Format(time.RFC3339)
+		}
+		if !strings.Contains(got, tt.want) {
+			t.Errorf("%s:\ngot  %s\nwant %s", name, got, tt.want)
+		}
+	}
+}
+
 // TestReadClockOneWrongTime: whatever one time of one object says, the time of the
 // snapshot stays near what the others say, or there is none.
 func TestReadClockOneWrongTime(t *testing.T) {

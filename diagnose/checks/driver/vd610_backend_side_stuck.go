@@ -2,9 +2,11 @@ package driver
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
@@ -83,6 +85,9 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
 	f.Advice += ": the cluster's own objects are right"
+	if user, node := usedElsewhere(p.View, pair); user != nil {
+		inUse(p.View, &f, user, node)
+	}
 	if entry := truth.Volume(pair.Volume); entry != nil {
 		if attached, _ := entry.On(pair.Node); attached {
 			f.Cause = "the storage system has the volume attached to the node already, and the driver does not come to say so: " + hint
@@ -103,4 +108,35 @@ func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
 		Advice:    "{check} look at the volume and the machine in the storage system's own console or tools, and act there",
 	})
+}
+
+// usedElsewhere returns a pod that has the volume on another node, and the node; nil if there is
+// none.
+func usedElsewhere(p *facts.View, pair reconcile.VolumeNode) (*corev1.Pod, types.NodeName) {
+	for _, va := range p.Attachments() {
+		if va.Volume != pair.Volume || va.Node == pair.Node || !va.Holds() || va.DeletionTimestamp != nil {
+			continue
+		}
+		for _, pod := range p.World.LivePods(va.VolumeNode) {
+			if facts.Started(pod) && pod.DeletionTimestamp == nil {
+				return pod, va.Node
+			}
+		}
+	}
+	return nil, ""
+}
+
+// inUse is for a volume that the storage system rightly calls in use.
+func inUse(p *facts.View, f *finding.Finding, user *corev1.Pod, node types.NodeName) {
+	name := facts.PodName(user)
+	f.Message = strings.TrimSuffix(f.Message, ": its storage seems stuck") + ", which node " + string(node) + " has"
+	f.Detail = fmt.Sprintf("pod %s uses it there", name)
+	f.Cause = "its storage gives it to one node at a time"
+	if !p.OneNode(f.Volume) {
+		f.Cause = "its access mode lets several nodes have it, and " + f.Cause
+	}
+	f.Actor = "the workload owner"
+	f.Advice = "run the pods of its claim on one node, or give them a volume of a storage class that several nodes may use at a time"
+	f.Never = fmt.Sprintf("detach the volume in the storage system: pod %s uses it", name)
+	f.SelfHeals.Because = fmt.Sprintf("the driver attaches it once node %s no longer has it", node)
 }

@@ -100,6 +100,16 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if err != nil {
 		name = ""
 	}
+	further := "let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it"
+	because := "the volume does not move; the pod is scheduled once a node with that takes pods, which an autoscaler brings only where one of its pools can"
+	if pv.Spec.Local != nil {
+		if len(shut) == 0 {
+			advice = "bring the machine whose disk the volume is back under its node's name"
+			never = "delete the claim or the volume while the machine may come back: they are the way to the data on its disk"
+		}
+		further = "where that machine is lost for good, its data is too: restore it from a backup into a new claim"
+		because = "the volume is a disk of one machine, and goes nowhere else"
+	}
 	p.Report(finding.Finding{
 		Subject:          facts.PodObject(pod),
 		Volume:           name,
@@ -113,9 +123,9 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: terms},
 			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the volume does not move; the pod is scheduled once a node with that takes pods, which an autoscaler brings only where one of its pools can"},
+		SelfHeals: finding.SelfHeals{Because: because},
 		Never:     never,
-		Advice:    advice + "; let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it",
+		Advice:    advice + "; " + further,
 	})
 	return true
 }

@@ -89,12 +89,19 @@ func (o *Objects) runsWith(of func(*corev1.PersistentVolume) bool) string {
 	}
 	for _, pod := range o.Pods {
 		for _, v := range pod.Spec.Volumes {
-			if c := v.PersistentVolumeClaim; c != nil && pod.Status.Phase == corev1.PodRunning && claims[pod.Namespace+"/"+c.ClaimName] != "" {
+			if c := v.PersistentVolumeClaim; c != nil && runs(pod) && claims[pod.Namespace+"/"+c.ClaimName] != "" {
 				return fmt.Sprintf("pod %s of namespace %s runs with volume %s", plain(pod.Name), plain(pod.Namespace), plain(claims[pod.Namespace+"/"+c.ClaimName]))
 			}
 		}
 	}
 	return ""
+}
+
+// runs reports whether a container of the pod runs, as far as a pod that is being deleted says; any
+// other is taken at its word.
+func runs(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodRunning && (pod.DeletionTimestamp == nil ||
+		slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil }))
 }
 
 func (o *Objects) driver() string {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -56,9 +57,24 @@ func taintMisused(p *facts.View, node *corev1.Node) bool {
 	return lease == nil || lease.Spec.RenewTime == nil || p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) < heartbeatGrace
 }
 
+// since returns the time from which the node was both Ready and tainted; nil if the taint does not say
+// since when it has been there, as kubectl sets it.
+func since(node *corev1.Node) *metav1.Time {
+	at := facts.ReadyCondition(node).LastTransitionTime
+	for _, t := range node.Spec.Taints {
+		if t.Key == corev1.TaintNodeOutOfService {
+			if t.TimeAdded == nil {
+				return nil
+			}
+			at = facts.Latest(at, *t.TimeAdded)
+		}
+	}
+	return &at
+}
+
 func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	f := facts.AboutNode(node, finding.Finding{
-		Since:   &facts.ReadyCondition(node).LastTransitionTime,
+		Since:   since(node),
 		Message: fmt.Sprintf("Node %s is Ready and carries the out-of-service taint: its volumes are detached by force", node.Name),
 		Detail:  "the controller does not wait for their unmount",
 		Cause:   "the taint was set on a node that lives, or was left behind when the node came back",

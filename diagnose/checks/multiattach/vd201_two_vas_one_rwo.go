@@ -84,6 +84,14 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		f.Message = fmt.Sprintf("Single-node volume %s is attached to %d nodes", pv.Name, len(nodes))
 		f.Detail = "the nodes are " + strings.Join(nodes, ", ")
 	}
+	used := map[string]bool{}
+	for _, pod := range users {
+		used[pod.Spec.NodeName] = true
+	}
+	if idle := slices.DeleteFunc(nodes, func(node string) bool { return used[node] }); len(used) == 1 && len(idle) > 0 {
+		f.Advice = fmt.Sprintf("{check} find out what has the volume mounted on %s, where no pod uses it, and end that; pod %s may go on: check the file system before the volume is used again",
+			strings.Join(idle, " and "), facts.PodName(users[0]))
+	}
 	if len(users) > 0 {
 		facts.Also(&f, "%s", facts.PodPlaces(users))
 	} else {

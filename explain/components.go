@@ -185,6 +185,7 @@ var frames = []struct {
 	{regexp.MustCompile(`(?i)nodes are available`), scheduler, ""},
 	{regexp.MustCompile(`(?i)failed to provision volume`), provisioner, "VD512"},
 	{regexp.MustCompile(`VolumeFailedDelete`), provisioner, "VD515"},
+	{regexp.MustCompile(`(?i)\bUser \\?"system:node:`), kubelet, ""}, // the API server refuses a kubelet
 }
 
 // stage is the page about the failing step of such a message; "" where the text does not

@@ -48,6 +48,7 @@ const (
 	AttachLimit       Meaning = "attach-limit"
 	QuotaReached      Meaning = "quota-reached"
 	PermissionDenied  Meaning = "permission-denied"
+	PodUnseen         Meaning = "pod-unseen"
 	ZoneMismatch      Meaning = "zone-mismatch"
 	FilesystemDamaged Meaning = "filesystem-damaged"
 	WrongFilesystem   Meaning = "wrong-filesystem"
@@ -129,6 +130,9 @@ var meanings = map[Meaning]About{
 		"Raise the quota, or delete what is not needed.", WholeDriver},
 	PermissionDenied: {"The driver's or the node's credentials are missing, wrong or not allowed to do this.", StorageAdmin,
 		"{check} Check the credentials that the driver uses, and give them the permission that the message names.", WholeDriver},
+	PodUnseen: {"The API server does not see that a pod on the node uses the object, and lets the kubelet read no other.", Nobody,
+		"{wait}: the API server learns of a new pod or volume within seconds; {if if it lasts,} look whether the pod is still bound to this node, and whether the object that the message names exists. " +
+			"No role and no ClusterRole decides this.", OneNode},
 	ZoneMismatch: {"The volume is in another zone than the node.", WorkloadOwner,
 		"Run the pod on a node in the volume's zone; use a StorageClass with volumeBindingMode WaitForFirstConsumer for new volumes.", OneVolume},
 	FilesystemDamaged: {"The file system on the volume is damaged.", StorageAdmin,

@@ -34,6 +34,7 @@ const (
 const (
 	NodeUnknown       Meaning = "node-unknown"
 	MachineGone       Meaning = "machine-gone"
+	MachineFailed     Meaning = "machine-failed"
 	NodeGone          Meaning = "node-gone"
 	AttachedElsewhere Meaning = "attached-elsewhere"
 	NotAttached       Meaning = "not-attached"
@@ -102,6 +103,8 @@ var meanings = map[Meaning]About{
 		"{restart-node-plugin} so that it registers the node again; compare the node ID in the CSINode with the one in the storage system.", OneNode},
 	MachineGone: {"The machine behind the node does not exist at the provider.", ClusterAdmin,
 		"{check} Check at the provider that the machine was deleted and that the volume is attached nowhere; {delete-node}.", OneNode},
+	MachineFailed: {"The provider attaches nothing to the machine in the state in which it is.", ClusterAdmin,
+		"{check} Look at the provider which state the machine is in, and bring it back to one in which volumes can be attached; until then run the pod on another node.", OneNode},
 	NodeGone: {"It names a node that does not exist in the cluster.", ClusterAdmin,
 		"Take the node's name off the claim where it stands there (annotation volume.kubernetes.io/selected-node); else {restart-driver-controller}, which may still count on that node.", OneVolume},
 	AttachedElsewhere: {"The volume is attached to another machine.", StorageAdmin,

@@ -177,6 +177,9 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		return done(StageAttached, at, "")
 	case failure != nil:
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to attach it"
+		if holder := t.NamedNode(facts.Attachment{VolumeAttachment: va, VolumeNode: v.pair}, failure.Message); holder != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
+			s.Detail += ", and names node " + holder.Name
+		}
 		s.On = cmp.Or(t.WhoAttaches(va), s.On)
 		s.Ends = "the attacher asks again, at most 5 min apart; once it succeeds the controller follows within about 2 min"
 		said := driverSaid(va, "attachError", failure)

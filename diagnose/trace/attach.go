@@ -112,6 +112,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 			s.State, s.On, s.Ends = StageWaiting, kubeletOf(t.node.Name), "the kubelet writes it once it has registered the driver"
 			return t.due(s, t.node.CreationTimestamp, facts.ListsGrace)
 		}
+		if facts.TakesNoPlugin(t.node) {
+			s = t.withoutPlugin(s)
+		}
 		return t.due(s, facts.WaitsSince(t.pod), 0)
 	}
 	// What failed on the volume before the pod came has left a back-off, which no object shows.

@@ -65,7 +65,7 @@ var sentences = []sentence{
 	{[]string{"has volumemode block"}, kubelet, "the pod uses a block volume as a file system", "workload owner", []string{"VD412"}},
 	{[]string{"has volumemode filesystem"}, kubelet, "the pod uses a file system as a block volume", "workload owner", []string{"VD412"}},
 	{[]string{"podsandbox"}, kubelet, "the container runtime cannot make or end the pod's sandbox, mostly for its network: no volume is meant", "node admin", []string{"VD417"}},
-	{[]string{"orphaned pod", "volume paths are still present"}, kubelet, "a pod that is gone has left directories of volumes on the node, which the kubelet does not take off: data may be in them", "node admin", []string{"VD104"}},
+	{[]string{"orphaned pod", "found, but"}, kubelet, "a pod that is gone has left directories of volumes on the node, which the kubelet does not take off: data may be in them", "node admin", []string{"VD104"}},
 	{[]string{"volume attachment limit"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"volumeattachmentlimitexceeded"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"csinode is not yet initialized"}, kubelet, "the kubelet has not written its CSINode", "", []string{"VD617"}},
@@ -75,6 +75,7 @@ var sentences = []sentence{
 	{[]string{"failed to get attachableplugin"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
 	{[]string{"csinode", "does not contain driver"}, attacher, "the driver is not registered on the node", "cluster admin", []string{"VD602"}},
 	{[]string{"volume node affinity conflict"}, scheduler, "the volume cannot be reached from these nodes", "cluster admin", []string{"VD506"}},
+	{[]string{"did not have enough free storage"}, scheduler, "by what the driver has reported, no storage that these nodes reach has room for the claim's volume" + notInWords, "", []string{"VD512"}},
 	{[]string{"exceed max volume count"}, scheduler, "these nodes have as many volumes as the driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"readwriteoncepod access mode already in-use"}, scheduler, "another pod uses the claim, which one pod at a time may use", "workload owner", []string{"VD204"}},
 	{[]string{"bound to non-existent persistentvolume"}, scheduler, "the claim's volume does not exist", "cluster admin", []string{"VD504"}},
@@ -93,6 +94,7 @@ var sentences = []sentence{
 	{[]string{"applyfsgroup failed"}, kubelet, "it cannot give the volume's files to the pod's group", "", []string{"VD411"}},
 	{[]string{"failed calling webhook"}, apiServer, "a webhook that is asked before the write does not answer", "cluster admin", []string{"VD415"}},
 	{[]string{"validatingadmissionpolicy"}, apiServer, "a policy of the cluster forbids the write", "cluster admin", []string{"VD415"}},
+	{[]string{"is invalid", "spec is immutable after creation"}, apiServer, "it refuses the change that somebody makes: of a bound claim, only the size that it requests and its VolumeAttributesClass can be changed", "workload owner", []string{"VD511"}},
 	{[]string{"finish file system resize of volume on node"}, resizer, "the volume has grown; its file system grows when a pod mounts it", "workload owner", []string{"VD511"}},
 	{[]string{"nodeexpandvolume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
 	{[]string{"while expanding volume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
@@ -151,12 +153,12 @@ func ownOfKubelet(text string) *sentence {
 	if e, ok := driverwords.Read("", text); ok && e.Layer.Sure() || kubeletwords.DriverAnswered(text) {
 		return nil
 	}
-	for _, table := range [][]kubeletwords.Word{kubeletwords.MountWords, kubeletwords.WaitWords, kubeletwords.UnmountWords} {
+	for i, table := range [][]kubeletwords.Word{kubeletwords.MountWords, kubeletwords.WaitWords, kubeletwords.UnmountWords} {
 		w, found := kubeletwords.Find(table, text)
 		if !found || w.Speaker != kubeletwords.Kubelet || w.Means == "" {
 			continue
 		}
-		s := sentence{words: []string{strings.ToLower(w.Text)}, by: kubelet, means: w.Means, codes: []string{"VD409"}}
+		s := sentence{words: []string{strings.ToLower(w.Text)}, by: kubelet, means: w.Means, codes: []string{[]string{"VD409", "VD409", "VD104"}[i]}}
 		if w.Pattern != nil {
 			s.words = []string{strings.ToLower(w.Pattern.FindString(text))}
 		}
@@ -185,6 +187,7 @@ var frames = []struct {
 	{regexp.MustCompile(`(?i)nodes are available`), scheduler, ""},
 	{regexp.MustCompile(`(?i)failed to provision volume`), provisioner, "VD512"},
 	{regexp.MustCompile(`VolumeFailedDelete`), provisioner, "VD515"},
+	{regexp.MustCompile(`(?i)\bUser \\?"system:node:`), kubelet, ""}, // the API server refuses a kubelet
 }
 
 // stage is the page about the failing step of such a message; "" where the text does not

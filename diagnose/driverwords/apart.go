@@ -68,6 +68,9 @@ var values = []struct {
 	form        *regexp.Regexp
 	placeholder string
 }{
+	{regexp.MustCompile(`(?i) under resource group ["']?[\w.-]+["']?`), " "}, // where Azure looked, and not for what
+	{regexp.MustCompile(`(?i)\bMicrosoft\.Compute/disks/[^\s"',)\]]+`), "disk <id>"},
+	{regexp.MustCompile(`(?i)\bMicrosoft\.Compute/virtualMachine(?:s|ScaleSets)/[^\s"',)\]]+`), "machine <id>"},
 	{regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^\s"',)\]]+`), "<url>"},
 	{regexp.MustCompile(`(?:^|[\s"'(\[=:])(/dev/[^\s"',)\]:]*)`), " <device> "},
 	{regexp.MustCompile(`(?:^|[\s"'(\[=:])(/[^\s"',)\]:]*/globalmount)\b`), " <globalmount> "},

@@ -31,9 +31,10 @@ var (
 	certain = []class{
 		of(ToolMissing, `unknown file ?system type (?:nfs4?|cifs|smb3|ceph|fuse\S*|glusterfs|lustre|beegfs|9p)`, `connect to (?:iscsid|multipathd|rpcbind|statd)`),
 		of(PermissionDenied, `authori[sz]ation fail\w*`),
+		of(StorageError, `fail\w* to get disk format`),
 		of(Throttled, `too many requests`, `rate ?limit\w*`, `rate exceeded`, `request limit exceeded`, `requests? (?:was |were |is |are |being )?throttled`, `throttl(?:ed|ing)`,
 			`too many pending operations`, `operation rate exceeded`, `api rate`),
-		of(OutOfSpace, `no space left`, `not enough (?:\w+ )?storage`, `(?:not enough|insufficient|no)(?: free)?(?: available)? (?:disk |storage |free )*(?:space|capacity)(?: \w+)*`, `(?:disk|pool|volume|file ?system) (?:is )?full`,
+		of(OutOfSpace, `no space left`, `(?:not enough|insufficient) (?:\w+ )?storage(?: \w+)?`, `(?:not enough|insufficient|no)(?: free)?(?: available)? (?:disk |storage |free )*(?:space|capacity)(?: \w+)*`, `(?:disk|pool|volume|file ?system) (?:is )?full`,
 			`not enough nodes`, `no scheduled replicas?`, `not scheduled`, `pool ran out`),
 		of(AttachLimit, `attachments? limit exceeded`, `max(?:imum)?(?: allowed)? (?:number|count|limit) of (?:\w+ )?(?:volumes?|disks?|attachments?|devices?|luns?)(?: \w+){0,3}`, `cannot attach (?:any )?more`,
 			`limit (?:of )?(?:\w+ )?attachments?`, `(?:disk|volume|device|attachment)s? limit exceeded `+few+machine, `no (?:free|available) luns?`, `too many (?:volumes?|disks?|attachments?|devices) `+few+`(?:attached|`+machine+`)`,
@@ -55,7 +56,7 @@ var (
 			`fail\w* to login`, `target iqn`),
 		of(ToolMissing, `executable file not found`, `command not found`, `cannot execute`, `(?:tools?|binary|program|mounters?|utilit(?:y|ies)|package|dependency|kernel module|helper|multipathd|iscsid|rpcbind|statd) `+few+`(?:not found|missing|not running|not installed|not exist|not loaded|no such file|found on system)`,
 			`(?:install|load|start|need) (?:the )?(?:\S+ ){1,3}(?:first|package|tools?|module|helper)`, `(?:no|missing|import|without) `+few+`(?:mounters?|dependency|tools?|kernel module|client|binary|executable)`, `does not support (?:nvme|iscsi|fc)`,
-			`nsenter (?:cannot|failed)`, `(?:nvme-fabrics|modprobe) `+few+`(?:no such file|not found|fail\w*|fatal)`, `protocol (?:is )?not supported`, `kernel driver not loaded`),
+			`nsenter (?:cannot|failed)`, `(?:nvme-fabrics|modprobe) `+few+`(?:no such file|not found|fail\w*|fatal)`, `kernel driver not loaded`),
 		of(DeviceBusy, `(?:device|target|mount ?point|mount|luks|map|partition|directory|resource|umount|unmount\w*|path|dm-\d+|mapper) `+few+`(?:busy|still in use|in use|already mounted|conflicting mount|mounts still present|still present|other target|strange state|not be unmounted)`,
 			`already (?:mounted|published|staged) (?:at|on|in|elsewhere|to a different target)`, `at a different target path`, `mounted elsewhere`, `(?:device|target) is busy`, `mounted at more than one place`, `holders? of the device`, `in use by the system`, `map in use`, `mounted file ?system`),
 		of(ReadOnly, `with different options`, `mode does not match`, `already published `+few+`(?:incompatible|different)`),
@@ -63,12 +64,13 @@ var (
 			volume+` `+few+`(?:is |was |are |been |currently |still )?already (?:being )?(?:attached|mapped|published|assigned|in ?use|exported|used)`, `already (?:attached|mapped|assigned|connected) to (?:an? )?`+few+machine,
 			`in use by another`, `used by another`, `(?:resource|volume|disk|image|lun|disk resource) (?:is |are )?(?:currently |still )*(?:being )?(?:used|in ?use)(?: by| on| at)?`, `still (?:being )?(?:used|mounted|attached|mapped|exported) `+few+`(?:on|by|to) `+few+machine,
 			`(?:is|are) still (?:being )?used`, `currently in in-use`, `volume in use`, `two other resources`, `resources? already in ?use`, `multiple (?:masking )?(?:views|attachments)`, `other hosts have access`, `only accessible to nodes`,
-			`(?:different|another|other) .*?(?:host|node|instance|vm|server|machine|lun mapping|attachment)s?`, `(?:volume|disk) is attached`, `has watchers`, `watchers?=`, `detach (?:the )?(?:volume|it|disk) (?:first|to fix)`,
+			`(?:different|another|other) .*?(?:host|node|instance|vm|server|machine|lun mapping|attachment)s?`, `(?:volume|disk) is attached`, `(?:volume|disk) (?:\S*[\d<>.-]\S* )?(?:is )?currently attached`, `has watchers`, `watchers?=`, `detach (?:the )?(?:volume|it|disk) (?:first|to fix)`,
 			`exclusive(?:ly)? (?:lock|attached)`, `reservation conflict`, `fail\w* to acquire `+few+`(?:lock|reservation)`, `multi-?attach`, `held by another`, `attached to the wrong`, `mutually shared`),
 		of(BackendBusy, `(?:is|are|being|currently|was) (?:currently )?(?:detaching|attaching|detached|modified|deleted|resized|removed|flattened|expanded|cloned|migrated|restored) (?:from|to|at)?`, `(?:removal|flatten|deletion|detach\w*|migration|rebuild|resize|expansion) (?:is )?(?:still )?in progress`,
-			`not yet attached`, `still attached`, `status must be`, `in optimizing`, volume+` `+few+`busy`, `to get detached`, `being detached`, `being deleted`, `attachment point`, `is still in use by`, `was attaching`, `was detach(?:ed|ing)`),
+			`not yet attached`, `still attached`, `status must be`, `in optimizing`, volume+` `+few+`busy`, `to get detached`, `being detached`, `being deleted`, `is still in use by`, `was attaching`, `was detach(?:ed|ing)`),
 		of(BackendStuck, `stuck`, `error[_ ]?(?:detaching|attaching|deleting|extending)`, `user_?action_?required`, `power off and`, `unknown_error`),
-		of(MachineBusy, `(?:server|instance|vm|droplet|machine|virtual machine) `+few+`(?:locked|pending action|task_state|task state|being \w+|preempted|provisioning state|another task|another operation)`, `operation execution has been preempted`, `while it is in`),
+		of(MachineFailed, `while it is in vm state`, `instance `+few+`is in an invalid state for`),
+		of(MachineBusy, `(?:server|instance|vm|droplet|machine|virtual machine) `+few+`(?:locked|pending action|task_state|task state|being \w+|preempted|provisioning state|another task|another operation)`, `operation execution has been preempted`, `while it is in task state`),
 		of(OperationPending, `operation `+few+`(?:already exists|already in progress|is in progress|in progress|ongoing|already running|still running|pending)`, `already (?:being )?(?:process(?:ed|ing)|in progress|running)`, `(?:already|another|pending|concurrent) (?:an )?operation`,
 			`(?:update|creation|job|task|request|transaction) `+few+`(?:in progress|ongoing|underway)`, `back-?off`, `waited too long for the lock`, `try again later`, `busy, status`, `lock (?:already )?(?:held|acquired|taken)`),
 		of(Unreachable, `un ?reachable`, `(?:protocol|address) family (?:is )?not supported`, `not reachable`, `no `+few+`connection`, `(?:could|can|does|did|was) ?not (?:be )?(?:connect|reach|resolve)\w*`, `no route`, `connection (?:was )?(?:refused|reset|timed out|timeout|aborted|closed)`, `fail\w* to (?:resolve|connect|dial|reach)`, `name resolution`, `no such host`,
@@ -83,8 +85,9 @@ var (
 	likely = []class{
 		of(ReadOnly, `read[- ]?only`, `ro but `+few+`rw`, `not primary`, `write-?protected`),
 		of(AccessType, `access (?:type|mode)s?`, `block (?:volumes?|access|device)s? (?:\w+ )*(?:not supported|unsupported)`, `non-?block`, `volume ?(?:capability|mode)`, `multi-?(?:node|writer)\w*`, `shared access`, `read ?write ?(?:many|once)\w*`, `rw[xo]`, `as block`, `block volume`),
-		of(NodeIncompatible, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`not supported`, `kernel (?:is )?too old`, `only (?:be )?(?:used |supported |attached |available )?(?:with|on|by|to) `+few+machine, `unknown property`, `rpc version mismatch`, `too many open files`,
+		of(NodeIncompatible, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`(?:not supported|(?:cannot|can not) be used)`, `kernel (?:is )?too old`, `only (?:be )?(?:used |supported |attached |available )?(?:with|on|by|to) `+few+machine, `unknown property`, `rpc version mismatch`, `protocol (?:is )?not supported`, `too many open files`,
 			`incompatible node`, `unsupported (?:krbd |image )?features?`),
+		of(BadParameters, volume+` ?(?:id|handle|name|context|attributes?|capabilit(?:y|ies)|path) (?:is |was )?(?:invalid|malformed|not valid|empty)`),
 		of(VolumeFailed, volume+` `+few+`(?:is |in |state |status |got |= )(?:an? )?(?:error|failed|faulted|offline|unexpected|invalid|degraded|inactive|unhealthy|crashed)`, `(?:error|failed|unexpected|invalid) ?(?:(?:share|volume|disk|pool|provisioning|image) )?(?:state|status)`, volume+` `+few+`not online`, `no (?:online|healthy|deployed) replicas?`, `requires `+few+`before being attached`, `task failed`, `invalid ?state`),
 		of(NotAttached, `not (?:been |yet )*(?:attached|published|mapped|connected|assigned|exported)`, `has not been (?:attached|published)`, `is detached`, `no `+few+`attachments?`, `publish ?context `+few+`(?:missing|empty|required|not)`, `(?:missing|required|must be|not) `+few+`publish ?context`, `already detached`),
 		of(DeviceMissing, `(?:device|disk|lun|block device|device path|path|drive)s? .*?(?:timed? ?out|within timeout|not (?:ready|appear|show|exist|visible|attached|same|connected|ready|verified)\w*|disappeared|gone)`, `(?:find|get|getting|determine|resolve|wait for|locate|verify(?:ing)?|lookup) .*?(?:device|device path|disk path|lun|sys device)s?`, `no (?:device )?path`, `no medium`, `device path`, `find disk by lun`),
@@ -134,15 +137,18 @@ var advice = regexp.MustCompile(`^(?:please|check|ensure|verify|make sure|try|se
 // What stands behind "or" is one of several reasons that an error offers, and none of them
 // for certain: the first named counts.
 var (
-	alternative  = regexp.MustCompile(` or access denied\b`)
+	alternative  = regexp.MustCompile(` or access denied\b|, or you may not be authori[sz]ed\b`)
 	alternatives = regexp.MustCompile(`, or other error\b`)
 )
+
+// fieldRefused is the API server's refusal of a field of an object, and no missing right.
+var fieldRefused = regexp.MustCompile(`(is invalid: \S+ )forbidden: `)
 
 // classMeans returns what the plain words say, and the words that say it. An error ends in
 // its reason, so that the last clause that says something goes first; that it took too
 // long, or that a field is missing and not of what, says less than anything else.
 func classMeans(rest string) (Meaning, string, bool) {
-	rest = alternative.ReplaceAllString(rest, "")
+	rest = alternative.ReplaceAllString(fieldRefused.ReplaceAllString(rest, "$1"), "")
 	parts := clauseEnds.Split(rest, -1)
 	if alternatives.MatchString(rest) {
 		parts = []string{rest}

@@ -34,6 +34,7 @@ const (
 const (
 	NodeUnknown       Meaning = "node-unknown"
 	MachineGone       Meaning = "machine-gone"
+	MachineFailed     Meaning = "machine-failed"
 	NodeGone          Meaning = "node-gone"
 	AttachedElsewhere Meaning = "attached-elsewhere"
 	NotAttached       Meaning = "not-attached"
@@ -48,6 +49,7 @@ const (
 	AttachLimit       Meaning = "attach-limit"
 	QuotaReached      Meaning = "quota-reached"
 	PermissionDenied  Meaning = "permission-denied"
+	PodUnseen         Meaning = "pod-unseen"
 	ZoneMismatch      Meaning = "zone-mismatch"
 	FilesystemDamaged Meaning = "filesystem-damaged"
 	WrongFilesystem   Meaning = "wrong-filesystem"
@@ -101,6 +103,8 @@ var meanings = map[Meaning]About{
 		"{restart-node-plugin} so that it registers the node again; compare the node ID in the CSINode with the one in the storage system.", OneNode},
 	MachineGone: {"The machine behind the node does not exist at the provider.", ClusterAdmin,
 		"{check} Check at the provider that the machine was deleted and that the volume is attached nowhere; {delete-node}.", OneNode},
+	MachineFailed: {"The provider attaches nothing to the machine in the state in which it is.", ClusterAdmin,
+		"{check} Look at the provider which state the machine is in, and bring it back to one in which volumes can be attached; until then run the pod on another node.", OneNode},
 	NodeGone: {"It names a node that does not exist in the cluster.", ClusterAdmin,
 		"Take the node's name off the claim where it stands there (annotation volume.kubernetes.io/selected-node); else {restart-driver-controller}, which may still count on that node.", OneVolume},
 	AttachedElsewhere: {"The volume is attached to another machine.", StorageAdmin,
@@ -129,6 +133,9 @@ var meanings = map[Meaning]About{
 		"Raise the quota, or delete what is not needed.", WholeDriver},
 	PermissionDenied: {"The driver's or the node's credentials are missing, wrong or not allowed to do this.", StorageAdmin,
 		"{check} Check the credentials that the driver uses, and give them the permission that the message names.", WholeDriver},
+	PodUnseen: {"The API server does not see that a pod on the node uses the object, and lets the kubelet read no other.", Nobody,
+		"{wait}: the API server learns of a new pod or volume within seconds; {if if it lasts,} look whether the pod is still bound to this node, and whether the object that the message names exists. " +
+			"No role and no ClusterRole decides this.", OneNode},
 	ZoneMismatch: {"The volume is in another zone than the node.", WorkloadOwner,
 		"Run the pod on a node in the volume's zone; use a StorageClass with volumeBindingMode WaitForFirstConsumer for new volumes.", OneVolume},
 	FilesystemDamaged: {"The file system on the volume is damaged.", StorageAdmin,

@@ -17,7 +17,7 @@ import (
 func (p *View) ReportingNodes() []*corev1.Node {
 	return p.memory.reporting.get(p, func(p *View) []*corev1.Node {
 		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
-			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || Virtual(node) || p.LeaseStale(NodeName(node)) ||
+			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || TakesNoPlugin(node) || p.LeaseStale(NodeName(node)) ||
 				!p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), KubeletReports)
 		})
 	})

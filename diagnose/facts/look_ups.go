@@ -38,16 +38,16 @@ const mostLookUps = 4
 func (v *View) LookUps(said Said) []string {
 	var list []string
 	for _, noun := range driverwords.Apart(said.Message).Nouns {
-		if text := v.lookUp(said, noun); text != "" && !slices.Contains(list, text) && len(list) < mostLookUps {
-			list = append(list, text)
+		list = append(list, v.lookUp(said, noun))
+	}
+	list = append(append(append(list, v.lookUpIDs(said)...), v.roomOn(said)), v.lookUpClaim(said)...)
+	var found []string
+	for _, text := range list {
+		if text != "" && !slices.Contains(found, text) && len(found) < mostLookUps {
+			found = append(found, text)
 		}
 	}
-	for _, text := range append([]string{v.roomOn(said)}, v.lookUpClaim(said)...) {
-		if text != "" && len(list) < mostLookUps {
-			list = append(list, text)
-		}
-	}
-	return list
+	return found
 }
 
 // lookUpClaim returns clauses about the claim where the message is about them: its data source,
@@ -117,20 +117,54 @@ func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
 	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
 	for _, id := range ids.nodes[noun.Name] {
 		if id.driver == "" || id.driver == said.Driver {
-			if NodeName(id.node) == said.Node && reconcile.NodeReady(id.node) {
-				return "" // the message's own node is named already
-			}
-			called := ""
-			if id.node.Name != noun.Name {
-				called = "node " + id.node.Name + ", "
-			}
-			return noun.Name + ": " + called + v.nodeNow(id.node)
+			return v.nodeCalled(said, noun.Name, id.node)
 		}
 	}
 	if noun.Kind == driverwords.NodeNoun && v.noSuchNode(noun) {
 		return noun.Name + ": no such Node"
 	}
 	return ""
+}
+
+// lookUpIDs looks up the nodes that the message names without a word that says so, as by the
+// end of a path: by the name, the driver's nodeID or the end of the providerID.
+func (v *View) lookUpIDs(said Said) []string {
+	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	var list []string
+	for word := range tokens(said.Message, ids.longest) {
+		if !strings.ContainsAny(word, "0123456789") {
+			continue // a plain word may be the name of a node, and mean none
+		}
+		for _, id := range ids.nodes[word] {
+			if said.Node == "" && reconcile.NodeReady(id.node) {
+				continue // it may be where the volume is to go
+			}
+			if id.driver == "" || id.driver == said.Driver {
+				list = append(list, v.nodeCalled(said, word, id.node))
+			}
+		}
+	}
+	return list
+}
+
+// nodeCalled says how the node is that is called so; nothing where it is the one to which
+// the volume is to go and is Ready, which is said already.
+func (v *View) nodeCalled(said Said, name string, node *corev1.Node) string {
+	if NodeName(node) == said.Node && reconcile.NodeReady(node) {
+		return ""
+	}
+	text := lastPart(name) + ": "
+	if node.Name != lastPart(name) {
+		text += "node " + node.Name + ", "
+	}
+	text += v.nodeNow(node)
+	if said.Volume == nil {
+		return text
+	}
+	if volume, err := v.World.VolumeName(said.Volume); err == nil && v.InUse(node, volume) {
+		text += ", has the volume in use"
+	}
+	return text
 }
 
 // nodeNow is whether the node is Ready, and since when it is not.

@@ -179,6 +179,13 @@ func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
 	return holders[:min(2, len(holders))]
 }
 
+// TakesNoPlugin reports whether no node plugin can run on the node: it has no kubelet, or is
+// a machine of EKS Fargate, which runs one pod and none of a DaemonSet, and whose kubelet only
+// its provider configures and restarts.
+func TakesNoPlugin(node *corev1.Node) bool {
+	return Virtual(node) || node.Labels["eks.amazonaws.com/compute-type"] == "fargate"
+}
+
 // Virtual reports whether there is no kubelet behind the node: whatever runs the pods brings
 // their volumes itself.
 func Virtual(node *corev1.Node) bool {

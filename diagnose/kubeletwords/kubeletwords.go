@@ -37,6 +37,8 @@ const (
 	NobodyListens    = "connect: connection refused"
 	SocketMissing    = "connect: no such file or directory"
 	DataLost         = "unmounter failed to load volume data file"
+	DataUnread       = "failed to open volume data file" // part of the one above
+	NotEmpty         = "directory not empty"
 	MountBusy        = "target is busy"
 	StillMapped      = "is still referenced from other Pods"
 	DeviceOpen       = "the device is in use when it was no longer expected to be in use"

@@ -152,6 +152,8 @@ var WaitWords = []Word{
 // its log.
 var UnmountWords = []Word{
 	{Text: DataLost, Ends: "the kubelet of $node is restarted: until then it looks for a file that is gone", Means: "the kubelet's own record of the mount is gone"},
+	{Text: DataUnread, Ends: "the kubelet of $node is restarted: until then it looks for a file that is gone", Means: "the kubelet's own record of the mount is gone"},
+	{Text: NotEmpty, Means: "files lie in the directory of a mount that is gone, as where a process wrote there after the unmount, and the kubelet deletes none"},
 	{Pattern: OtherMounts, Actor: "whoever mounted it at $1 on $node", Ends: "nothing else on the node has it mounted", Means: "the volume is mounted at other places of the node as well, which the kubelet did not do"},
 	{Text: MountBusy, Speaker: Program, Actor: NodeAdmin, Ends: "nothing on the node uses the mount any more", Means: "a process on the node still uses what is mounted, or something is mounted below it"},
 	{Text: StillMapped, Actor: NodeAdmin, Ends: "no device of another pod is left there", Means: "the kubelet finds the device still mapped for another pod: what an earlier one left there keeps it"},

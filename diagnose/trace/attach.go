@@ -111,6 +111,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 			s.State, s.On, s.Ends = StageWaiting, kubeletOf(t.node.Name), "the kubelet writes it once it has registered the driver"
 			return t.due(s, t.node.CreationTimestamp, facts.ListsGrace)
 		}
+		if facts.TakesNoPlugin(t.node) {
+			s = t.withoutPlugin(s)
+		}
 		return t.due(s, facts.WaitsSince(t.pod), 0)
 	}
 	// A failure with the volume from before the pod came leaves a back-off that no object
@@ -176,6 +179,9 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		return done(StageAttached, at, "")
 	case failure != nil:
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to attach it"
+		if holder := t.NamedNode(facts.Attachment{VolumeAttachment: va, VolumeNode: v.pair}, failure.Message); holder != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
+			s.Detail += ", and names node " + holder.Name
+		}
 		s.On = cmp.Or(t.WhoAttaches(va), s.On)
 		s.Ends = "the attacher asks again, at most 5 min apart; once it succeeds the controller follows within about 2 min"
 		said := driverSaid(va, "attachError", failure)

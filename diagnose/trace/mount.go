@@ -76,6 +76,17 @@ func condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition
 	return nil
 }
 
+// withoutPlugin is the stage of a pod on a node where no node plugin can run.
+func (t *tracer) withoutPlugin(s Stage) Stage {
+	s.State, s.On, s.Ends = StageBlocked, kubeletwords.WorkloadOwner, "the pod is made again on a node where the driver's node plugin runs"
+	why := "; no node plugin can run on a Fargate node"
+	if facts.Virtual(t.node) {
+		why = "; the node is virtual, and whatever runs its pods would have to bring the volume itself"
+	}
+	s.Detail += why
+	return s
+}
+
 // registered is the stage in which the driver registers with the kubelet.
 func (t *tracer) registered(v *tracedVolume) Stage {
 	node := t.pod.Spec.NodeName
@@ -108,6 +119,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	}
 	if stage, known := t.readNode(StageRegistered); !known {
 		return stage
+	}
+	if facts.TakesNoPlugin(t.node) {
+		return t.due(t.withoutPlugin(s), facts.WaitsSince(t.pod), facts.RegistrationGrace)
 	}
 	since := facts.Latest(facts.WaitsSince(t.pod), t.node.CreationTimestamp)
 	plugins := t.NodePlugins(t.node, "/plugins/"+v.Driver)

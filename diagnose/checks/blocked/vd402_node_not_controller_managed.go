@@ -27,7 +27,7 @@ var NodeNotControllerManaged = check.Check{
 func runNodeNotControllerManaged(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		// A kubelet annotates its node as it registers it.
-		if p.World.Managed.Has(facts.NodeName(node)) || p.Age(node.CreationTimestamp) < facts.ListsGrace || facts.Virtual(node) {
+		if p.World.Managed.Has(facts.NodeName(node)) || p.Age(node.CreationTimestamp) < facts.ListsGrace || facts.TakesNoPlugin(node) {
 			continue
 		}
 		if ignored := ignoredVolumes(p.View, node); len(ignored) > 0 {

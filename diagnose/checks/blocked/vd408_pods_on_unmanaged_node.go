@@ -32,7 +32,7 @@ var PodsOnUnmanagedNode = check.Check{
 // one that starts anew passes over its pods (addNodeToDswp, and nodeAdd).
 func runPodsOnUnmanagedNode(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
-		if p.World.Managed.Has(facts.NodeName(node)) || facts.Virtual(node) || p.Age(node.CreationTimestamp) < facts.RegistrationGrace {
+		if p.World.Managed.Has(facts.NodeName(node)) || facts.TakesNoPlugin(node) || p.Age(node.CreationTimestamp) < facts.RegistrationGrace {
 			continue
 		}
 		var exposed []facts.PodVolume

@@ -72,6 +72,13 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	if !p.AttachRequired(driver) || p.Lists(node, first.Volume) {
 		f.SelfHeals.Because = "the mount follows within about 2 min once the node plugin has registered; until then the kubelet has nobody to mount"
 	}
+	if facts.TakesNoPlugin(node) {
+		f.Cause = "a Fargate node runs no pod of a DaemonSet, and so no node plugin"
+		f.SelfHeals.Because = "no node plugin can register there"
+		f.Advice = "take the pod out of the Fargate profile that selects it (its namespace and labels); {delete-pod}, so that it starts on a node with the driver's node plugin"
+		p.Report(f)
+		return
+	}
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
 	for _, plugin := range plugins {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})

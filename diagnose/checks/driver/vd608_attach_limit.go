@@ -72,12 +72,29 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	}
 	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume leaves the node"
-	f.Advice = fmt.Sprintf("cordon %s, so that the pod starts elsewhere; {delete-pod}, and then uncordon %[1]s; {later} correct the driver's limit (volume-attach-limit "+
-		"or reserved-volume-attachments)", l.Node.Name)
+	f.Advice = fmt.Sprintf("cordon %s, so that the pod starts elsewhere; {delete-pod}, and then uncordon %[1]s; {later} %s", l.Node.Name, correctLimit(l.Driver))
 	if leftWaiting(p.View, l, stuck) {
 		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
 	}
 	p.Report(f)
+}
+
+// limitSettings is what sets the limit that a driver announces. Each driver has its own, and
+// many have none.
+var limitSettings = map[string]string{
+	"ebs.csi.aws.com":                 "volume-attach-limit or reserved-volume-attachments",
+	"disk.csi.azure.com":              "volume-attach-limit or reserved-data-disk-slot-num",
+	"cinder.csi.openstack.org":        "node-volume-attach-limit in its cloud configuration",
+	"pd.csi.storage.gke.io":           "the node's label node-restriction.kubernetes.io/gke-volume-attach-limit-override",
+	"diskplugin.csi.alibabacloud.com": "MAX_VOLUMES_PERNODE in its node plugin",
+}
+
+// correctLimit is what makes the limit right.
+func correctLimit(driver string) string {
+	if setting := limitSettings[driver]; setting != "" {
+		return "correct the driver's limit (" + setting + ")"
+	}
+	return "see whether the limit of the driver can be set, and make it what the machine takes"
 }
 
 // leftWaiting reports whether the kubelet would reject the pod but for a setting of the

@@ -35,7 +35,7 @@ func runCSINodeOfFormerNode(p *check.Run) {
 	for _, csiNode := range p.Snapshot.CSINodes {
 		node := p.Snapshot.Node(types.NodeName(csiNode.Name))
 		owner := ownerNode(csiNode)
-		if node == nil || node.UID == "" || owner == "" || owner == node.UID || csiNode.DeletionTimestamp != nil ||
+		if node == nil || facts.TakesNoPlugin(node) || node.UID == "" || owner == "" || owner == node.UID || csiNode.DeletionTimestamp != nil ||
 			!reconcile.NodeReady(node) || p.Age(facts.Latest(node.CreationTimestamp, facts.ReadyCondition(node).LastTransitionTime)) < facts.RolloutGrace {
 			continue
 		}

@@ -71,7 +71,7 @@ func leftovers(p *check.Run, node *corev1.Node) {
 // that. Up to 1.30 the controller asked each node.
 func notMigratedNode(p *check.Run, node *corev1.Node) {
 	csiNode := p.Snapshot.CSINode(facts.NodeName(node))
-	if !p.World.Behaviours.Has(reconcile.MigrationAsksNode) || csiNode == nil || !p.World.Managed.Has(facts.NodeName(node)) || facts.Virtual(node) ||
+	if !p.World.Behaviours.Has(reconcile.MigrationAsksNode) || csiNode == nil || !p.World.Managed.Has(facts.NodeName(node)) || facts.TakesNoPlugin(node) ||
 		!reconcile.NodeReady(node) || p.Age(facts.ReadyCondition(node).LastTransitionTime) < facts.RegistrationGrace {
 		return
 	}

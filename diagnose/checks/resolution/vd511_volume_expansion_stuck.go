@@ -114,6 +114,14 @@ func resizeFailed(p *facts.View, claim *corev1.PersistentVolumeClaim) *corev1.Ev
 	return nil
 }
 
+// capacityOf is the size that the claim has, in parentheses; "" where its status has none.
+func capacityOf(claim *corev1.PersistentVolumeClaim) string {
+	if has, known := claim.Status.Capacity[corev1.ResourceStorage]; known {
+		return " (" + has.String() + ")"
+	}
+	return ""
+}
+
 func expansionFinding(claim *corev1.PersistentVolumeClaim) finding.Finding {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	f := finding.Finding{
@@ -161,7 +169,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 			f.Said = facts.QuoteEvent(e)
 		}
 		f.Advice = fmt.Sprintf("{check} read the resizer's message in the condition and the events of claim %s/%s. ", claim.Namespace, claim.Name) +
-			"From 1.34 on a size that cannot be had may be lowered, to no less than the volume has"
+			"From 1.32 on, unless the gate RecoverVolumeExpansionFailure is off, a size that cannot be had may be lowered, to anything above what the volume has" + capacityOf(claim)
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 	case corev1.PersistentVolumeClaimNodeResizeError:
 		f.Cause = "the disk has grown, and its file system cannot be: the driver on the node refuses, or the file system is damaged or read-only"

@@ -1,6 +1,7 @@
 package repair
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,6 +42,7 @@ type Refusal struct {
 func (g Guard) refuse(err error) *Refusal {
 	var no *Refusal
 	if errors.As(err, &no) {
+		no.Guard = cmp.Or(no.Guard, g.Name)
 		return no
 	}
 	return &Refusal{g.Name, err.Error(), g.SafeOnce}

@@ -247,6 +247,9 @@ func propose(v *View) []Repair {
 			findings[i].Repair = summaries[i]
 		}
 		advise(&findings[i])
+		if r != nil && r.BlockedBy != nil && r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i]) {
+			summaries[i].SafeOnce = "" // the advice says it, with its commands
+		}
 		if r != nil && summaries[i].SafeOnce != "" {
 			safe := v.Facts.SafeOnce(findings[i], summaries[i].SafeOnce)
 			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
@@ -260,6 +263,12 @@ func propose(v *View) []Repair {
 	}
 	InOrder(repairs)
 	return repairs
+}
+
+// keepsDisk reports whether the advice of the finding keeps the disk of its volume.
+func keepsDisk(v *View, f finding.Finding) bool {
+	pv := v.Snapshot.Volume(f.PersistentVolume)
+	return pv != nil && slices.ContainsFunc(f.Do, func(a finding.Action) bool { return a.Command == facts.Retain(pv) })
 }
 
 // InOrder sorts the repairs into the order in which to carry them out.

@@ -42,14 +42,28 @@ func (p *View) Advise(f *finding.Finding) {
 	}
 }
 
-// place puts the command below the sentence that names its object, and behind the commands that
-// are there: a look below a look, and all else below what is done. Without such a sentence it
-// comes last.
+// place puts the command below the sentence that names its object: a look below a look, and all
+// else below what is done. Of several sentences about one object, the next command about it goes
+// below the next sentence. Without another sentence it stands behind the commands that are there,
+// and without any it comes last.
 func place(f *finding.Finding, command string) {
 	does := f.Commanded(command)
-	i := slices.IndexFunc(f.Do, func(a finding.Action) bool {
-		return !a.Told && a.Names(does.Object) && (does.Kind == finding.Look) == (a.When == finding.Check) && (does.Kind == finding.Look || a.Kind == finding.DoAsTheySay)
-	})
+	i := -1
+	for at, a := range f.Do {
+		if a.Told || !a.Names(does.Object) || (does.Kind == finding.Look) != (a.When == finding.Check) || does.Kind != finding.Look && a.Kind != finding.DoAsTheySay {
+			continue
+		}
+		if i < 0 {
+			i = at
+		}
+		if a.Command == "" {
+			i = at
+			break
+		}
+		if _, object := finding.ObjectOf(a.Command); object != does.Object {
+			break // the sentence is about several objects, each with a command
+		}
+	}
 	if i < 0 {
 		return
 	}

@@ -134,7 +134,8 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 	if err := m.preview(w, l.now); err != nil {
 		return nil, nil, err
 	}
-	err := countDown(ctx, w, at.Sub(l.now.TakenAt)+time.Second)
+	second := l.now
+	err := countDown(ctx, w, at.Sub(second.TakenAt)+time.Second)
 	if err == nil {
 		l.now, err = l.cluster.Snapshot(ctx)
 	}
@@ -142,6 +143,9 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 		return nil, nil, err
 	}
 	m.assume(l.now, io.Discard)
+	if l.now.TakenAt.Sub(second.TakenAt) >= m.persistsFor { // what the first look did not find yet has persisted as well
+		l.first = m.examine(second)
+	}
 	return m.look(l.now, l.first)
 }
 

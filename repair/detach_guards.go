@@ -64,7 +64,7 @@ func checkNotWanted(v *View, r *Repair) error {
 	for _, pair := range pairs(v, va) {
 		if v.World.Desired.Find(pair) != nil {
 			pods := v.World.LivePods(pair)
-			return &Refusal{SafeOnce: usersGone(pods),
+			return &Refusal{Guard: "not-wanted", SafeOnce: usersGone(pods),
 				Reason: fmt.Sprintf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment", va.Spec.NodeName, forPods(pods))}
 		}
 	}
@@ -77,7 +77,7 @@ func checkNotWanted(v *View, r *Repair) error {
 func checkNoLivePod(v *View, r *Repair) error {
 	va := target(v, r)
 	if pods := livePods(v, va); len(pods) > 0 {
-		return &Refusal{SafeOnce: usersGone(pods), Reason: fmt.Sprintf("the volume counts as used on node %s%s", va.Spec.NodeName, forPods(pods))}
+		return &Refusal{Guard: "no-live-pod", SafeOnce: usersGone(pods), Reason: fmt.Sprintf("the volume counts as used on node %s%s", va.Spec.NodeName, forPods(pods))}
 	}
 	return nil
 }

@@ -1,7 +1,6 @@
 package repair
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -42,7 +41,6 @@ type Refusal struct {
 func (g Guard) refuse(err error) *Refusal {
 	var no *Refusal
 	if errors.As(err, &no) {
-		no.Guard = cmp.Or(no.Guard, g.Name)
 		return no
 	}
 	return &Refusal{g.Name, err.Error(), g.SafeOnce}

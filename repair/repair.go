@@ -247,10 +247,8 @@ func propose(v *View) []Repair {
 			findings[i].Repair = summaries[i]
 		}
 		advise(&findings[i])
-		if r != nil && r.BlockedBy != nil && r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i]) {
-			summaries[i].SafeOnce = "" // the advice says it, with its commands
-		}
 		if r != nil && summaries[i].SafeOnce != "" {
+			summaries[i].SafeOnceTold = r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i])
 			safe := v.Facts.SafeOnce(findings[i], summaries[i].SafeOnce)
 			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
 			findings[i].Steps = append(findings[i].Steps, safe.Hits...)

@@ -133,7 +133,7 @@ func actionsOf(f Finding, at time.Time) []Action {
 	}
 	list := slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })
 	switch {
-	case !refused || f.Confidence == Suspected || f.Repair.SafeOnce == "":
+	case !refused || f.Confidence == Suspected || f.Repair.SafeOnce == "" || f.Repair.SafeOnceTold:
 	case f.SelfHeals.Will: // nobody has to make anything safe
 		if !slices.ContainsFunc(list, func(a Action) bool { return a.Kind == Wait }) {
 			list = append(list, f.waiting("wait", at))

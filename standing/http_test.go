@@ -121,7 +121,7 @@ func TestPageBehindAProxy(t *testing.T) {
 	})
 	s.state.begin(noon)
 	s.state.last = &look{report: finding.New(finding.Report{TakenAt: metav1.NewTime(noon), Findings: []finding.Finding{
-		{Code: "VD301", Severity: finding.Error, Message: "Pod a/b waits", Fingerprint: "1", References: []string{"https://github.com/kubernetes/kubernetes/issues/1"}},
+		{Code: "VD301", Severity: finding.Error, Message: "Pod a/b waits", Fingerprint: "1"},
 	}})}
 	backend := httptest.NewServer(s.handler())
 	t.Cleanup(backend.Close)

@@ -230,25 +230,15 @@ func lastSaid(e *corev1.Event) string {
 }
 
 // beforeIt is what helps while the volume is still to be made, where what usually helps is said of
-// a volume that is there; "" where the words then tell nothing.
+// a volume that is there. A driver's own words have a help of their own.
 var beforeIt = map[driverwords.Meaning]string{
-	driverwords.VolumeNotFound: "",
-	driverwords.ObjectNotFound: "",
+	driverwords.VolumeNotFound: whichVolume,
+	driverwords.ObjectNotFound: whichVolume,
 	driverwords.BadParameters:  "correct what the message names, in a new storage class, as a class cannot be changed, or in a new claim",
 	driverwords.NotRegistered:  "{check} check that the driver's node plugin runs on the node that the message names, and that its registrar reports no error",
 }
 
-// ofNoVolume makes of the entry what it says of a volume that is not there yet, and reports whether
-// it says anything. A driver's own words have a help of their own.
-func ofNoVolume(entry *driverwords.Entry) bool {
-	usual, _ := entry.Meaning.About()
-	helps, other := beforeIt[entry.Meaning]
-	if !other || entry.Helps != usual.Helps {
-		return true
-	}
-	entry.Helps = helps
-	return helps != ""
-}
+const whichVolume = "{check} find out which volume the message means: that of the claim is still to be made"
 
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
@@ -306,7 +296,10 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Never:     again,
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
-	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known && ofNoVolume(&entry) {
+	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {
+		if usual, _ := entry.Meaning.About(); entry.Helps == usual.Helps {
+			entry.Helps = cmp.Or(beforeIt[entry.Meaning], entry.Helps)
+		}
 		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Claim: claim, Namespace: claim.Namespace}
 		entry = p.Settled(entry, said)
 		f.Cause = facts.WhatItMeans(entry, p.Age(since))

@@ -18,8 +18,8 @@ var variable = []struct {
 	pattern *regexp.Regexp
 	text    string
 }{
-	{regexp.MustCompile(`volume-doctor-[0-9A-Za-z.-]+\.jsonl?`), "volume-doctor-20261120-100031.json"},
-	{regexp.MustCompile(`--kubeconfig=\S+ `), ""},
+	{regexp.MustCompile(`volume-doctor-[0-9A-Za-z.-]+\.journal`), "volume-doctor-20261120T100031.000Z-1a2b3c4d.journal"},
+	{regexp.MustCompile(` --kubeconfig=\S+`), ""},
 	{regexp.MustCompile(`T10:0[0-9]:[0-9]{2}Z`), "T10:00:36Z"},
 	{regexp.MustCompile(`\([0-9]+s after the write\)`), "(4s after the write)"},
 }

@@ -219,7 +219,8 @@ func block(t *testing.T, page, begin, text string) string {
 	return before + begin + text + "```\n" + after
 }
 
-// TestEveryScreenIsDrawn: a code block that shows a command's output is drawn by a test; any other has only commands, or configuration.
+// TestEveryScreenIsDrawn: a code block that shows a command's output is drawn by a test; any
+// other has only commands, or configuration.
 func TestEveryScreenIsDrawn(t *testing.T) {
 	blocks := 0
 	for _, name := range append(pagesOfDocs(t), "README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md") {

@@ -225,11 +225,11 @@ func (m *applying) offerUndo(w io.Writer, c watched, v *repair.View) {
 	when := "to take it back"
 	if v != nil {
 		if no := apply.RefusedNow(v, entries); no != nil {
-			reason := no.Reason
-			if no.SafeOnce != "" {
-				reason += "; to make it safe: " + no.SafeOnce
+			if no.SafeOnce == "" { // no command would help
+				fmt.Fprintf(w, "undo would refuse: %s\n", output.Safe(no.Reason))
+				return
 			}
-			fmt.Fprintf(w, "undo would refuse now: %s\n", output.Safe(reason))
+			fmt.Fprintf(w, "undo would refuse now: %s; to make it safe: %s\n", output.Safe(no.Reason), output.Safe(no.SafeOnce))
 			when += " after that"
 		}
 	}

@@ -10,7 +10,10 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
 // variable is what differs between two runs of the dialogue, and what stands for it in docs.
@@ -33,6 +36,7 @@ func TestDialogue(t *testing.T) {
 	ran := make(chan time.Time, 1)
 	server.onWrite(func() {
 		server.starts(t, "web-0")
+		server.managed("n1", "volumesAttached", repair.FieldManager)
 		ran <- time.Now()
 	})
 	command := exec.Command("kubectl-volume_doctor", "--kubeconfig", kubeconfig, "diagnose", "pod/web-0", "--apply", "--yes")
@@ -54,6 +58,22 @@ func TestDialogue(t *testing.T) {
 	}
 	if screen := "```console\n$ kubectl volume-doctor diagnose pod/web-0 --apply --yes\n" + says + "```\n"; !strings.Contains(string(page), screen) {
 		t.Errorf("docs/repairing-safely.md has another dialogue than\n%s", screen)
+	}
+}
+
+// managed notes that the manager has written the field of the node's status.
+func (a *api) managed(name, field, manager string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for i, o := range a.objects[listPaths["Node"]] {
+		if o.GetName() == name {
+			node, at := o.DeepCopy(), metav1.NewTime(a.clock())
+			node.SetManagedFields([]metav1.ManagedFieldsEntry{{
+				Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at, Subresource: "status",
+				FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:` + field + `":{}}}`)},
+			}})
+			a.objects[listPaths["Node"]][i] = node
+		}
 	}
 }
 

@@ -458,9 +458,6 @@ func also(tree []finding.Finding) string {
 	groups := finding.Alike(tree[1:], name)
 	slices.SortFunc(groups, func(a, b []finding.Finding) int { return cmp.Compare(name(a[0]), name(b[0])) })
 	return strings.Join(texts(groups, func(group []finding.Finding) string {
-		if group[0].Code != tree[0].Code {
-			return fmt.Sprintf("%d %s", len(group), name(group[0]))
-		}
 		return fmt.Sprintf("%d more %s", len(group), name(group[0]))
 	}), ", ")
 }

@@ -26,6 +26,8 @@ import (
 type applying struct {
 	*examination
 	flags *applyFlags
+	// journal is the file that lists the writes; "" before there is one.
+	journal string
 }
 
 func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) error {
@@ -78,6 +80,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 		results, err := m.carryOut(ctx, streams, l.cluster, repairs, notRunning(view.Snapshot, r.Waiting))
 		undone = undone || slices.ContainsFunc(results, apply.Result.LeftUndone)
 		if err != nil {
+			m.offerUndo(streams.ErrOut, l.cluster, nil)
 			if len(results) == 0 {
 				return err
 			}
@@ -86,13 +89,15 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 		}
 		if m.flags.mode() == apply.DryRunNone {
 			s, err := l.cluster.Snapshot(ctx)
+			if err == nil {
+				m.assume(s, io.Discard)
+				view, _, err = m.narrowed(s, l.first, waited(repairs)...)
+			}
 			if err != nil {
+				m.offerUndo(streams.ErrOut, l.cluster, nil)
 				return err
 			}
-			m.assume(s, io.Discard)
-			if view, _, err = m.narrowed(s, l.first, waited(repairs)...); err != nil {
-				return err
-			}
+			m.offerUndo(streams.ErrOut, l.cluster, view)
 			r = view.Report
 		}
 	} else if !undone {
@@ -134,7 +139,8 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 	if err := m.preview(w, l.now); err != nil {
 		return nil, nil, err
 	}
-	err := countDown(ctx, w, at.Sub(l.now.TakenAt)+time.Second)
+	second := l.now
+	err := countDown(ctx, w, at.Sub(second.TakenAt)+time.Second)
 	if err == nil {
 		l.now, err = l.cluster.Snapshot(ctx)
 	}
@@ -142,6 +148,9 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 		return nil, nil, err
 	}
 	m.assume(l.now, io.Discard)
+	if l.now.TakenAt.Sub(second.TakenAt) >= m.persistsFor { // what the first look did not find yet has persisted as well
+		l.first = m.examine(second)
+	}
 	return m.look(l.now, l.first)
 }
 
@@ -199,11 +208,32 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 	interruptsOf(ctx).exitsWith(exitUndone)
 	applier.Journal = apply.NewJournal(file, time.Now, earlier)
 	fmt.Fprintf(streams.ErrOut, "journal: %s\n", name)
-	results, err := applier.Apply(ctx, repairs)
-	if canUndo(name) {
-		fmt.Fprintf(streams.ErrOut, "to take it back: %s\n", commandLine(c.Context(), m.taken, []string{"undo", name}))
+	m.journal = name
+	return applier.Apply(ctx, repairs)
+}
+
+// offerUndo names the command that takes the writes back, where one can be taken back, and says
+// what refuses that on the objects of the view, which is nil where nobody has looked since.
+func (m *applying) offerUndo(w io.Writer, c watched, v *repair.View) {
+	if m.journal == "" {
+		return
 	}
-	return results, err
+	entries, can := undoable(m.journal)
+	if !can {
+		return
+	}
+	when := "to take it back"
+	if v != nil {
+		if no := apply.RefusedNow(v, entries); no != nil {
+			if no.SafeOnce == "" { // no command would help
+				fmt.Fprintf(w, "undo would refuse: %s\n", output.Safe(no.Reason))
+				return
+			}
+			fmt.Fprintf(w, "undo would refuse now: %s; to make it safe: %s\n", output.Safe(no.Reason), output.Safe(no.SafeOnce))
+			when += " after that"
+		}
+	}
+	fmt.Fprintf(w, "%s: %s\n", when, commandLine(c.Context(), m.taken, []string{"undo", m.journal}))
 }
 
 // notRunning are the waiting pods that do not run yet. Only such a pod can show that a repair
@@ -218,13 +248,13 @@ func notRunning(s *snapshot.Snapshot, waiting []finding.Waiting) (pods []string)
 	return pods
 }
 
-// canUndo reports whether undo can take back any of the journal's writes.
-func canUndo(journal string) bool {
+// undoable is what the journal lists, and whether undo can ever take back any of it.
+func undoable(journal string) (entries []apply.Entry, can bool) {
 	file, err := os.Open(journal)
 	if err != nil {
-		return true // undo itself will say why not
+		return nil, true // undo itself will say why not
 	}
 	defer file.Close()
-	entries, _, err := apply.ReadJournal(file)
-	return err != nil || apply.CanUndo(entries)
+	entries, _, err = apply.ReadJournal(file)
+	return entries, err != nil || apply.CanUndo(entries)
 }

@@ -236,10 +236,15 @@ func causesOf(report string) (causes []toldCause) {
 
 var (
 	numbered   = regexp.MustCompile(`^[0-9]+\. `)
-	leans      = regexp.MustCompile(`(?i)^(?:then|also|and|once|for the next time)\b`)
-	toldToWait = regexp.MustCompile(`(?i)^(?:do nothing|wait)\b|; wait(?:;|$)`)
+	leans      = regexp.MustCompile(`(?i)^(?:only )?(?:then|also|and|once|after that|for the next time)\b`)
+	toldToWait = regexp.MustCompile(`(?i)^(?:to make it safe: )?(?:do nothing|wait)\b|; wait(?:;|$)`)
 	objectOf   = regexp.MustCompile(`^[a-z]+/([A-Za-z0-9.:-]+)$`)
-	forbidden  = map[string]*regexp.Regexp{
+	// patched are the fields that commands change, each as a sentence names it.
+	patched = map[string]string{
+		`"persistentVolumeReclaimPolicy"`: "reclaim policy",
+		`/spec/claimRef/uid`:              "claimRef",
+	}
+	forbidden = map[string]*regexp.Regexp{
 		"delete pod":              regexp.MustCompile(`(?:^|[ ,])delete (?:the|its|that|a) pods?\b[^;:]*`),
 		"delete node":             regexp.MustCompile(`\bdelete (?:the|its|that|a) [Nn]odes?\b[^;:]*`),
 		"delete volumeattachment": regexp.MustCompile(`\b[Dd]elete (?:the|its|their|a)? ?VolumeAttachments?\b[^;:,]*`),
@@ -251,11 +256,16 @@ var (
 // does not do what is forbidden.
 func (c toldCause) contradicts() (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	sentences, last := "", ""
+	sentences, last, later := "", "", false
 	for _, line := range c.do {
 		if !strings.HasPrefix(line, "kubectl ") {
 			last = numbered.ReplaceAllString(line, "")
 			sentences += " " + last
+			if isLater := strings.HasPrefix(last, "later: "); later && !isLater {
+				say("what is for later stands above: %s", last)
+			} else {
+				later = isLater
+			}
 			if leans.MatchString(strings.TrimPrefix(last, "later: ")) {
 				say("a step leans on another: %s", last)
 			}
@@ -265,6 +275,11 @@ func (c toldCause) contradicts() (wrong []string) {
 				}
 			}
 			continue
+		}
+		for field, says := range patched {
+			if strings.Contains(line, field) && !strings.Contains(last, says) {
+				say("the sentence above it says nothing of the %s: %s", says, line)
+			}
 		}
 		words := strings.Fields(line)
 		does := ""

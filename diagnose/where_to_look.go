@@ -22,7 +22,7 @@ func whereToLook(t *trace.Trace) string {
 	case (actor == trace.Nobody || actor == kubeletwords.WorkloadOwner) && stage.Ends != "":
 		return "see to it that " + stage.Ends
 	case verdict.Stage == trace.StageScheduled && isPlugin:
-		return "look why the node plugin of " + plugin + " does not start on the tainted nodes: it takes the taint off there once it has"
+		return "find out why the node plugin of " + plugin + " does not start on the nodes with its start-up taint: it takes that off once it has"
 	case isPlugin:
 		return "look at " + actor + ", and at its registrar"
 	case actor == trace.PodCollector:
@@ -39,7 +39,11 @@ func whereToLook(t *trace.Trace) string {
 		return "look at " + actor + ": the wait ends once " + stage.Ends
 	case actor == "" && t.Unread() != "":
 		return whatIsUnread(t)
-	case (strings.HasPrefix(actor, "whoever ") || strings.HasPrefix(actor, "the controller that ")) && stage.Ends != "":
+	case strings.HasPrefix(actor, "whoever is to ") && stage.Ends != "":
+		return "find out who is to " + strings.TrimPrefix(actor, "whoever is to ") + ": the wait ends once " + stage.Ends
+	case strings.HasPrefix(actor, "whoever ") && stage.Ends != "":
+		return "see to it that " + stage.Ends
+	case strings.HasPrefix(actor, "the controller that ") && stage.Ends != "":
 		return actor + " has to act: the wait ends once " + stage.Ends
 	case stage.Stage == trace.StageMounted && driver == "":
 		return whatTheKubeletSays(t)

@@ -652,6 +652,14 @@ func TestPictures(t *testing.T) {
 			}
 			if s := p.svg("x"); len(s.Crosses) == 0 && broken > 0 && len(p.nodes)+len(p.waiting) <= svgMost {
 				t.Errorf("%s: no cross is drawn for %+v", f.Code, p)
+			} else {
+				dashed := false
+				for _, l := range s.Lines {
+					dashed = dashed || l.Missing
+				}
+				if dashed != strings.Contains(s.Caption, "dashed") || len(s.Crosses) > 0 != strings.Contains(s.Caption, "cross") {
+					t.Errorf("%s: the legend is about what is not drawn, or not about what is: %q", f.Code, s.Caption)
+				}
 			}
 		}
 	})

@@ -38,13 +38,11 @@ func (p picture) svg(id string) *html.Picture {
 		ID: id, Width: svgWidth,
 		Title:       "Who wants, holds and reports volume " + visible(p.name),
 		Description: p.description(),
-		Caption:     "A red cross marks what is wrong; a dashed line, what is missing.",
 	}}
 	title := "volume " + visible(p.name)
 	if p.subject {
 		title = visible(p.name)
 		s.Title = "What is wrong, and which pods it affects: " + title
-		s.Caption = "A red cross marks what is wrong."
 	}
 	y := s.pods(p, 2)
 	volume := y
@@ -62,7 +60,24 @@ func (p picture) svg(id string) *html.Picture {
 		}
 	}
 	s.nodes(p, volume+46)
+	s.Caption = s.legend()
 	return &s.Picture
+}
+
+// legend explains the marks that the picture has.
+func (s *svg) legend() string {
+	var marks []string
+	if len(s.Crosses) > 0 {
+		marks = append(marks, "a red cross marks what is wrong")
+	}
+	if slices.ContainsFunc(s.Lines, func(l html.Path) bool { return l.Missing }) {
+		marks = append(marks, "a dashed line marks what is missing")
+	}
+	if len(marks) == 0 {
+		return ""
+	}
+	text := strings.Join(marks, "; ") + "."
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 // pods draws the pods that want the volume from y down, and returns the y of the volume.

@@ -139,6 +139,9 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 		}
 	}
 	if waiting > 1 || waiting == 1 && len(shared) > 1 {
+		if n := len(distinct(texts(alike(tree), func(f finding.Finding) string { return f.PersistentVolume }))); n > 1 && f.Subject.Kind != "Pod" && len(strings.Fields(text))+5 <= finding.MostWords {
+			counts = append(counts, count(n, "volume"))
+		}
 		counts = append(counts, podsWait(waiting))
 	} else if n := len(alike(tree)) - 1; n > 0 {
 		counts = append(counts, fmt.Sprintf("%d more like it", n))
@@ -377,7 +380,7 @@ func hits(steps []finding.Step) []string {
 func steps(f finding.Finding, at time.Time, refused string) []step {
 	var list []step
 	if refused != "" && f.Confidence != finding.Suspected {
-		list = append(list, step{text: "nothing with --apply now: " + refused})
+		list = append(list, step{text: nothingNow + refused})
 	}
 	joins := false // two pieces of advice without a command between them are one step
 	for _, a := range finding.ActionsOf(f, at) {
@@ -394,10 +397,17 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 		}
 	}
 	if refused != "" && f.Confidence == finding.Suspected { // only the repair has to wait, so the other steps come first
-		list = append(list, step{text: strings.TrimSuffix("nothing with --apply now: "+refused+"; "+f.Repair.SafeOnce, "; ")})
+		later := len(list)
+		for later > 0 && strings.HasPrefix(list[later-1].text, when[finding.Later]) {
+			later--
+		}
+		list = slices.Insert(list, later, step{text: strings.TrimSuffix(nothingNow+refused+"; "+f.Repair.SafeOnce, "; ")})
 	}
 	return list
 }
+
+// nothingNow begins the step that says why a guard refuses the repair.
+const nothingNow = "nothing with --apply now: "
 
 // when is the prefix of a step that is not for now.
 var when = map[finding.When]string{finding.Later: "later: "}
@@ -407,7 +417,11 @@ var when = map[finding.When]string{finding.Later: "later: "}
 func besideWhy(f finding.Finding, at time.Time, refused string) []step {
 	list := steps(f, at, refused)
 	if f.Confidence == finding.Suspected && f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") {
-		list[len(list)-1].text = "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)
+		for i := range list {
+			if strings.HasPrefix(list[i].text, nothingNow) {
+				list[i].text = "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)
+			}
+		}
 	}
 	return list
 }

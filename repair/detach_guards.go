@@ -63,7 +63,9 @@ func checkNotWanted(v *View, r *Repair) error {
 	va := target(v, r)
 	for _, pair := range pairs(v, va) {
 		if v.World.Desired.Find(pair) != nil {
-			return fmt.Errorf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment", va.Spec.NodeName, forPods(v.World.LivePods(pair)))
+			pods := v.World.LivePods(pair)
+			return &Refusal{Guard: "not-wanted", SafeOnce: usersGone(pods),
+				Reason: fmt.Sprintf("the controller wants the volume on node %s%s, and would recreate the VolumeAttachment", va.Spec.NodeName, forPods(pods))}
 		}
 	}
 	return nil
@@ -75,9 +77,26 @@ func checkNotWanted(v *View, r *Repair) error {
 func checkNoLivePod(v *View, r *Repair) error {
 	va := target(v, r)
 	if pods := livePods(v, va); len(pods) > 0 {
-		return fmt.Errorf("the volume counts as used on node %s%s", va.Spec.NodeName, forPods(pods))
+		return &Refusal{Guard: "no-live-pod", SafeOnce: usersGone(pods), Reason: fmt.Sprintf("the volume counts as used on node %s%s", va.Spec.NodeName, forPods(pods))}
 	}
 	return nil
+}
+
+// usersGone is what makes a detach safe that pods on the node stand against. Nobody ends a
+// pod that is Terminating already.
+func usersGone(pods []*corev1.Pod) string {
+	for _, pod := range pods {
+		if pod.DeletionTimestamp == nil {
+			return endUsers
+		}
+	}
+	if len(pods) == 0 {
+		return endUsers
+	}
+	if pod := pods[0]; len(pod.Finalizers) > 0 {
+		return fmt.Sprintf("have whoever set the finalizers of pod %s take them off", facts.PodName(pod))
+	}
+	return fmt.Sprintf("see why pod %s, which is Terminating already, does not end", facts.PodName(pods[0]))
 }
 
 func forPods(pods []*corev1.Pod) string {

@@ -186,7 +186,8 @@ func checkVolumeGone(v *View, r *Repair) error {
 	for _, pv := range v.Snapshot.Volumes {
 		driver, handle, ok := (&reconcile.VolumeSpec{PV: pv}).CSI()
 		if ok && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) {
-			return fmt.Errorf("volume %s has the same disk: it may be attached to another node while this one has it", pv.Name)
+			return &Refusal{Guard: "volume-gone", Reason: fmt.Sprintf("volume %s has the same disk: it may be attached to another node while this one has it", pv.Name),
+				SafeOnce: "check at the storage system to which node the disk is attached"}
 		}
 	}
 	return nil

@@ -57,10 +57,10 @@ var (
 	notGoingGuard       = Guard{"not-going", onPods, checkNotGoing, ""}
 
 	// About the node.
-	nodeReadyGuard     = Guard{"node-ready", onNodes, checkNodeReady, "wait until the node is Ready"}
+	nodeReadyGuard     = Guard{"node-ready", onNodes, checkNodeReady, "bring the node back: it has to be Ready"}
 	nodeManagedGuard   = Guard{"node-managed", onNodes, checkNodeManaged, ""}
 	nodeInServiceGuard = Guard{"node-in-service", onNodes, checkNodeInService, ""}
-	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "wait until the node is Ready"}
+	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "bring the node back: it has to be Ready"}
 	notAliveGuard      = Guard{"not-alive", union(onNodes, onLeases), checkNotAlive, "leave the repair to the node, which is alive"}
 	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
 	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node, {reboot-node}, and take the taint off then"}
@@ -74,15 +74,15 @@ var (
 	entryMissingGuard = Guard{"entry-missing", onNodes, checkEntryMissing, ""}
 	listedOnceGuard   = Guard{"listed-once", onNodes, checkListedOnce, ""}
 	notListedGuard    = Guard{"not-listed", onDisks, checkNotListed, ""}
-	inUseGuard        = Guard{"in-use", onNodes, checkInUse, "wait until the kubelet reports the volume in use"}
-	notInUseGuard     = Guard{"not-in-use", onDisks, checkNotInUse, "wait until the kubelet has unmounted the volume"}
+	inUseGuard        = Guard{"in-use", onNodes, checkInUse, "see that the kubelet reports the volume in use"}
+	notInUseGuard     = Guard{"not-in-use", onDisks, checkNotInUse, "see that the kubelet has unmounted the volume"}
 
 	// About the nodes and pods that want the volume or have it.
 	wantedGuard             = Guard{"wanted", onWorlds, checkWanted, ""}
-	notWantedGuard          = Guard{"not-wanted", onWorlds, checkNotWanted, "end the pods there that use the volume"}
-	noLivePodGuard          = Guard{"no-live-pod", onWorlds, checkNoLivePod, "end the pods there that use the volume"}
-	onlyWaitingGuard        = Guard{"only-waiting", onWorlds, checkOnlyWaiting, "end the pods there that use the volume"}
-	notMountedGuard         = Guard{"not-mounted", onWorlds, checkNotMounted, "end the pods there that use the volume"}
+	notWantedGuard          = Guard{"not-wanted", onWorlds, checkNotWanted, endUsers}
+	noLivePodGuard          = Guard{"no-live-pod", onWorlds, checkNoLivePod, endUsers}
+	onlyWaitingGuard        = Guard{"only-waiting", onWorlds, checkOnlyWaiting, endUsers}
+	notMountedGuard         = Guard{"not-mounted", onWorlds, checkNotMounted, endUsers}
 	notUsedThereGuard       = Guard{"not-used", onWorlds, checkNotUsedThere, notReported}
 	notElsewhereGuard       = Guard{"not-elsewhere", onWorlds, checkNotElsewhere, "end the pods that use the volume on the other node"}
 	notWantedElsewhereGuard = Guard{"not-wanted-elsewhere", onWorlds, checkNotWantedElsewhere, ""}
@@ -97,10 +97,10 @@ var (
 	onlyOneThereGuard         = Guard{"only-one-there", onDisks, checkOnlyOneThere, ""}
 	notAttachedElsewhereGuard = Guard{"not-attached-elsewhere", onWorlds, checkNotAttachedElsewhere, "end the pods that use the volume on the other node"}
 	nowhereAttachedGuard      = Guard{"nowhere-attached", onWorlds, checkNowhereAttached, ""}
-	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes, []snapshot.Kind{snapshot.Claims}), checkDiskStays, "set the volume's reclaim policy to Retain, if its data is still needed"}
+	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes, []snapshot.Kind{snapshot.Claims}), checkDiskStays, "if its data is still needed, save the volume's object and then set its reclaim policy to Retain"}
 	disksStayGuard            = Guard{"disk-stays", onUsers, checkDisksStay, "set the volume's reclaim policy to Retain, if its data is still needed"}
 	volumeKnownGuard          = Guard{"volume-known", onWorlds, checkVolumeKnown, ""}
-	volumeGoneGuard           = Guard{"volume-gone", union(onAttachments, onVolumes), checkVolumeGone, "wait until the volume is gone"}
+	volumeGoneGuard           = Guard{"volume-gone", union(onAttachments, onVolumes), checkVolumeGone, ""}
 
 	// About the driver and its attacher.
 	attachRequiredGuard   = Guard{"attach-required", onWorlds, checkAttachRequired, ""}
@@ -135,7 +135,8 @@ func detachThere(v *View, guard string, va *storagev1.VolumeAttachment, reason, 
 // These make a refused repair safe, for several guards each.
 const (
 	attacherBack = "bring the driver's controller pods back"
-	notReported  = "wait until the kubelet no longer reports the volume in use"
+	endUsers     = "end the pods there that use the volume"
+	notReported  = "see that the kubelet no longer reports the volume in use"
 )
 
 // union are the kinds of all lists, each once, in the order in which they are read.

@@ -249,6 +249,7 @@ func propose(v *View) []Repair {
 		}
 		advise(&findings[i])
 		if r != nil && summaries[i].SafeOnce != "" {
+			summaries[i].SafeOnceTold = r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i])
 			safe := v.Facts.SafeOnce(findings[i], summaries[i].SafeOnce)
 			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
 			findings[i].Steps = append(findings[i].Steps, safe.Hits...)
@@ -264,6 +265,12 @@ func propose(v *View) []Repair {
 	}
 	InOrder(repairs)
 	return repairs
+}
+
+// keepsDisk reports whether the advice of the finding keeps the disk of its volume.
+func keepsDisk(v *View, f finding.Finding) bool {
+	pv := v.Snapshot.Volume(f.PersistentVolume)
+	return pv != nil && slices.ContainsFunc(f.Do, func(a finding.Action) bool { return a.Command == facts.Retain(pv) })
 }
 
 // InOrder sorts the repairs into the order in which to carry them out.

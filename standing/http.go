@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -104,6 +105,9 @@ func (s *server) access(r *http.Request) (code int, why string) {
 		if !isLoopback(r.Host) {
 			return http.StatusForbidden, "this page is for a browser on the same machine: call it localhost"
 		}
+		if slices.ContainsFunc(passedOn, func(header string) bool { return r.Header.Get(header) != "" }) {
+			return http.StatusForbidden, "this page is for a browser on the same machine, and a proxy passes a request of somebody on: use --report-page without localhost, and have the proxy send tokens"
+		}
 		return http.StatusOK, ""
 	}
 	scheme, token, found := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -130,6 +134,9 @@ func (s *server) access(r *http.Request) (code int, why string) {
 		return http.StatusOK, ""
 	}
 }
+
+// passedOn are the headers by which proxies tell for whom they ask.
+var passedOn = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip"}
 
 // isLoopback reports whether the host, with or without a port, is this machine.
 func isLoopback(host string) bool {

@@ -6,6 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -103,6 +106,75 @@ func TestLocalPage(t *testing.T) {
 		if w.Code != want {
 			t.Errorf("host %q: %d %.100s", host, w.Code, w.Body)
 		}
+	}
+}
+
+// TestPageBehindAProxy: a proxy that logs people in shows the page below a path of its own, to
+// those whose token it sends on; nothing in the page leads out of that path. A page for this
+// machine alone is shown to nobody for whom a proxy asks.
+func TestPageBehindAProxy(t *testing.T) {
+	s := newServer(options(&clock{noon}, io.Discard), func(_ context.Context, token, _ string) (access, error) {
+		if token == "sre" {
+			return allowed, nil
+		}
+		return forbidden, nil
+	})
+	s.state.begin(noon)
+	s.state.last = &look{report: finding.New(finding.Report{TakenAt: metav1.NewTime(noon), Findings: []finding.Finding{
+		{Code: "VD301", Severity: finding.Error, Message: "Pod a/b waits", Fingerprint: "1"},
+	}})}
+	backend := httptest.NewServer(s.handler())
+	t.Cleanup(backend.Close)
+	target, err := url.Parse(backend.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httptest.NewServer(http.StripPrefix("/tools/volumes", &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.SetXForwarded()
+		if c, err := r.In.Cookie("session"); err == nil { // it has logged the browser in
+			r.Out.Header.Set("Authorization", "Bearer "+c.Value)
+		}
+	}}))
+	t.Cleanup(proxy.Close)
+	get := func(path, session string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, proxy.URL+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if session != "" {
+			r.AddCookie(&http.Cookie{Name: "session", Value: session})
+		}
+		answer, err := proxy.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer answer.Body.Close()
+		body, _ := io.ReadAll(answer.Body)
+		return answer.StatusCode, string(body)
+	}
+	for session, want := range map[string]int{"": 401, "somebody": 403, "sre": 200} {
+		for _, path := range []string{"/tools/volumes/", "/tools/volumes"} {
+			code, page := get(path, session)
+			if code != want {
+				t.Errorf("%s of %q: %d %.100s", path, session, code, page)
+			}
+			if code != http.StatusOK {
+				continue
+			}
+			if !strings.Contains(page, "Pod a/b waits") {
+				t.Errorf("%s is another page: %.200s", path, page)
+			}
+			for _, m := range regexp.MustCompile(`(?:href|src|action|url)[=(]"?([^">) ]+)`).FindAllStringSubmatch(page, -1) {
+				if !strings.HasPrefix(m[1], "#") && !strings.HasPrefix(m[1], "https://") && !strings.HasPrefix(m[1], "data:") {
+					t.Errorf("%s leads out of the proxy's path", m[0])
+				}
+			}
+		}
+	}
+	s.Local = true
+	if code, _ := get("/tools/volumes/", "sre"); code != http.StatusForbidden {
+		t.Errorf("a proxy shows the page of this machine to others: %d", code)
 	}
 }
 

@@ -42,16 +42,26 @@ func (p *View) Advise(f *finding.Finding) {
 	}
 }
 
-// place puts the command below the first sentence that names its object and has no command yet, or
-// else below the last that names it: a look below a look, any other below an action. Without such a
-// sentence it does nothing.
+// place puts the command below the sentence that names its object: a look below a look, and all
+// else below what is done. Of several sentences about one object, the next command about it goes
+// below the next sentence. Without another sentence it stands behind the commands that are there,
+// and without any it comes last.
 func place(f *finding.Finding, command string) {
-	does, i := f.Commanded(command), -1
+	does := f.Commanded(command)
+	i := -1
 	for at, a := range f.Do {
-		if !a.Told && a.Names(does.Object) && (does.Kind == finding.Look) == (a.When == finding.Check) && (does.Kind == finding.Look || a.Kind == finding.DoAsTheySay) {
-			if i = at; a.Command == "" {
-				break
-			}
+		if a.Told || !a.Names(does.Object) || (does.Kind == finding.Look) != (a.When == finding.Check) || does.Kind != finding.Look && a.Kind != finding.DoAsTheySay {
+			continue
+		}
+		if i < 0 {
+			i = at
+		}
+		if a.Command == "" {
+			i = at
+			break
+		}
+		if _, object := finding.ObjectOf(a.Command); object != does.Object {
+			break // the sentence is about several objects, each with a command
 		}
 	}
 	if i < 0 {

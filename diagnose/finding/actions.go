@@ -107,24 +107,39 @@ func (f *Finding) Advised() {
 	slices.SortStableFunc(f.Steps, func(a, b Step) int { return reach(a) - reach(b) })
 }
 
-// ActionsOf are the actions for the finding, in their order. at is the time of its report. A
-// repair that a guard refuses is not among them.
+// ActionsOf are the actions for the finding, in their order: those for the next time come last. at
+// is the time of its report. A repair that a guard refuses is not among them.
 func ActionsOf(f Finding, at time.Time) []Action {
+	list := actionsOf(f, at)
+	slices.SortStableFunc(list, func(a, b Action) int { return order(a) - order(b) })
+	return list
+}
+
+// order is 1 for what is done later, and else 0.
+func order(a Action) int {
+	if a.When == Later {
+		return 1
+	}
+	return 0
+}
+
+func actionsOf(f Finding, at time.Time) []Action {
 	refused := f.Repair != nil && f.Repair.Apply == "" && f.Repair.BlockedBy != ""
 	advised := f.advised()
 	for i := range advised {
-		if f.Repair != nil {
-			advised[i].Command = "" // it has its own commands, or is refused
+		if f.Repair != nil && (!refused || advised[i].Kind == deletePodKind) {
+			advised[i].Command = "" // it has its own; where it is refused, nothing is ended by a command
 		}
 	}
 	list := slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })
 	switch {
-	case !refused || f.Confidence == Suspected || f.Repair.SafeOnce == "":
+	case !refused || f.Confidence == Suspected || f.Repair.SafeOnce == "" || f.Repair.SafeOnceTold:
 	case f.SelfHeals.Will: // nobody has to make anything safe
 		if !slices.ContainsFunc(list, func(a Action) bool { return a.Kind == Wait }) {
 			list = append(list, f.waiting("wait", at))
 		}
-	case slices.ContainsFunc(list, Action.saves): // that action also ends the pod
+	case slices.ContainsFunc(list, Action.saves): // it tells how the pod ends after that
+	case slices.ContainsFunc(list, func(a Action) bool { return a.Kind == deletePodKind }): // it ends the pod
 	default:
 		looks := 0 // the looks come first: what makes the repair safe may end a pod
 		for looks < len(list) && list[looks].When == Check {
@@ -157,7 +172,11 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	case f.SelfHeals.Unknown && f.Severity == Info:
 		list = append(list, f.waiting("wait a minute and diagnose again; only if it has not ended by then:", at))
 	}
-	return append(list, f.repairing()...)
+	repairing := f.repairing()
+	if slices.ContainsFunc(repairing, func(a Action) bool { return a.Kind == SeeDetached }) && slices.ContainsFunc(list, func(a Action) bool { return a.Kind == DoAsTheySay && a.When == Now }) {
+		repairing[0].Sentence = "or, instead of that: " + repairing[0].Sentence // no driver has to detach any more
+	}
+	return append(list, repairing...)
 }
 
 // saves reports whether the action saves data that would be lost with a pod, and then ends the
@@ -198,7 +217,7 @@ var verbsOf = map[string]struct {
 
 // Commanded is the action of the command line.
 func (f Finding) Commanded(command string) Action {
-	verb, object := objectOf(command)
+	verb, object := ObjectOf(command)
 	if object == "" && f.PersistentVolume != "" {
 		object = "persistentvolume/" + f.PersistentVolume // an object that is made from standard input
 	}
@@ -232,9 +251,9 @@ func spoken(object string) string {
 	return cmp.Or(nouns[kind], kind) + " " + name
 }
 
-// objectOf returns the verb of a command line of kubectl and its object, with the namespace
+// ObjectOf returns the verb of a command line of kubectl and its object, with the namespace
 // between kind and name.
-func objectOf(command string) (verb, object string) {
+func ObjectOf(command string) (verb, object string) {
 	_, command, _ = strings.Cut(command, "kubectl ")
 	namespace, words, kind := "", strings.Fields(command), 0
 	for i, word := range words {
@@ -298,7 +317,7 @@ func (f Finding) does() string {
 	if i := strings.LastIndex(says, " ("); i >= 0 && strings.Contains(says[i:], " be undone") {
 		says, undo = says[:i], says[i:]
 	}
-	_, aim := objectOf(r.Apply)
+	_, aim := ObjectOf(r.Apply)
 	switch name := aim[strings.LastIndex(aim, "/")+1:]; {
 	case r.ApplyAll != "" || strings.Contains(says, name) || f.Headline == "" && strings.Contains(f.Message, name):
 	case strings.HasPrefix(aim, "volumeattachment/"):

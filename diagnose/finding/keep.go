@@ -1,7 +1,10 @@
 package finding
 
 import (
+	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -96,11 +99,11 @@ func (r *Report) Roots() [][]Finding {
 
 // KeepPersisting is the report with only the findings that an earlier report of the same
 // cluster has, too. A new finding of warning or worse stays where it alone explains a stuck
-// pod, as suspected.
+// pod, as suspected: a look that is as much later again makes it certain.
 func (r *Report) KeepPersisting(earlier *Report) *Report {
 	looked := *r
 	looked.Findings = slices.Clone(r.Findings)
-	found := fingerprints(earlier.Findings)
+	found, at := fingerprints(earlier.Findings), metav1.NewTime(r.TakenAt.Add(r.TakenAt.Sub(earlier.TakenAt.Time)))
 	unanswered := r.stuck()
 	for _, f := range r.Findings {
 		if found.Has(f.Fingerprint) && f.Severity.AtLeast(Warning) {
@@ -110,13 +113,25 @@ func (r *Report) KeepPersisting(earlier *Report) *Report {
 	for i, f := range r.Findings {
 		if !found.Has(f.Fingerprint) && f.Severity.AtLeast(Warning) && slices.ContainsFunc(unanswered, f.Names) {
 			found.Insert(f.Fingerprint)
-			if f.Settles == nil {
-				looked.Findings[i].Confidence, looked.Findings[i].Settles = Suspected, &Settles{At: r.TakenAt, If: "another look finds it again"}
-				looked.Findings[i].Cause = "suspected, and certain if another look finds it again: " + f.Cause
-			}
+			looked.Findings[i] = f.notBefore(at)
 		}
 	}
 	return looked.Keep(func(f Finding) bool { return found.Has(f.Fingerprint) })
+}
+
+// notBefore is the finding, suspected where only another look at that time can make it certain.
+func (f Finding) notBefore(at metav1.Time) Finding {
+	stamp := func(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
+	switch {
+	case f.Settles == nil:
+		f.Confidence, f.Settles = Suspected, &Settles{At: at, If: "another look then finds it again"}
+		f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s", stamp(at), f.Settles.If, f.Cause)
+	case f.Settles.again == nil && f.Settles.At.Before(&at):
+		f.Cause = strings.Replace(f.Cause, stamp(f.Settles.At), stamp(at), 1)
+		settles := *f.Settles
+		settles.At, f.Settles = at, &settles
+	}
+	return f
 }
 
 // FoundSince maps the fingerprint of each finding to the time since when every look has found

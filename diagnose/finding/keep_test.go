@@ -1,6 +1,7 @@
 package finding
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -13,20 +14,32 @@ func TestKeepPersisting(t *testing.T) {
 	about := func(code Code, severity Severity, pods ...string) Finding {
 		return Finding{Code: code, Severity: severity, Pods: pods, Fingerprint: string(code)}
 	}
-	earlier := &Report{Findings: []Finding{about("VD301", Error, "a/old")}}
+	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	soon := about("VD306", Warning, "a/soon")
+	soon.Confidence, soon.Settles = Suspected, &Settles{At: metav1.NewTime(began.Add(31 * time.Second)), If: "nothing about it changes until then"}
+	soon.Cause = "suspected, and certain at 2026-11-20T10:00:31Z if nothing about it changes until then: it hangs"
+	earlier := &Report{TakenAt: metav1.NewTime(began), Findings: []Finding{about("VD301", Error, "a/old")}}
 	r := &Report{
+		TakenAt: metav1.NewTime(began.Add(30 * time.Second)),
 		Findings: []Finding{
+			soon,
 			about("VD301", Error, "a/old"), about("VD302", Error, "a/old"), about("VD303", Error, "a/new"), about("VD304", Info, "a/new"), about("VD305", Error, "a/fine"),
 		},
-		Waiting: []Waiting{{Pod: "a/old", Verdict: Stuck}, {Pod: "a/new", Verdict: Stuck}, {Pod: "a/fine", Verdict: InFlight}},
+		Waiting: []Waiting{{Pod: "a/old", Verdict: Stuck}, {Pod: "a/new", Verdict: Stuck}, {Pod: "a/soon", Verdict: Stuck}, {Pod: "a/fine", Verdict: InFlight}},
 	}
 	r = r.KeepPersisting(earlier)
 	got := map[Code]Confidence{}
 	for _, f := range r.Findings {
 		got[f.Code] = f.Confidence
 	}
-	if len(got) != 2 || got["VD303"] != Suspected {
-		t.Errorf("kept %v, want VD301, which persists, and VD303, suspected", got)
+	if len(got) != 3 || got["VD303"] != Suspected || got["VD306"] != Suspected {
+		t.Errorf("kept %v, want VD301, which persists, and VD303 and VD306, suspected", got)
+	}
+	const again = "suspected, and certain at 2026-11-20T10:01:00Z if "
+	for _, f := range r.Findings {
+		if f.Settles != nil && (!f.Settles.At.Equal(&metav1.Time{Time: began.Add(time.Minute)}) || !strings.HasPrefix(f.Cause, again+f.Settles.If+": ")) {
+			t.Errorf("%s is certain before a third look that is as much later: %+v, %s", f.Code, f.Settles, f.Cause)
+		}
 	}
 	if confidence, kept := got["VD301"]; !kept || confidence != "" {
 		t.Errorf("VD301 persists: kept %v, %q", kept, confidence)

@@ -390,6 +390,8 @@ type Repair struct {
 	BlockedBy string `json:"blockedBy"`
 	// SafeOnce is what would make it safe, where a guard refuses it and no flag overrides that.
 	SafeOnce string `json:"safeOnce,omitempty"`
+	// SafeOnceTold marks that the advice says so already, with its commands.
+	SafeOnceTold bool `json:"-"`
 	// SafeOnceHits are the pods that this hits.
 	SafeOnceHits []Step `json:"-"`
 	// Commands do the same by hand; there are none where a guard refuses it and no flag

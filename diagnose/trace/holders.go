@@ -168,7 +168,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case decision != nil && decision.Verb == reconcile.Wait && !reconcile.NodeReady(node):
 		s.On, bound = "node "+string(holder), 0
 		s.Detail += ", which " + t.willNotUnmount(node)
-		s.Ends = "the node returns, or it gets the out-of-service taint once its machine is known to be off: " + t.UntilUnmounted(node)
+		s.Ends = "the node returns, or gets the out-of-service taint because its machine is known to be off: " + t.UntilUnmounted(node)
 		if t.KubeletLives(node) {
 			s.Ends = "the node is Ready again, and its kubelet unmounts it: " + t.UntilUnmounted(node)
 		}
@@ -211,7 +211,7 @@ func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string
 	case reconcile.OutOfService(node):
 		return PodCollector, "the pod object is removed, because the node has the out-of-service taint"
 	default:
-		return "node " + node.Name, "the node returns, or it gets the out-of-service taint once its machine is known to be off"
+		return "node " + node.Name, "the node returns, or gets the out-of-service taint because its machine is known to be off"
 	}
 }
 

@@ -3,6 +3,7 @@ package html
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 
 	g "maragu.dev/gomponents"
@@ -158,11 +159,16 @@ func (f Finding) steps() g.Node {
 	if len(f.Steps) == 0 {
 		return nil
 	}
+	sentences, commands := 0, 0
 	return lines(
 		unclosed("p", words("Do")),
 		h.Ol(each(f.Steps, func(s Step) g.Node {
 			if s.Command != "" {
+				commands++
 				return h.Li(h.Class("command"), code(s.Command))
+			}
+			if sentences++; commands > 0 { // a browser counts the commands, too
+				return unclosed("li value="+strconv.Itoa(sentences), words(s.Text))
 			}
 			return unclosed("li", words(s.Text))
 		})),

@@ -1,7 +1,9 @@
 package apply
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -65,6 +67,27 @@ func Reversible(entries []Entry) ([]string, error) {
 func CanUndo(entries []Entry) bool {
 	pending, err := reversals(entries)
 	return err == nil && slices.ContainsFunc(pending, func(p standing) bool { return p.Never == nil })
+}
+
+// RefusedNow is why nothing that the journal lists can be taken back on the objects of the view; nil
+// where something can, or where nothing ever could.
+func RefusedNow(v *repair.View, entries []Entry) *repair.Refusal {
+	pending, err := reversals(entries)
+	if err != nil {
+		return nil
+	}
+	var first *repair.Refusal
+	for _, p := range pending {
+		if p.Never != nil {
+			continue
+		}
+		var no *repair.Refusal
+		if _, err := p.Reversal.Write(v); !errors.As(err, &no) {
+			return nil
+		}
+		first = cmp.Or(first, no)
+	}
+	return first
 }
 
 // ServersOf are the API servers that the writes of a journal went to.

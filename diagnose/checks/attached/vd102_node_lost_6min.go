@@ -192,7 +192,7 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 	})
 	if node == nil { // nobody can taint it
 		f.ByHand, f.AdviceCommands = fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node), nil
-		f.Never = "delete the VolumeAttachment before you know that: data loss if the machine still writes"
+		f.Never = "delete the VolumeAttachment before the machine is known to be off: data loss if it still writes"
 	}
 	return f
 }

@@ -31,7 +31,7 @@ var VaStuckDeleting = check.Check{
 		{From: []finding.Code{"VD609"}, Match: check.ThrottledDetach},
 	},
 	Group: check.SilentBackend,
-	Never: "take the finalizer off: the volume stays attached in the storage system, where the next attach fails or makes a second writer",
+	Never: "take the finalizer off: a volume that is still attached stays so, and the next attach fails or makes a second writer",
 	Run:   runVAStuckDeleting,
 }
 
@@ -72,7 +72,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 			{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the object goes once the driver succeeds; " +
-			"it has not in " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
+			"it last failed after " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
 		Advice: "fix what the driver reports",
 	})
 	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {

@@ -107,7 +107,7 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 		PersistentVolume: first.Name,
 		Pods:             facts.PodNames(pods),
 		Since:            new(facts.BoundAt(first.Pod)),
-		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s to be attached: driver %s attaches none",
+		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s to be attached: driver %s attaches nothing",
 			facts.PodName(first.Pod), node.Name, first.Name, driver.Name),
 		Detail: facts.Alike(pods),
 		Cause:  "when the pod came, or the kubelet started, no CSIDriver said that the driver attaches nothing; the kubelet keeps what it took the volume for until the pod is gone",
@@ -193,7 +193,7 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),
 	}
 	if usedOnNode(p.View, first) {
-		f.Advice = "let the pods on the node that use the volume leave first; " + f.Advice
+		f.ByHand = "let the pods on the node that use the volume leave first; " + f.ByHand
 		f.SelfHeals.Because = "the controller passes over the VolumeAttachments of a driver that attaches nothing, also once the pod that uses the volume has ended"
 	}
 	if len(left) > 1 {

@@ -89,7 +89,10 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	})
 	if volumes := node.Status.VolumesInUse; len(volumes) > 0 {
 		f.Severity = finding.Error
-		facts.Also(&f, "it still has %d in use, among them %s", len(volumes), p.ShortVolume(volumes[0]))
+		facts.Also(&f, "it still has volume %s in use", p.ShortVolume(volumes[0]))
+		if len(volumes) > 1 {
+			f.Detail += fmt.Sprintf(" and %d more", len(volumes)-1)
+		}
 	}
 	var pods []*corev1.Pod
 	for _, pod := range p.Snapshot.PodsOnNode(facts.NodeName(node)) {
@@ -99,7 +102,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	}
 	if len(pods) > 0 {
 		f.Pods = facts.PodNames(pods)
-		facts.Also(&f, "pod %s uses them", f.Pods[0])
+		facts.Also(&f, "pod %s there uses its volume", f.Pods[0])
 	}
 	var torn []corev1.UniqueVolumeName
 	for _, volume := range node.Status.VolumesInUse {

@@ -72,7 +72,7 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})
 	}
 	if proof.elsewhere {
-		f.Advice = "end the pods that use the volume elsewhere first, unless your driver is known to detach by node: others would take it from there; " + f.Advice
+		f.ByHand = "end the pods that use the volume elsewhere first, as some drivers would detach it there, too; " + f.ByHand
 	}
 	p.Report(f)
 }

@@ -47,19 +47,18 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
 	f := p.About(va, finding.Finding{
 		Since:   va.DeletionTimestamp,
-		Message: fmt.Sprintf("Volume %s cannot be detached from node %s, which is gone with its machine", pv, va.Node),
-		Detail:  "the driver does not find the machine",
+		Message: fmt.Sprintf("Volume %s cannot be detached from node %s, which is gone: the driver cannot find it", pv, va.Node),
 		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
-		Cause: "the machine was deleted before the volume was detached, and the driver takes a machine that it does not find for a failure, " +
-			"not for a volume that is detached",
+		Cause: "the machine was most likely deleted before the volume was detached; the driver counts what it cannot find as a failure, " +
+			"not as a volume that is detached",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"},
 			{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
 			{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
 			{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the machine will not come back"},
-		Advice:    "upgrade the driver to a release that takes a missing machine for detached",
+		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and gets the same answer as long as the node is gone"},
+		Advice:    "upgrade the driver to a release that counts a volume as detached where the machine is gone",
 		ByHand: "{check} check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as the page of this " +
 			"code shows",
 	})

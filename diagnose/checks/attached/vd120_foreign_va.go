@@ -74,6 +74,9 @@ func foreign(p *check.Run, va facts.Attachment) {
 	}
 	f.SelfHeals.Because = "it stays until whoever made it deletes it"
 	f.Advice, f.ByHand = "{check} find out who made it", "delete the VolumeAttachment if nobody needs it"
+	if owner != "" {
+		f.Advice = ""
+	}
 	users := p.World.LivePods(va.VolumeNode)
 	proper := p.Snapshot.VolumeAttachment(facts.AttachmentName(va.VolumeNode))
 	switch {

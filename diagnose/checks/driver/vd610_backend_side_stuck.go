@@ -80,7 +80,7 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	f.Message += ": its storage seems stuck"
 	f.Detail = "the driver's words hint at the storage system"
 	f.Said = facts.QuoteDriver(t.Spec.Attacher, t.Failure)
-	f.Cause = hint + "; that is a hint from the words alone, which no object confirms"
+	f.Cause = hint + "; no object confirms that"
 	if entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure); known {
 		f.KnownFrom = facts.KnownFrom(entry)
 	}

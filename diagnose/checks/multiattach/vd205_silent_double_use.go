@@ -166,6 +166,8 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		facts.Also(&f, "on node %s the next pod would write to it, too", second.node.Name)
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s: the controller detaches it from there within some minutes, unless it has forgotten it there",
 			second.node.Name)}
+		f.Advice = fmt.Sprintf("keep pods with this volume off node %s; {delete-pod} in the ordinary way, and let it return once its node no longer lists the volume in volumesInUse: "+
+			"nothing records that it is attached there; {check} check the file system", second.node.Name)
 		if isAttached(p.View, volume, first.node) {
 			f.Advice = fmt.Sprintf("keep pods with this volume off node %s until it is detached from there; {check} check the file system", second.node.Name)
 			f.Cause = fmt.Sprintf("an attach to node %s ended only after the volume had gone to node %s, as after an outage of the attacher, or the controller had forgotten one of the two, "+

@@ -168,7 +168,7 @@ func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
 	wanted := "if the data on volume " + pv.Name + " may still be wanted, "
 	switch {
 	case goes(pv) && deletes(pv): // Retain may take off the last finalizer, and then the object is gone
-		first = "{check} " + wanted + "save its object; {do} only after that set the reclaim policy of volume " + pv.Name + " to Retain: the object may then go; {do} "
+		first = "{check} " + wanted + "save its object; {do} set the reclaim policy of volume " + pv.Name + " to Retain, but only with its object saved: it may then go; {do} "
 	case goes(pv):
 		first = "{check} " + wanted + "save its object before anything else; {do} "
 	case deletes(pv):
@@ -187,7 +187,7 @@ func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
 func keepDiskFirst(f *finding.Finding, pv *corev1.PersistentVolume) {
 	if deletes(pv) {
 		first, commands := keepDisk(pv)
-		f.Advice, f.AdviceCommands = first+f.Advice, append(commands, f.AdviceCommands...)
+		f.Advice, f.AdviceCommands = strings.TrimSuffix(first+f.Advice, "; {do} "), append(commands, f.AdviceCommands...)
 	}
 }
 

@@ -122,7 +122,6 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
 	f.SelfHeals.Because = "the attacher's finalizer keeps the volume until no VolumeAttachment names it, and nobody deletes this one"
 	f.ByHand = "delete the VolumeAttachment: the driver detaches what may be attached"
-	f.Advice = "the volume goes by itself once the VolumeAttachment is gone"
 	if !va.Ours() {
 		// Another program may be at work with it; that is its own affair.
 		f.Severity = finding.Info

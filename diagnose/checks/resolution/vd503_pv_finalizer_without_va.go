@@ -72,7 +72,7 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 		}
 	}
 	if others := slices.DeleteFunc(slices.Clone(pv.Finalizers), func(other string) bool { return other == finalizer }); len(others) > 0 {
-		f.Advice += fmt.Sprintf("; the finalizers %v have owners of their own, which have to remove them", others)
+		f.Advice += "; its other finalizers are for their owners to take off: " + strings.Join(others, ", ")
 	}
 	p.Report(f)
 }

@@ -63,6 +63,7 @@ func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, ev
 	if p.Snapshot.Volume(claim.Spec.VolumeName) != nil {
 		f.Cause = "two claims were restored, or made by hand, for one volume"
 		f.Advice = "decide whose data the volume holds; leave the volume to the claim that has it, and recreate this claim with another volume"
+		f.Never = "recreate the claim before you know whose data the volume holds: its name and UID lead back to the data"
 	}
 	for _, va := range p.AttachmentsNaming(claim.Spec.VolumeName) {
 		if handle, ok := p.NodeHandle(va); ok {

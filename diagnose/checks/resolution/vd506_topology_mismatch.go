@@ -65,7 +65,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if pv == nil {
 		return false
 	}
-	terms, shut, advice := "", []string(nil), "add a node there, or make the one that is there take pods again"
+	terms, shut, advice := "", []string(nil), "add a node where the volume can be used"
 	never := "relabel a node to a place in which it is not: the pod would go there and get stuck"
 	for _, node := range p.Snapshot.Nodes {
 		if facts.Virtual(node) {
@@ -78,10 +78,11 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		switch {
 		case !reconcile.NodeReady(node):
 			shut = append(shut, node.Name+" is not Ready")
+			advice = "bring node " + node.Name + " back, or add a node where the volume can be used"
 		case node.Spec.Unschedulable:
 			shut = append(shut, node.Name+" is cordoned")
 			never = "uncordon it while somebody works on it: the pod goes there, and has to leave again"
-			advice = "uncordon node " + node.Name + " where nobody works on it any more, or add a node there"
+			advice = "uncordon node " + node.Name + " where nobody works on it any more, or add a node where the volume can be used"
 		default:
 			return false // there is a node for the volume: something else keeps the pod off it
 		}
@@ -100,8 +101,8 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if err != nil {
 		name = ""
 	}
-	further := "let the autoscaler have a pool in that place, and look whether another rule of the pod (affinity, nodeSelector) forbids it"
-	because := "the volume does not move; the pod is scheduled once a node with that takes pods, which an autoscaler brings only where one of its pools can"
+	further := "give the autoscaler a pool there, and see whether another rule of the pod (affinity, nodeSelector) forbids it"
+	because := "the volume does not move; the pod is scheduled once such a node takes pods, which an autoscaler brings only where it has a pool"
 	if pv.Spec.Local != nil {
 		if len(shut) == 0 {
 			advice = "bring the machine whose disk the volume is back under its node's name"
@@ -116,7 +117,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{pod}),
 		Since:            &pod.CreationTimestamp,
-		Message:          fmt.Sprintf("Pod %s gets no node: no node is open to its volume %s", facts.PodName(pod), pv.Name),
+		Message:          fmt.Sprintf("Pod %s gets no node: none that takes pods can use volume %s", facts.PodName(pod), pv.Name),
 		Detail:           fmt.Sprintf("the volume can be used only on nodes with %s, and %s", terms, where),
 		Cause:            "the volume is in one place, and the nodes that take pods are in others",
 		Evidence: []finding.Evidence{

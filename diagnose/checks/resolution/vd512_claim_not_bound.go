@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
@@ -228,6 +229,17 @@ func lastSaid(e *corev1.Event) string {
 	return fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(facts.EventTime(e)), e.Message)
 }
 
+// beforeIt is what helps while the volume is still to be made, where what usually helps is said of
+// a volume that is there. A driver's own words have a help of their own.
+var beforeIt = map[driverwords.Meaning]string{
+	driverwords.VolumeNotFound: whichVolume,
+	driverwords.ObjectNotFound: whichVolume,
+	driverwords.BadParameters:  "correct what the message names, in a new storage class, as a class cannot be changed, or in a new claim",
+	driverwords.NotRegistered:  "{check} check that the driver's node plugin runs on the node that the message names, and that its registrar reports no error",
+}
+
+const whichVolume = "{check} find out which volume the message means: that of the claim is still to be made"
+
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
 	const again = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
@@ -285,6 +297,9 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
 	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {
+		if usual, _ := entry.Meaning.About(); entry.Helps == usual.Helps {
+			entry.Helps = cmp.Or(beforeIt[entry.Meaning], entry.Helps)
+		}
 		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Claim: claim, Namespace: claim.Namespace}
 		entry = p.Settled(entry, said)
 		f.Cause = facts.WhatItMeans(entry, p.Age(since))

@@ -17,6 +17,9 @@ import (
 // reasonNeverMounted is of a volume that was not mounted before its pod ended.
 const reasonNeverMounted = "NeverMounted"
 
+// reasonSandbox is of a pod whose containers have ended, and whose sandbox is not stopped.
+const reasonSandbox = "SandboxNotStopped"
+
 const (
 	// stopGrace is granted on top of a pod's grace period: containers are
 	// killed then, and the status is written.
@@ -70,6 +73,12 @@ func (t *tracer) stopped() Stage {
 		}
 	}
 	if len(running) == 0 || status.Phase == corev1.PodFailed || status.Phase == corev1.PodSucceeded {
+		if e := t.NotStopped(t.pod); e != nil {
+			s.State, s.On, s.reason = StageBlocked, facts.WhoStops(t.pod, e).Actor, reasonSandbox
+			s.Detail = "the containers have ended, but the kubelet fails to stop the pod's sandbox, and unmounts none of its volumes before"
+			s.Ends, s.Said = "the sandbox is stopped; then the kubelet unmounts the volumes", []Said{quote(e, "")}
+			return t.due(s, facts.LastSign(t.pod), stopGrace)
+		}
 		return done(StageStopped, last, "")
 	}
 	s.Detail = fmt.Sprintf("running: %v", running)
@@ -153,9 +162,6 @@ func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool)
 	_, mirror := t.pod.Annotations[corev1.MirrorPodAnnotationKey]
 	if mirror || t.givenUp() || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
 		return nil
-	}
-	if e := t.lastEvent(facts.FailedKillPodReason); e != nil && t.Age(facts.EventTime(e)) <= facts.EventRepeats {
-		return nil // the kubelet has not come to the volumes
 	}
 	var list []VolumeTrace
 	for i := range volumes {

@@ -19,7 +19,12 @@ import (
 // other pods waiting, and is said.
 func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	name := facts.PodName(t.pod)
-	if s := t.stopped(); s.State != StageDone {
+	switch s := t.stopped(); {
+	case s.State == StageDone:
+	case s.reason == reasonSandbox:
+		return Verdict{State: finding.NoWait, Reason: s.reason, Actor: s.On, Since: s.Since, UsualBound: s.UsualBound,
+			Message: fmt.Sprintf("Pod %s has ended and waits for its sandbox to be stopped, not for a volume; %s%s", name, nextToAct, s.On)}
+	default:
 		return Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), Since: s.Since, UsualBound: s.UsualBound,
 			Message: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume; %s", name, s.Detail)}
 	}

@@ -18,7 +18,7 @@ import (
 var PodDoesNotEnd = check.Check{
 	Code:        "VD417",
 	Name:        "pod-does-not-end",
-	Title:       "A pod is Terminating past its grace period, its containers run, and it keeps its volume",
+	Title:       "A pod does not end: its containers run past its grace period, or its sandbox stays, and it keeps its volume",
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
@@ -29,6 +29,10 @@ var PodDoesNotEnd = check.Check{
 
 func runPodDoesNotEnd(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
+		if said := p.NotStopped(pod); said != nil {
+			podNotStopped(p, pod, said)
+			continue
+		}
 		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) || !p.Lasted(*pod.DeletionTimestamp, facts.KillTakes) {
 			continue // the timestamp is the end of the grace period
 		}
@@ -219,12 +223,59 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	}
 	keepDisksFirst(p.View, &f, pod)
-	if e := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == "FailedKillPod" || e.Reason == "FailedPreStopHook" }); e != nil {
-		f.Said = facts.QuoteEvent(e)
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
+	if e := p.LastEvent(pod, func(e *corev1.Event) bool {
+		return e.Reason == facts.FailedKillPodReason || e.Reason == "FailedPreStopHook"
+	}); e != nil {
+		quote(&f, e)
 	}
+	reportWithWaiting(p, f, pod)
+}
+
+// podNotStopped is about a pod whose containers have ended and whose sandbox the kubelet fails to
+// stop. Of one that nobody has deleted it tells where the kubelet has an attached volume of it in use.
+func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
+	node, held := p.Snapshot.Node(facts.NodeOf(pod)), heldFor(p.View, pod)
+	ended := facts.LastSign(pod)
+	inUse := slices.ContainsFunc(held, func(va facts.Attachment) bool { return facts.InUse(node, va.Volume) })
+	if !p.Lasted(ended, facts.KillTakes) || pod.DeletionTimestamp == nil && !inUse {
+		return
+	}
+	stops := facts.WhoStops(pod, said)
+	f, volume := keeps(p.View, finding.Finding{
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended, Node: facts.NodeName(node),
+		Actor:     stops.Actor,
+		Never:     "force-delete the pod: its volume may still be mounted",
+		Detail:    fmt.Sprintf("its containers have ended, and for %s the kubelet has failed to stop its sandbox", facts.Rounded(p.Age(ended))),
+		Cause:     stops.Actor + " fails; until the sandbox is stopped, the kubelet does not begin to unmount the pod's volumes",
+		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to stop the sandbox, and then unmounts the volumes"},
+		Advice: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and start it again where it does not: containers go on running meanwhile; "+
+			"if nothing ends the pod, {drain-node} and {reboot-node}", node.Name),
+		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
+	}, pod, held)
+	if volume == "" {
+		return // it has no volume whose data outlives it
+	}
+	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
+	if stops.Network {
+		f.Advice = fmt.Sprintf("{do} see whether the pod of %s runs, and do what its log and the message name: the kubelet then stops the sandbox, "+
+			"and unmounts the volumes by itself", stops.Actor)
+		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+node.Name)}
+	}
+	keepDisksFirst(p.View, &f, pod)
+	quote(&f, said)
+	reportWithWaiting(p, f, pod)
+}
+
+// quote completes the finding with what the kubelet said of the pod's end.
+func quote(f *finding.Finding, e *corev1.Event) {
+	f.Said = facts.QuoteEvent(e)
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
+}
+
+// reportWithWaiting reports a pod that does not end, with those that wait for its volume.
+func reportWithWaiting(p *check.Run, f finding.Finding, pod *corev1.Pod) {
 	if waiting := p.KeptFrom(f.Pair()); len(waiting) > 0 {
-		if p.Lasted(ended, facts.KillFails) {
+		if p.Lasted(*f.Since, facts.KillFails) {
 			f.Severity = finding.Error
 		}
 		f.Pods = append(f.Pods, facts.PodNames(waiting)...)

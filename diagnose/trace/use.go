@@ -194,16 +194,20 @@ type Document interface {
 // mostSameDisk is how many other volumes of one disk are named.
 const mostSameDisk = 3
 
-// Found reports whether it is not known that the pod waits for a volume, and whether it does.
+// Found reports whether it is not known that the pod waits for a volume, and whether it does or
+// a check found something.
 func (t *Trace) Found() (unknown, wrong bool) {
-	return t.Verdict.State == finding.Unsure, t.Verdict.State != finding.NoWait
+	return t.Verdict.State == finding.Unsure, t.Verdict.State != finding.NoWait || somethingWrong(t.Findings)
+}
+
+func somethingWrong(findings []finding.Brief) bool {
+	return slices.ContainsFunc(findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) })
 }
 
 // Found reports what an exit code says: unknown where not everything that matters was read
 // and nothing is known to wait, wrong where something waits or a check found something.
 func (u *VolumeUse) Found() (unknown, wrong bool) {
-	wrong = u.Verdict.State == finding.InFlight || u.Verdict.State == finding.Stuck ||
-		slices.ContainsFunc(u.Findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) })
+	wrong = u.Verdict.State == finding.InFlight || u.Verdict.State == finding.Stuck || somethingWrong(u.Findings)
 	return u.Verdict.State == finding.Unsure, wrong
 }
 

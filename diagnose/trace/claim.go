@@ -33,6 +33,13 @@ func (t *tracer) scheduled() Stage {
 	since := t.pod.CreationTimestamp
 	if c := condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		s.State, s.Detail = StageBlocked, "no node suits the pod"
+		switch {
+		case c.Reason == corev1.PodReasonSchedulingGated:
+			s.Detail = "the pod has scheduling gates: the scheduler does not look at it before they are taken off"
+			s.On, s.Ends = "whoever set the scheduling gates of the pod", "its scheduling gates are taken off"
+		case c.Reason == corev1.PodReasonSchedulerError || strings.Contains(c.Message, "PreBind plugin"):
+			s.Detail = "the scheduler could not bind the pod to a node, though one suits it"
+		}
 		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
 		if facts.KeptOffByPlace(t.pod) {
 			s.Said[0].Means = strings.Join(append([]string{s.Said[0].Means}, t.VolumePlaces(t.pod)...), "; ")
@@ -42,6 +49,9 @@ func (t *tracer) scheduled() Stage {
 				s.On, s.Ends = plugin, "the driver's node plugin starts on a node and takes the taint off"
 			}
 			s.Said[0].Means = strings.TrimPrefix(s.Said[0].Means+"; "+means, "; ")
+		}
+		if s.On == Scheduler && strings.Contains(c.Message, volumeBinding) {
+			s.On = cmp.Or(t.bindsClaims(), s.On)
 		}
 		since = facts.Latest(since, c.LastTransitionTime)
 		if strings.Contains(strings.ToLower(c.Message), onePod) {
@@ -56,6 +66,25 @@ func (t *tracer) scheduled() Stage {
 	}
 	return t.due(s, since, schedulerTakes)
 }
+
+// volumeBinding is a part of what the scheduler says where a node suits the pod, and its claims were
+// not bound to volumes for that node in time (PreBind, volumebinding/volume_binding.go).
+const volumeBinding = `PreBind plugin "VolumeBinding"`
+
+// bindsClaims is who makes the volume of the pod's first claim that has none; "" where that is not known.
+func (t *tracer) bindsClaims() string {
+	for _, name := range facts.ClaimNames(t.pod) {
+		claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, name))
+		if claim != nil && claim.Spec.VolumeName == "" {
+			if about := t.Unbound(claim); about.Provisioner != "" {
+				return provisionerOf(about.Provisioner)
+			}
+		}
+	}
+	return ""
+}
+
+func provisionerOf(driver string) string { return "the provisioner of " + driver }
 
 // hasClaim is the pod that has a claim of this one and stays, and else when the last of those
 // that go is to have ended: before, the scheduler rightly waits.
@@ -122,6 +151,7 @@ var volumeRefusals = []struct{ text, means string }{
 	{"no available disk", "the disk is in use there"},
 	{onePod, "another pod uses the claim, which only one pod may"},
 	{driverMissing, "the driver is not registered there"},
+	{strings.ToLower(volumeBinding), "a node suits the pod, and its claims were not bound to volumes in time"},
 	{"persistentvolumeclaim \"", "a claim is missing or being deleted"}, // the last: others that name a claim say more
 }
 
@@ -266,7 +296,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 		s.State, s.On = StageBlocked, "whoever is to create the storage class"
 		s.Detail = fmt.Sprintf("%s names the storage class %s, which does not exist", name, about.Class)
 	case about.Provisioner != "":
-		s.On, s.Detail = "the provisioner of "+about.Provisioner, name+" is not bound yet"
+		s.On, s.Detail = provisionerOf(about.Provisioner), name+" is not bound yet"
 		if node := claim.Annotations[reconcile.SelectedNodeAnnotation]; node != "" {
 			s.Detail += "; the volume is to be made for node " + node
 		}

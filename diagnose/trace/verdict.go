@@ -211,6 +211,9 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 		return Verdict{State: finding.Unsure, Reason: "Unscheduled", Since: scheduled.Since,
 			Message: message + ": whether that is for a volume is not known, as not all csidrivers could be read"}
 	}
+	if scheduled.On != Scheduler {
+		return Verdict{State: finding.NoWait, Reason: "Unscheduled", Since: scheduled.Since, Message: message + ": " + scheduled.Detail}
+	}
 	return Verdict{State: finding.NoWait, Reason: "Unscheduled", Since: scheduled.Since,
 		Message: message + ": it waits for the scheduler, which names no volume as a reason"}
 }

@@ -96,6 +96,17 @@ func endAsked(pod *corev1.Pod) metav1.Time {
 	return metav1.NewTime(pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second))
 }
 
+// GraceEnds is when the grace period of a Terminating pod ends. A kubelet grants all of it from the
+// moment at which it learns of the deletion (calculateEffectiveGracePeriod, pkg/kubelet/pod_workers.go):
+// one that was cut off then learns of it once its node is Ready again.
+func (v *View) GraceEnds(pod *corev1.Pod) metav1.Time {
+	ready, ends := ReadyCondition(v.Snapshot.Node(NodeOf(pod))), *pod.DeletionTimestamp
+	if asked := endAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
+		return metav1.NewTime(ends.Add(ready.LastTransitionTime.Sub(asked.Time)))
+	}
+	return ends
+}
+
 // attachBegan is when the volume that the controllers call by the name began to be what it
 // is on the pod's node: its PersistentVolume and its VolumeAttachment were made, and the
 // deletion of the latter was asked for. It is zero where nothing tells.

@@ -83,7 +83,7 @@ func (t *tracer) stopped() Stage {
 	}
 	s.Detail = fmt.Sprintf("running: %v", running)
 	grace := time.Duration(ptr.Deref(t.pod.DeletionGracePeriodSeconds, 0)) * time.Second
-	since := metav1.NewTime(t.pod.DeletionTimestamp.Add(-grace)) // the stamp is the end of the grace period
+	since := metav1.NewTime(t.GraceEnds(t.pod).Add(-grace))
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.reason = StageBlocked, "NodeNotReady"
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)

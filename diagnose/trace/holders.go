@@ -121,6 +121,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case len(live) > 0 && facts.AllDeleting(live):
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
 		s.Detail += fmt.Sprintf(": pod %s is Terminating there", facts.PodName(live[0]))
+		bound = max(bound, t.GraceEnds(live[0]).Add(facts.KillTakes).Sub(since.Time))
 		if on, ends := t.endsOnLost(node, live[0]); on != "" {
 			s.On, s.Ends = on, ends+"; then the controller detaches it"
 			if node != nil {

@@ -49,7 +49,7 @@ func runPodDoesNotEnd(p *check.Run) {
 		case reconcile.OutOfService(node):
 		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
 			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
-		case hadTime(p.View, node):
+		case hadTime(p.View, node) && p.Lasted(p.GraceEnds(pod), facts.KillTakes):
 			podDoesNotEnd(p, pod, running[0].Name, held)
 		}
 	}
@@ -183,21 +183,21 @@ func onlyOn(p *facts.View, pv *corev1.PersistentVolume, node *corev1.Node) bool 
 
 func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts.Attachment) {
 	node := p.Snapshot.Node(facts.NodeOf(pod))
-	ended, lives := *pod.DeletionTimestamp, "the node is Ready"
+	ended, lives := p.GraceEnds(pod), "the node is Ready"
 	cause := "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
 		"or the runtime does not answer"
-	switch ready := facts.ReadyCondition(node); {
+	switch {
 	case !reconcile.NodeReady(node):
 		lives = "its kubelet lives and says that the node is not Ready"
 		cause = "what keeps the node from being Ready keeps the container runtime from ending the container, or its kubelet from asking for it"
-	case ready.LastTransitionTime.After(ended.Time):
-		ended = ready.LastTransitionTime // before, there was no kubelet to kill it
-		lives = fmt.Sprintf("the node has been Ready again for %s", facts.Rounded(p.Age(ended)))
+	case !ended.Equal(pod.DeletionTimestamp): // before, there was no kubelet to kill it
+		lives = fmt.Sprintf("the node has been Ready again for %s, and its kubelet grants the whole grace period from then on",
+			facts.Rounded(p.Age(facts.ReadyCondition(node).LastTransitionTime)))
 	}
 	f, volume := keeps(p.View, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended, Node: facts.NodeName(node),
 		Detail: fmt.Sprintf("it should have ended %s ago, and container %s still runs there; %s",
-			facts.Rounded(p.Age(*pod.DeletionTimestamp)), container, lives),
+			facts.Rounded(p.Age(ended)), container, lives),
 		Cause: cause,
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + ", the end of its grace period"},

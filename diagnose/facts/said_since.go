@@ -100,8 +100,11 @@ func endAsked(pod *corev1.Pod) metav1.Time {
 // moment at which it learns of the deletion (calculateEffectiveGracePeriod, pkg/kubelet/pod_workers.go):
 // one that was cut off then learns of it once its node is Ready again.
 func (v *View) GraceEnds(pod *corev1.Pod) metav1.Time {
-	ready, ends := ReadyCondition(v.Snapshot.Node(NodeOf(pod))), *pod.DeletionTimestamp
-	if asked := endAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
+	node, ends := v.Snapshot.Node(NodeOf(pod)), *pod.DeletionTimestamp
+	if node == nil {
+		return ends
+	}
+	if ready, asked := ReadyCondition(node), endAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
 		return metav1.NewTime(ends.Add(ready.LastTransitionTime.Sub(asked.Time)))
 	}
 	return ends

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -215,8 +216,10 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 			return unread(StageClaimBound, snapshot.Claims)
 		}
 		s.On, s.Detail, s.Ends = "whoever is to create persistentvolumeclaim/"+v.Claim, name+" does not exist", name+" is created"
+		s.lacks = ", whose claim does not exist"
 		if v.source.Ephemeral != nil {
 			s.On, s.Ends = EphemeralController, "the controller makes the claim for the pod"
+			s.never = "make the claim by hand: the controller takes only one that it has made for this pod"
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
 		s.permanent = true                                         // nothing that is under way makes it
@@ -225,7 +228,10 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	v.claim = claim
 	switch {
 	case v.source.Ephemeral != nil && !metav1.IsControlledBy(claim, t.pod):
-		s.On, s.Detail, s.Ends = Nobody, name+" has the name of the pod's own claim but belongs to another", "that claim, with what it holds, or this pod is deleted"
+		s.On, s.Detail = kubeletwords.WorkloadOwner, name+" has the name of the pod's own claim but belongs to another"
+		s.Ends = "the pod is made again under another name, or with another name for this volume; its own claim is named after both"
+		s.lacks = ", whose claim's name is taken"
+		s.never = "delete the claim for this pod's sake: its data may be somebody else's, and goes with it"
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
 	case claim.Status.Phase == corev1.ClaimLost && t.Snapshot.Volume(claim.Spec.VolumeName) == nil && t.knows(snapshot.Volumes, ""):
 		s.On, s.Detail = Nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)

@@ -149,6 +149,8 @@ type Stage struct {
 	// Said are the words of those who work on it.
 	Said []Said `json:"said,omitempty"`
 
+	// lacks replaces what the volume lacks in the stage, and never what must not be done about it.
+	lacks, never string
 	// reason replaces the stage's name in the verdict.
 	reason string
 	// dueAt is when the wait takes longer than is usual; nil where nothing tells.
@@ -181,6 +183,10 @@ func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
+
+// Never is what must not be done about the wait in this stage; "" where the stage knows of nothing
+// in particular.
+func (s Stage) Never() string { return s.never }
 
 // Means is what the words mean that were said of the stage; "" where nobody has spoken of
 // it as it is now, or nobody knows.

@@ -384,7 +384,9 @@ func (u *useTracer) addPods() {
 		if pod.Namespace != u.key.Namespace || u.claim == nil && other != nil && !pod.CreationTimestamp.Before(&other.CreationTimestamp) {
 			continue
 		}
-		if i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return reconcile.ClaimName(pod, &v) == u.key.Name }); i >= 0 {
+		if i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return reconcile.ClaimName(pod, &v) == u.key.Name && (v.Ephemeral == nil || u.claim == nil || metav1.IsControlledBy(u.claim, pod))
+		}); i >= 0 {
 			u.Pods = append(u.Pods, u.usingPod(pod))
 		}
 	}

@@ -131,7 +131,7 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	if t.pod.Spec.NodeName != "" {
 		where = " on node " + t.pod.Spec.NodeName
 	}
-	what := toBe[v.Broken]
+	what := cmp.Or(s.lacks, toBe[v.Broken])
 	if len(verdict.Stages) > 0 {
 		what = " to be staged or mounted"
 	}

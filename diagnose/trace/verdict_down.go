@@ -28,6 +28,12 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), Since: s.Since, UsualBound: s.UsualBound,
 			Message: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume; %s", name, s.Detail)}
 	}
+	if t.pod.DeletionTimestamp != nil && t.node != nil && t.Lost(t.node) && !facts.GivenUp(t.pod) {
+		since := t.LostPodSince(t.pod)
+		return Verdict{State: finding.NoWait, Reason: "NodeNotReady", Since: unlessZero(since), Message: fmt.Sprintf(
+			"Pod %s is Terminating and waits for node %s, not for a volume: only its kubelet, which is silent, can remove the pod; the node's Ready condition is %s",
+			name, t.node.Name, facts.ReadyText(t.node))}
+	}
 	var held []VolumeTrace
 	for i := range volumes {
 		v := &volumes[i]

@@ -33,7 +33,7 @@ func runPodDoesNotEnd(p *check.Run) {
 			podNotStopped(p, pod, said)
 			continue
 		}
-		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) || !p.Lasted(*pod.DeletionTimestamp, facts.KillTakes) {
+		if pod.DeletionTimestamp == nil || !p.Lasted(*pod.DeletionTimestamp, facts.KillTakes) {
 			continue // the timestamp is the end of the grace period
 		}
 		node := p.Snapshot.Node(facts.NodeOf(pod))
@@ -43,6 +43,10 @@ func runPodDoesNotEnd(p *check.Run) {
 		running := slices.DeleteFunc(slices.Clone(pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
 		held := heldFor(p.View, pod)
 		switch {
+		case reconcile.PodTerminated(pod):
+			if lostForLong(p.View, node) && staysAfterAll(p.View, pod, node, held) {
+				leftOnLostNode(p, pod, node, held)
+			}
 		case len(running) == 0:
 		case lostForLong(p.View, node):
 			leftOnLostNode(p, pod, node, held)
@@ -61,6 +65,21 @@ func hadTime(p *facts.View, node *corev1.Node) bool {
 	ready := facts.ReadyCondition(node)
 	return (reconcile.NodeReady(node) || p.KubeletLives(node) && ready != nil && ready.Status == corev1.ConditionFalse) &&
 		(ready.LastTransitionTime.IsZero() || p.Lasted(ready.LastTransitionTime, facts.KillTakes))
+}
+
+// staysAfterAll reports whether a pod of a lost node that has ended, as its kubelet last said, keeps a
+// volume for which no timer runs: one that should have been detached by force since, or that is not
+// attached and that no other node may use.
+func staysAfterAll(p *facts.View, pod *corev1.Pod, node *corev1.Node, held []facts.Attachment) bool {
+	if facts.GivenUp(pod) {
+		return false
+	}
+	if len(held) > 0 {
+		wait, ends := p.World.WaitsForUnmount(node)
+		return !ends || p.Lasted(p.LostPodSince(pod), wait+facts.DetachTakes)
+	}
+	pv := lastingVolume(p, pod)
+	return pv != nil && onlyOn(p, pv, node)
 }
 
 // leftOnLostNode is about a pod that stays Terminating on a lost node and keeps a volume,

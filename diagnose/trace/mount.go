@@ -140,7 +140,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 // where that is not installed and one of nearly the same name is.
 func (t *tracer) mistyped(s *Stage, v *tracedVolume) bool {
 	meant := t.Mistyped(v.Driver)
-	if meant == "" {
+	if meant == "" || t.Age(facts.WaitsSince(t.pod)) <= facts.ListsGrace { // it may just be installed
 		return false
 	}
 	s.State, s.On = StageBlocked, "whoever wrote the driver's name into persistentvolume/"+v.PersistentVolume

@@ -43,8 +43,8 @@ which commands can be run in every pod of the node: few should have it, and noth
 else here needs it.
 
 Exit code: 0 nothing waits for the volumes, 1 something does (the verdict says
-whether that is in flight or stuck), or a check found something wrong with a claim
-or a volume, 2 no answer, or none from the kubelet with --kubelet.`,
+whether that is in flight or stuck), or a check found something wrong with the pod, the
+claim or the volume, 2 no answer, or none from the kubelet with --kubelet.`,
 		Example: `  kubectl volume-doctor trace pod/web-0 -n shop
   kubectl volume-doctor trace pvc/data-web-0 -n shop -o json
   kubectl volume-doctor trace pod/web-0 -n shop --kubelet

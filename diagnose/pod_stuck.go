@@ -107,12 +107,13 @@ func stuck(group []*trace.Trace) finding.Finding {
 	case v.VolumeAttachment == "":
 		f.Never = "force-delete the pod: what is mounted for it may stay on the node"
 	}
+	stage := first.Stage()
+	f.Never = cmp.Or(stage.Never(), f.Never)
 	f.Said = first.Quoted()
 	for _, t := range group {
 		f.Pods = append(f.Pods, podOf(t))
 	}
 	slices.Sort(f.Pods)
-	stage := first.Stage()
 	f.Cause = cmp.Or(stage.Means(), "the objects show only this: "+stage.Detail)
 	if f.Detail == f.Cause {
 		f.Detail = ""

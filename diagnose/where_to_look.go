@@ -19,7 +19,7 @@ func whereToLook(t *trace.Trace) string {
 	switch {
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController:
 		return "{check} look at the pod's events for what refuses its claim (a quota, a webhook), and whether kube-controller-manager runs"
-	case (actor == trace.Nobody || actor == kubeletwords.WorkloadOwner) && stage.Ends != "":
+	case stage.Ends != "" && (actor == trace.Nobody || actor == kubeletwords.WorkloadOwner && len(stage.Said) == 0):
 		return "see to it that " + stage.Ends
 	case verdict.Stage == trace.StageScheduled && isPlugin:
 		return "find out why the node plugin of " + plugin + " does not start on the nodes with its start-up taint: it takes that off once it has"

@@ -64,8 +64,9 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 					about = append(about, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
 				}
 			}
-			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s%s. %s", d.Pod.Namespace, d.Pod.Name, traceWaits[d.Verdict.State], stuckFor(d), d.Verdict.Message))
-			good = good && d.Verdict.State == finding.NoWait
+			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s%s. %s", d.Pod.Namespace, d.Pod.Name, paintVerdict(d, Options{}), stuckFor(d), d.Verdict.Message))
+			_, wrong := d.Found()
+			good = good && !wrong
 			for n, v := range d.Volumes {
 				p.Volumes = append(p.Volumes, newHTMLVolume(d, v, fmt.Sprintf("%sv%d", id, n+1)))
 			}

@@ -74,7 +74,7 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 		}
 	}
 	wrapped(b, "", fmt.Sprintf("Pod %s/%s %s", t.Pod.Namespace, t.Pod.Name, where), opts)
-	fmt.Fprintf(b, "verdict: %s%s\n", paintWait(t.Verdict.State, opts), stuckFor(t))
+	fmt.Fprintf(b, "verdict: %s%s\n", paintVerdict(t, opts), stuckFor(t))
 	wrapped(b, "  ", t.Verdict.Message, opts)
 	field(b, "since", sinceText(t.TakenAt, t.Verdict.Since), opts)
 	if t.Verdict.State == finding.InFlight {
@@ -245,7 +245,7 @@ func stageMark(s trace.Stage, v trace.VolumeTrace) string {
 
 // printTraceWide writes one row with all fields for each stage.
 func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
-	fmt.Fprintf(b, "verdict: %s: %s\n", paintWait(t.Verdict.State, opts), Safe(t.Verdict.Message))
+	fmt.Fprintf(b, "verdict: %s: %s\n", paintVerdict(t, opts), Safe(t.Verdict.Message))
 	var rows [][]string
 	for _, v := range t.Volumes {
 		for _, s := range v.Stages {

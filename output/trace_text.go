@@ -25,8 +25,16 @@ var traceWaits = map[finding.WaitState]string{
 	finding.Stuck: "stuck", finding.Unsure: "unknown",
 }
 
-func paintWait(state finding.WaitState, opts Options) string {
-	return paintWaitAs(traceWaits, state, opts)
+// butWrong follows a verdict that nothing waits where a check found something all the same.
+const butWrong = ", but something is wrong"
+
+// paintVerdict returns the verdict on the pod. "No volume is waited for" is shown as good only if no
+// check found anything.
+func paintVerdict(t *trace.Trace, opts Options) string {
+	if _, wrong := t.Found(); wrong && t.Verdict.State == finding.NoWait {
+		return paint(opts.Color, traceWaits[finding.NoWait]+butWrong, color.FgYellow, color.Bold)
+	}
+	return paintWaitAs(traceWaits, t.Verdict.State, opts)
 }
 
 func paintWaitAs(texts map[finding.WaitState]string, state finding.WaitState, opts Options) string {

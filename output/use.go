@@ -42,7 +42,7 @@ func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 // paintUse returns the verdict. "Nothing waits" is shown as good only if no check found anything.
 func paintUse(u *trace.VolumeUse, opts Options) string {
 	if _, wrong := u.Found(); wrong && u.Verdict.State == finding.NoWait {
-		return paint(opts.Color, useWaits[finding.NoWait]+", but something is wrong", color.FgYellow, color.Bold)
+		return paint(opts.Color, useWaits[finding.NoWait]+butWrong, color.FgYellow, color.Bold)
 	}
 	return paintWaitAs(useWaits, u.Verdict.State, opts)
 }

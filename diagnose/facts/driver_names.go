@@ -4,7 +4,10 @@ import (
 	"slices"
 	"strings"
 
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // InstalledDrivers are the names of all drivers that have a CSIDriver or are
@@ -34,6 +37,20 @@ func (p *View) Successor(driver string) string {
 // where the driver is installed itself, or no name is that near.
 func (p *View) Meant(driver string) string {
 	return p.similar(driver, Misspelt)
+}
+
+// Mistyped is the driver that is meant where nobody has ever seen the other here: no attacher has
+// answered for it, and none of its volumes is attached.
+func (p *View) Mistyped(driver string) string {
+	meant := p.Meant(driver)
+	// The name of a lease has a hyphen for each separator of the driver's name.
+	lease := reconcile.AttacherLeaseName(driver) != reconcile.AttacherLeaseName(meant) && p.AttacherLease(driver) != nil
+	answered := p.LastAnswer(driver)
+	attached := func(va *storagev1.VolumeAttachment) bool { return va.Spec.Attacher == driver && Holds(va) }
+	if meant == "" || lease || !answered.IsZero() || slices.ContainsFunc(p.Snapshot.VolumeAttachments, attached) {
+		return ""
+	}
+	return meant
 }
 
 func (p *View) similar(driver string, test func(driver, name string) bool) string {
@@ -90,7 +107,7 @@ func prefixed(short, long string) bool {
 }
 
 // Misspelt reports whether one name is the other with other separators, with one
-// letter more or less, or with two neighbouring letters exchanged. A letter in
+// letter more or less, without its last part, or with two neighbouring letters exchanged. A letter in
 // the place of another is no proof: ebs.csi.aws.com and efs.csi.aws.com are two
 // drivers. Neither is a letter of the first part (nfs.csi.k8s.io and
 // fs.csi.k8s.io), nor a digit, by which operators number their drivers.
@@ -99,7 +116,7 @@ func Misspelt(name, meant string) bool {
 	switch {
 	case name == meant:
 		return false
-	case a == b:
+	case a == b || cutShort(name, meant) || cutShort(meant, name):
 		return true
 	case len(a) == len(b):
 		return exchanged(a, b)
@@ -110,6 +127,12 @@ func Misspelt(name, meant string) bool {
 	default:
 		return false
 	}
+}
+
+// cutShort reports whether the name is the other without its last part, and still has two.
+func cutShort(name, whole string) bool {
+	last := strings.LastIndexByte(whole, '.')
+	return last > 0 && name == whole[:last] && strings.Contains(name, ".")
 }
 
 // letters is the name in lower case without its separators.

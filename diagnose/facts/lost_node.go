@@ -84,6 +84,12 @@ func (p *View) OutOfServiceSince(node *corev1.Node) metav1.Time {
 	return metav1.Time{}
 }
 
+// GivenUp reports whether the kubelet has deleted the pod object, which finalizers of others
+// still keep.
+func GivenUp(pod *corev1.Pod) bool {
+	return len(pod.Finalizers) > 0 && pod.DeletionGracePeriodSeconds != nil && *pod.DeletionGracePeriodSeconds == 0
+}
+
 // TaintInVain is why the out-of-service taint does not end a Terminating pod, and what to do.
 func (p *View) TaintInVain(pod *corev1.Pod) (cause, advice string, commands []string) {
 	switch {

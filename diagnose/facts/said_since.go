@@ -96,6 +96,20 @@ func endAsked(pod *corev1.Pod) metav1.Time {
 	return metav1.NewTime(pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second))
 }
 
+// GraceEnds is when the grace period of a Terminating pod ends. A kubelet grants all of it from the
+// moment at which it learns of the deletion (calculateEffectiveGracePeriod, pkg/kubelet/pod_workers.go):
+// one that was cut off then learns of it once its node is Ready again.
+func (v *View) GraceEnds(pod *corev1.Pod) metav1.Time {
+	node, ends := v.Snapshot.Node(NodeOf(pod)), *pod.DeletionTimestamp
+	if node == nil {
+		return ends
+	}
+	if ready, asked := ReadyCondition(node), endAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
+		return metav1.NewTime(ends.Add(ready.LastTransitionTime.Sub(asked.Time)))
+	}
+	return ends
+}
+
 // attachBegan is since when the volume with the PersistentVolume's name is as it is now on the
 // pod's node: began is when the PersistentVolume and its VolumeAttachment were created, ended
 // when the deletion of the VolumeAttachment was asked for. Both are zero where nothing shows

@@ -203,6 +203,9 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		if t.Age(va.CreationTimestamp) > attacherActs {
 			s.State = StageBlocked
 			s.Detail += ": no attacher of this driver seems to run"
+			if t.mistyped(&s, v) {
+				return t.never(s, since)
+			}
 		}
 	default:
 		s.Detail, s.Ends = "the attacher works on its VolumeAttachment", "the driver answers that the volume is attached"

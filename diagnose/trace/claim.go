@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -33,6 +34,13 @@ func (t *tracer) scheduled() Stage {
 	since := t.pod.CreationTimestamp
 	if c := condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		s.State, s.Detail = StageBlocked, "no node suits the pod"
+		switch {
+		case c.Reason == corev1.PodReasonSchedulingGated:
+			s.Detail = "the pod has scheduling gates: the scheduler does not look at it before they are taken off"
+			s.On, s.Ends = "whoever set the scheduling gates of the pod", "its scheduling gates are taken off"
+		case c.Reason == corev1.PodReasonSchedulerError || strings.Contains(c.Message, "PreBind plugin"):
+			s.Detail = "the scheduler could not bind the pod to a node, though one suits it"
+		}
 		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
 		if facts.KeptOffByPlace(t.pod) {
 			s.Said[0].Means = strings.Join(append([]string{s.Said[0].Means}, t.VolumePlaces(t.pod)...), "; ")
@@ -42,6 +50,9 @@ func (t *tracer) scheduled() Stage {
 				s.On, s.Ends = plugin, "the driver's node plugin starts on a node and takes the taint off"
 			}
 			s.Said[0].Means = strings.TrimPrefix(s.Said[0].Means+"; "+means, "; ")
+		}
+		if s.On == Scheduler && strings.Contains(c.Message, volumeBinding) {
+			s.On = cmp.Or(t.bindsClaims(), s.On)
 		}
 		since = facts.Latest(since, c.LastTransitionTime)
 		if strings.Contains(strings.ToLower(c.Message), onePod) {
@@ -56,6 +67,25 @@ func (t *tracer) scheduled() Stage {
 	}
 	return t.due(s, since, schedulerTakes)
 }
+
+// volumeBinding is a part of what the scheduler says where a node suits the pod, and its claims were
+// not bound to volumes for that node in time (PreBind, volumebinding/volume_binding.go).
+const volumeBinding = `PreBind plugin "VolumeBinding"`
+
+// bindsClaims is who makes the volume of the pod's first claim that has none; "" where that is not known.
+func (t *tracer) bindsClaims() string {
+	for _, name := range facts.ClaimNames(t.pod) {
+		claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, name))
+		if claim != nil && claim.Spec.VolumeName == "" {
+			if about := t.Unbound(claim); about.Provisioner != "" {
+				return provisionerOf(about.Provisioner)
+			}
+		}
+	}
+	return ""
+}
+
+func provisionerOf(driver string) string { return "the provisioner of " + driver }
 
 // hasClaim is the pod that uses a claim of this one and is not being deleted. Where there is
 // none, goes is when the last user that is being deleted has to have ended: until then the
@@ -123,7 +153,8 @@ var volumeRefusals = []struct{ text, means string }{
 	{"no available disk", "the disk is in use there"},
 	{onePod, "another pod uses the claim, which only one pod may"},
 	{driverMissing, "the driver is not registered there"},
-	{"persistentvolumeclaim \"", "a claim is missing or being deleted"}, // the last: the others say more
+	{strings.ToLower(volumeBinding), "a node suits the pod, and its claims were not bound to volumes in time"},
+	{"persistentvolumeclaim \"", "a claim is missing or being deleted"}, // the last: others that name a claim say more
 }
 
 func schedulerMeans(message string) string {
@@ -186,8 +217,10 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 			return unread(StageClaimBound, snapshot.Claims)
 		}
 		s.On, s.Detail, s.Ends = "whoever is to create persistentvolumeclaim/"+v.Claim, name+" does not exist", name+" is created"
+		s.lacks = ", whose claim does not exist"
 		if v.source.Ephemeral != nil {
 			s.On, s.Ends = EphemeralController, "the controller makes the claim for the pod"
+			s.never = "make the claim by hand: the controller takes only one that it has made for this pod"
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
 		s.permanent = true                                         // nothing that is under way makes it
@@ -196,7 +229,10 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	v.claim = claim
 	switch {
 	case v.source.Ephemeral != nil && !metav1.IsControlledBy(claim, t.pod):
-		s.On, s.Detail, s.Ends = Nobody, name+" has the name of the pod's own claim but belongs to another", "that claim, with what it holds, or this pod is deleted"
+		s.On, s.Detail = kubeletwords.WorkloadOwner, name+" has the name of the pod's own claim but belongs to another"
+		s.Ends = "the pod is made again under another name, or with another name for this volume; its own claim is named after both"
+		s.lacks = ", whose claim's name is taken"
+		s.never = "delete the claim for this pod's sake: its data may be somebody else's, and goes with it"
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
 	case claim.Status.Phase == corev1.ClaimLost && t.Snapshot.Volume(claim.Spec.VolumeName) == nil && t.knows(snapshot.Volumes, ""):
 		s.On, s.Detail = Nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
@@ -267,7 +303,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 		s.State, s.On = StageBlocked, "whoever is to create the storage class"
 		s.Detail = fmt.Sprintf("%s names the storage class %s, which does not exist", name, about.Class)
 	case about.Provisioner != "":
-		s.On, s.Detail = "the provisioner of "+about.Provisioner, name+" is not bound yet"
+		s.On, s.Detail = provisionerOf(about.Provisioner), name+" is not bound yet"
 		if node := claim.Annotations[reconcile.SelectedNodeAnnotation]; node != "" {
 			s.Detail += "; the volume is to be made for node " + node
 		}

@@ -17,6 +17,9 @@ import (
 // reasonNeverMounted is the reason of a volume that was not mounted before its pod ended.
 const reasonNeverMounted = "NeverMounted"
 
+// reasonSandbox is of a pod whose containers have ended, and whose sandbox is not stopped.
+const reasonSandbox = "SandboxNotStopped"
+
 const (
 	// stopGrace is granted on top of a pod's grace period: containers are
 	// killed then, and the status is written.
@@ -70,11 +73,20 @@ func (t *tracer) stopped() Stage {
 		}
 	}
 	if len(running) == 0 || status.Phase == corev1.PodFailed || status.Phase == corev1.PodSucceeded {
+		if e := t.NotStopped(t.pod); e != nil {
+			s.State, s.On, s.reason = StageBlocked, facts.WhoStops(t.pod, e).Actor, reasonSandbox
+			s.Detail = "the containers have ended, but the kubelet fails to stop the pod's sandbox, and unmounts none of its volumes before"
+			s.Ends, s.Said = "the sandbox is stopped; then the kubelet unmounts the volumes", []Said{quote(e, "")}
+			return t.due(s, facts.LastSign(t.pod), stopGrace)
+		}
+		if t.node != nil && t.Lost(t.node) {
+			return done(StageStopped, last, "as its kubelet said before it fell silent")
+		}
 		return done(StageStopped, last, "")
 	}
 	s.Detail = fmt.Sprintf("running: %v", running)
 	grace := time.Duration(ptr.Deref(t.pod.DeletionGracePeriodSeconds, 0)) * time.Second
-	since := metav1.NewTime(t.pod.DeletionTimestamp.Add(-grace)) // the stamp is the end of the grace period
+	since := metav1.NewTime(t.GraceEnds(t.pod).Add(-grace))
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.reason = StageBlocked, "NodeNotReady"
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
@@ -125,7 +137,7 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 		return done(StageUnmounted, metav1.Time{}, "volumesInUse of "+t.node.Name+" has let go of it")
 	case t.pod.DeletionTimestamp == nil:
 		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows it for a pod that has ended and is not deleted", follows: true}
-	case t.givenUp():
+	case facts.GivenUp(t.pod):
 		return done(StageUnmounted, metav1.Time{}, "the kubelet has given the pod object up")
 	}
 	s.Detail = "the containers have ended and the pod is still there: the kubelet has not unmounted all of its volumes, and it writes no event about that"
@@ -137,12 +149,6 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	return t.due(s, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
 }
 
-// givenUp reports whether the kubelet has deleted the pod object, which the finalizers of
-// others still keep.
-func (t *tracer) givenUp() bool {
-	return len(t.pod.Finalizers) > 0 && t.pod.DeletionGracePeriodSeconds != nil && *t.pod.DeletionGracePeriodSeconds == 0
-}
-
 // notRemoved are the volumes of a Terminating pod, which nothing else keeps, that the kubelet
 // makes itself, such as a Secret. The kubelet keeps the pod object until it has removed the
 // last of its volumes (Kubelet.SyncTerminatedPod, WaitForUnmount), and it cannot remove a busy
@@ -151,11 +157,8 @@ func (t *tracer) givenUp() bool {
 // which reports whether a volume is a candidate.
 func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool) []VolumeTrace {
 	_, mirror := t.pod.Annotations[corev1.MirrorPodAnnotationKey]
-	if mirror || t.givenUp() || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
+	if mirror || facts.GivenUp(t.pod) || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
 		return nil
-	}
-	if e := t.lastEvent(facts.FailedKillPodReason); e != nil && t.Age(facts.EventTime(e)) <= facts.EventRepeats {
-		return nil // the kubelet has not reached the volumes
 	}
 	var list []VolumeTrace
 	for i := range volumes {
@@ -199,6 +202,9 @@ func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since
 func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.On, s.reason = StageBlocked, kubeletOf(t.pod.Spec.NodeName), "NodeNotReady"
+		if on, ends := t.endsOnLost(t.node, t.pod); on != "" && t.pod.DeletionTimestamp != nil {
+			s.On, s.Ends, s.Detail = on, ends, "only the node's kubelet unmounts it, and nothing is heard of that"
+		}
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
 		return
 	}

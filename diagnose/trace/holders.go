@@ -121,6 +121,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case len(live) > 0 && facts.AllDeleting(live):
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
 		s.Detail += fmt.Sprintf(": pod %s is Terminating there", facts.PodName(live[0]))
+		bound = max(bound, t.GraceEnds(live[0]).Add(facts.KillTakes).Sub(since.Time))
 		if on, ends := t.endsOnLost(node, live[0]); on != "" {
 			s.On, s.Ends = on, ends+"; then the controller detaches it"
 			if node != nil {
@@ -161,6 +162,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.On = kubeletOf(string(pair.Node))
 		s.Detail += ": no pod there uses it any more, but the kubelet has not unmounted and unstaged it (volumesInUse)"
 		s.Ends = "the kubelet unstages it: " + t.UntilUnmounted(node)
+		t.notStopped(&s, t.EndedPods(pair))
 	case decision != nil && decision.Verb == reconcile.Wait && decision.After > 0:
 		s.On, bound = Controller, decision.After+facts.DetachTakes
 		s.Detail += ", which " + t.willNotUnmount(node)
@@ -186,6 +188,17 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	}
 	t.attachWords(v, &s, heldSince)
 	return t.due(s, since, bound), true
+}
+
+// notStopped adds that the kubelet has not come to the unmount, where it fails to stop one of the pods.
+func (t *tracer) notStopped(s *Stage, pods []*corev1.Pod) {
+	for _, pod := range pods {
+		if e := t.NotStopped(pod); e != nil {
+			s.On = facts.WhoStops(pod, e).Actor
+			s.Detail += fmt.Sprintf(": it fails to stop the sandbox of pod %s, which has ended", facts.PodName(pod))
+			return
+		}
+	}
 }
 
 // willNotUnmount is the clause that the node is not Ready, and whether its kubelet can unmount.

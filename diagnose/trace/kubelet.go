@@ -41,11 +41,19 @@ func parseWait(message string) (waitWords, bool) {
 // means is the meaning of a failed wait's lists for the volume, in the kubelet's release.
 func (w waitWords) means(volume string, k facts.KubeletRelease) string {
 	lists := w.listsMean(volume, k)
-	if why := meaningOf(w.cause, kubeletwords.WaitWords); why != "" && slices.Contains(w.unmounted, volume) {
+	why := meaningOf(w.cause, kubeletwords.WaitWords)
+	switch {
+	case why == "" || !slices.Contains(w.unmounted, volume):
+		return lists
+	case lists == notTakenUp: // and the cause says what is wrong
+		return why + "; the kubelet has not taken the volume up, and no mount was tried"
+	default:
 		return why + "; " + lists
 	}
-	return lists
 }
+
+// notTakenUp is the meaning of a volume that a kubelet has not processed.
+const notTakenUp = "the kubelet could not take the volume up at all: its claim, its PV or its plugin is wrong, and no mount was tried"
 
 func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 	switch {
@@ -56,7 +64,7 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 	case k < sortedLists:
 		return fmt.Sprintf("a kubelet of 1.%d lists every volume of the pod as unattached, in any order: only \"unmounted\" tells", k)
 	case slices.Contains(w.unprocessed, volume):
-		return "the kubelet could not take the volume up at all: its claim, its PV or its plugin is wrong, and no mount was tried"
+		return notTakenUp
 	case slices.Contains(w.unattached, volume):
 		return "the volume was not attached as the kubelet sees it: in volumesInUse and volumesAttached of the node"
 	case k >= facts.SilentTimeout:

@@ -142,10 +142,29 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	if t.Age(since) > facts.RegistrationGrace {
 		s.State = StageBlocked
 	}
+	if t.mistyped(&s, v) {
+		return t.never(s, facts.WaitsSince(t.pod))
+	}
 	if !reconcile.NodeReady(t.node) {
 		s.reason = "NodeNotReady"
 	}
 	return t.due(s, since, facts.RegistrationGrace)
+}
+
+// mistyped turns the stage into the wait for somebody who corrects the name of the volume's driver,
+// where that is not installed and one of nearly the same name is.
+func (t *tracer) mistyped(s *Stage, v *tracedVolume) bool {
+	meant := t.Mistyped(v.Driver)
+	if meant == "" || t.Age(facts.WaitsSince(t.pod)) <= facts.ListsGrace { // it may just be installed
+		return false
+	}
+	s.State, s.On = StageBlocked, "whoever wrote the driver's name into persistentvolume/"+v.PersistentVolume
+	if v.PersistentVolume == "" {
+		s.On = kubeletwords.WorkloadOwner
+	}
+	s.Detail = fmt.Sprintf("driver %s is not installed; %s is, and their names are nearly the same", v.Driver, meant)
+	s.Ends = "the volume is made again with the name of the driver that is meant: it cannot be changed in a volume"
+	return true
 }
 
 // staged is the stage in which the driver prepares the volume on the node.

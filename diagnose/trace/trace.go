@@ -151,6 +151,8 @@ type Stage struct {
 	// Said are the messages of those who work on it.
 	Said []Said `json:"said,omitempty"`
 
+	// lacks replaces what the volume lacks in the stage, and never what must not be done about it.
+	lacks, never string
 	// reason replaces the stage's name in the verdict.
 	reason string
 	// dueAt is when the wait exceeds its usual bound; nil where that is not known.
@@ -183,6 +185,10 @@ func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
+
+// Never is what must not be done about the wait in this stage; "" where the stage knows of nothing
+// in particular.
+func (s Stage) Never() string { return s.never }
 
 // Means is the meaning of the first message about the stage as it is now; "" where there is no
 // message or no known meaning.

@@ -198,16 +198,19 @@ type Document interface {
 const mostSameDisk = 3
 
 // Found reports unknown where it is not known whether the pod waits for a volume, and wrong
-// unless the pod is known to wait for none.
+// unless the pod is known to wait for none and no check warns.
 func (t *Trace) Found() (unknown, wrong bool) {
-	return t.Verdict.State == finding.Unsure, t.Verdict.State != finding.NoWait
+	return t.Verdict.State == finding.Unsure, t.Verdict.State != finding.NoWait || somethingWrong(t.Findings)
+}
+
+func somethingWrong(findings []finding.Brief) bool {
+	return slices.ContainsFunc(findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) })
 }
 
 // Found reports unknown where nothing is known to wait and not everything that matters was
 // read, and wrong where something waits or a check warns.
 func (u *VolumeUse) Found() (unknown, wrong bool) {
-	wrong = u.Verdict.State == finding.InFlight || u.Verdict.State == finding.Stuck ||
-		slices.ContainsFunc(u.Findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) })
+	wrong = u.Verdict.State == finding.InFlight || u.Verdict.State == finding.Stuck || somethingWrong(u.Findings)
 	return u.Verdict.State == finding.Unsure, wrong
 }
 
@@ -384,7 +387,9 @@ func (u *useTracer) addPods() {
 		if pod.Namespace != u.key.Namespace || u.claim == nil && other != nil && !pod.CreationTimestamp.Before(&other.CreationTimestamp) {
 			continue
 		}
-		if i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return reconcile.ClaimName(pod, &v) == u.key.Name }); i >= 0 {
+		if i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+			return reconcile.ClaimName(pod, &v) == u.key.Name && (v.Ephemeral == nil || u.claim == nil || metav1.IsControlledBy(u.claim, pod))
+		}); i >= 0 {
 			u.Pods = append(u.Pods, u.usingPod(pod))
 		}
 	}

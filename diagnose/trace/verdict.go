@@ -132,7 +132,7 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	if t.pod.Spec.NodeName != "" {
 		where = " on node " + t.pod.Spec.NodeName
 	}
-	what := toBe[v.Broken]
+	what := cmp.Or(s.lacks, toBe[v.Broken])
 	if len(verdict.Stages) > 0 {
 		what = " to be staged or mounted"
 	}
@@ -211,6 +211,9 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 	if !t.knows(snapshot.CSIDrivers, "") { // the taint that keeps the pod off may be a driver's
 		return Verdict{State: finding.Unsure, Reason: "Unscheduled", Since: scheduled.Since,
 			Message: message + ": whether that is for a volume is not known, as not all csidrivers could be read"}
+	}
+	if scheduled.On != Scheduler {
+		return Verdict{State: finding.NoWait, Reason: "Unscheduled", Since: scheduled.Since, Message: message + ": " + scheduled.Detail}
 	}
 	return Verdict{State: finding.NoWait, Reason: "Unscheduled", Since: scheduled.Since,
 		Message: message + ": it waits for the scheduler, which names no volume as a reason"}

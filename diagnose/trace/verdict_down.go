@@ -19,9 +19,20 @@ import (
 // message.
 func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	name := facts.PodName(t.pod)
-	if s := t.stopped(); s.State != StageDone {
+	switch s := t.stopped(); {
+	case s.State == StageDone:
+	case s.reason == reasonSandbox:
+		return Verdict{State: finding.NoWait, Reason: s.reason, Actor: s.On, Since: s.Since, UsualBound: s.UsualBound,
+			Message: fmt.Sprintf("Pod %s has ended and waits for its sandbox to be stopped, not for a volume; %s%s", name, nextToAct, s.On)}
+	default:
 		return Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), Since: s.Since, UsualBound: s.UsualBound,
 			Message: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume; %s", name, s.Detail)}
+	}
+	if t.pod.DeletionTimestamp != nil && t.node != nil && t.Lost(t.node) && !facts.GivenUp(t.pod) {
+		since := t.LostPodSince(t.pod)
+		return Verdict{State: finding.NoWait, Reason: "NodeNotReady", Since: unlessZero(since), Message: fmt.Sprintf(
+			"Pod %s is Terminating and waits for node %s, not for a volume: only its kubelet, which is silent, can remove the pod; the node's Ready condition is %s",
+			name, t.node.Name, facts.ReadyText(t.node))}
 	}
 	var held []VolumeTrace
 	for i := range volumes {

@@ -2,6 +2,7 @@ package attached
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,6 +38,9 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 		}
 		if pods, _ := heldByEnded(p.View, va.VolumeNode); len(pods) > 0 {
 			continue // terminated-pod-holds-volume: nothing has failed
+		}
+		if slices.ContainsFunc(p.EndedPods(va.VolumeNode), func(pod *corev1.Pod) bool { return p.NotStopped(pod) != nil }) {
+			continue // pod-does-not-end: the kubelet has not come to the unmount
 		}
 		if since, long, proven := p.Unused(va); long {
 			f := keptFinding(p.View, va)

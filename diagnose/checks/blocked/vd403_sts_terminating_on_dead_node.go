@@ -36,7 +36,7 @@ const rebootTakes = 5 * time.Minute
 
 func runSTSTerminatingOnDeadNode(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
-		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) {
+		if pod.DeletionTimestamp == nil || facts.GivenUp(pod) {
 			continue
 		}
 		owner := metav1.GetControllerOf(pod)
@@ -49,10 +49,19 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 		// Of a volume that is recreated there va-recreated-on-dead-node says more, and of one that
 		// pods elsewhere wait for node-lost-6min.
 		told := func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 }
-		if held := heldFor(p.View, pod); len(held) > 0 && !slices.ContainsFunc(held, told) {
+		held := heldFor(p.View, pod)
+		if (len(held) > 0 || reconcile.PodTerminated(pod)) && !slices.ContainsFunc(held, told) {
 			terminatingOnDeadNode(p, pod, owner.Name, held)
 		}
 	}
+}
+
+// lastSaid is what the kubelet last reported of the pod's containers.
+func lastSaid(pod *corev1.Pod) string {
+	if reconcile.PodTerminated(pod) {
+		return "no container counted as running when its kubelet was last heard of"
+	}
+	return "a container counts as running"
 }
 
 // silent reports whether nothing has been heard of the node's kubelet for so long. From a
@@ -86,27 +95,39 @@ func heldFor(p *facts.View, pod *corev1.Pod) []facts.Attachment {
 }
 
 func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, held []facts.Attachment) {
-	va := held[0]
-	node := p.Snapshot.Node(va.Node)
-	f := p.About(va, finding.Finding{
+	node := p.Snapshot.Node(facts.NodeOf(pod))
+	f, volume := keeps(p.View, finding.Finding{
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
 		Since:   pod.DeletionTimestamp,
 		Message: fmt.Sprintf("Pod %s of StatefulSet %s stays Terminating on node %s, which is silent", facts.PodName(pod), statefulSet, node.Name),
-		Detail: fmt.Sprintf("it has been Terminating for %s and keeps volume %s; the StatefulSet makes no other pod of its name",
-			facts.Rounded(p.Age(*pod.DeletionTimestamp)), p.ShortVolume(va.Volume)),
-		Cause: "the node was lost, and its kubelet is the only one that may say that the containers have ended",
+		Node:    facts.NodeName(node),
+		Cause:   "the node was lost, and its kubelet is the only one that may say that the containers have ended",
 		Evidence: append([]finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
-			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: "a container counts as running"},
+			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: lastSaid(pod)},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
-		}, p.RenewedLease(va.Node)...),
+		}, p.RenewedLease(facts.NodeName(node))...),
 		SelfHeals: finding.SelfHeals{Because: "the pod stays until the kubelet returns, the Node is deleted or the pod object is removed, and only then does the controller " +
 			"begin to count its 6 min"},
 		ByHand:         "{power-off}, or see it off at the provider; {taint-node}",
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
-	})
-	for _, va := range held {
+	}, pod, held)
+	if volume == "" {
+		return // it has no volume whose data outlives it
+	}
+	f.Detail = fmt.Sprintf("it has been Terminating for %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
+	if len(held) > 0 {
+		f.Detail = fmt.Sprintf("it has been Terminating for %s and keeps volume %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*pod.DeletionTimestamp)), volume)
+	}
+	if reconcile.PodTerminated(pod) {
+		f.Cause = "the node was lost, and its kubelet is the only one that may remove the pod object"
+		f.SelfHeals.Because = "the pod stays until the kubelet returns, the Node is deleted or the pod object is removed"
+	}
+	for i, va := range held {
+		if i == 0 {
+			continue // keeps names it
+		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolume(va.Volume))})
 	}
 	f.Severity = p.LostPodSeverity(p.LostPodSince(pod))

@@ -89,6 +89,18 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	return u, true
 }
 
+// toCorrect is what the kubelet's words ask for, and in which object it stands.
+func (u unmountable) toCorrect() string {
+	switch {
+	case u.pv != nil:
+		return "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come"
+	case facts.ContainsAny(u.said.Message, kubeletwords.ModeNotSupported):
+		return fmt.Sprintf("take volume %s out of the pod's template, and use a claim in its place: its driver mounts no volume that stands in the pod itself", u.name)
+	default:
+		return fmt.Sprintf("correct what the message names of volume %s in the pod's template, where the volume stands", u.name)
+	}
+}
+
 func reportUnmountable(p *check.Run, list []unmountable) {
 	first := list[0]
 	pods := make([]*corev1.Pod, 0, len(list))
@@ -124,8 +136,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		f.Cause = "the driver or the node's mount program does not know a mount option, an access mode or a kind of volume that is asked for"
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
 		f.Never = "mount the volume on the node by hand: the kubelet goes on with its own attempt, and fails"
-		f.Advice = "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come; a " +
-			"volume that stands in the pod itself, in the pod's template; " + step.DeletePod.Of(f.Pods...)
+		f.Advice = first.toCorrect() + "; " + step.DeletePod.Of(f.Pods...)
 	}
 	if slices.ContainsFunc(list, func(u unmountable) bool { return u.pod.Spec.NodeName != first.pod.Spec.NodeName }) {
 		f.Node = ""

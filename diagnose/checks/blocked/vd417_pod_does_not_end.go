@@ -18,7 +18,7 @@ import (
 var PodDoesNotEnd = check.Check{
 	Code:        "VD417",
 	Name:        "pod-does-not-end",
-	Title:       "A pod is Terminating past its grace period, its containers run, and it keeps its volume",
+	Title:       "A pod does not end: its containers run past its grace period, or its sandbox stays, and it keeps its volume",
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
@@ -29,7 +29,11 @@ var PodDoesNotEnd = check.Check{
 
 func runPodDoesNotEnd(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
-		if pod.DeletionTimestamp == nil || reconcile.PodTerminated(pod) || !p.Lasted(*pod.DeletionTimestamp, facts.KillTakes) {
+		if said := p.NotStopped(pod); said != nil {
+			podNotStopped(p, pod, said)
+			continue
+		}
+		if pod.DeletionTimestamp == nil || !p.Lasted(*pod.DeletionTimestamp, facts.KillTakes) {
 			continue // the timestamp is the end of the grace period
 		}
 		node := p.Snapshot.Node(facts.NodeOf(pod))
@@ -39,13 +43,17 @@ func runPodDoesNotEnd(p *check.Run) {
 		running := slices.DeleteFunc(slices.Clone(pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
 		held := heldFor(p.View, pod)
 		switch {
+		case reconcile.PodTerminated(pod):
+			if lostForLong(p.View, node) && staysAfterAll(p.View, pod, node, held) {
+				leftOnLostNode(p, pod, node, held)
+			}
 		case len(running) == 0:
 		case lostForLong(p.View, node):
 			leftOnLostNode(p, pod, node, held)
 		case reconcile.OutOfService(node):
 		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
 			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
-		case hadTime(p.View, node):
+		case hadTime(p.View, node) && p.Lasted(p.GraceEnds(pod), facts.KillTakes):
 			podDoesNotEnd(p, pod, running[0].Name, held)
 		}
 	}
@@ -57,6 +65,21 @@ func hadTime(p *facts.View, node *corev1.Node) bool {
 	ready := facts.ReadyCondition(node)
 	return (reconcile.NodeReady(node) || p.KubeletLives(node) && ready != nil && ready.Status == corev1.ConditionFalse) &&
 		(ready.LastTransitionTime.IsZero() || p.Lasted(ready.LastTransitionTime, facts.KillTakes))
+}
+
+// staysAfterAll reports whether a pod of a lost node that has ended, as its kubelet last said, keeps a
+// volume for which no timer runs: one that should have been detached by force since, or that is not
+// attached and that no other node may use.
+func staysAfterAll(p *facts.View, pod *corev1.Pod, node *corev1.Node, held []facts.Attachment) bool {
+	if facts.GivenUp(pod) {
+		return false
+	}
+	if len(held) > 0 {
+		wait, ends := p.World.WaitsForUnmount(node)
+		return !ends || p.Lasted(p.LostPodSince(pod), wait+facts.DetachTakes)
+	}
+	pv := lastingVolume(p, pod)
+	return pv != nil && onlyOn(p, pv, node)
 }
 
 // leftOnLostNode is about a pod that stays Terminating on a lost node and keeps a volume,
@@ -179,21 +202,21 @@ func onlyOn(p *facts.View, pv *corev1.PersistentVolume, node *corev1.Node) bool 
 
 func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts.Attachment) {
 	node := p.Snapshot.Node(facts.NodeOf(pod))
-	ended, lives := *pod.DeletionTimestamp, "the node is Ready"
+	ended, lives := p.GraceEnds(pod), "the node is Ready"
 	cause := "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
 		"or the runtime does not answer"
-	switch ready := facts.ReadyCondition(node); {
+	switch {
 	case !reconcile.NodeReady(node):
 		lives = "its kubelet lives and says that the node is not Ready"
 		cause = "what keeps the node from being Ready keeps the container runtime from ending the container, or its kubelet from asking for it"
-	case ready.LastTransitionTime.After(ended.Time):
-		ended = ready.LastTransitionTime // before, there was no kubelet to kill it
-		lives = fmt.Sprintf("the node has been Ready again for %s", facts.Rounded(p.Age(ended)))
+	case !ended.Equal(pod.DeletionTimestamp): // before, there was no kubelet to kill it
+		lives = fmt.Sprintf("the node has been Ready again for %s, and its kubelet grants the whole grace period from then on",
+			facts.Rounded(p.Age(facts.ReadyCondition(node).LastTransitionTime)))
 	}
 	f, volume := keeps(p.View, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended, Node: facts.NodeName(node),
 		Detail: fmt.Sprintf("it should have ended %s ago, and container %s still runs there; %s",
-			facts.Rounded(p.Age(*pod.DeletionTimestamp)), container, lives),
+			facts.Rounded(p.Age(ended)), container, lives),
 		Cause: cause,
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + ", the end of its grace period"},
@@ -219,12 +242,59 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	}
 	keepDisksFirst(p.View, &f, pod)
-	if e := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == "FailedKillPod" || e.Reason == "FailedPreStopHook" }); e != nil {
-		f.Said = facts.QuoteEvent(e)
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
+	if e := p.LastEvent(pod, func(e *corev1.Event) bool {
+		return e.Reason == facts.FailedKillPodReason || e.Reason == "FailedPreStopHook"
+	}); e != nil {
+		quote(&f, e)
 	}
+	reportWithWaiting(p, f, pod)
+}
+
+// podNotStopped is about a pod whose containers have ended and whose sandbox the kubelet fails to
+// stop. Of one that nobody has deleted it tells where the kubelet has an attached volume of it in use.
+func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
+	node, held := p.Snapshot.Node(facts.NodeOf(pod)), heldFor(p.View, pod)
+	ended := facts.LastSign(pod)
+	inUse := slices.ContainsFunc(held, func(va facts.Attachment) bool { return facts.InUse(node, va.Volume) })
+	if !p.Lasted(ended, facts.KillTakes) || pod.DeletionTimestamp == nil && !inUse {
+		return
+	}
+	stops := facts.WhoStops(pod, said)
+	f, volume := keeps(p.View, finding.Finding{
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended, Node: facts.NodeName(node),
+		Actor:     stops.Actor,
+		Never:     "force-delete the pod: its volume may still be mounted",
+		Detail:    fmt.Sprintf("its containers have ended, and for %s the kubelet has failed to stop its sandbox", facts.Rounded(p.Age(ended))),
+		Cause:     stops.Actor + " fails; until the sandbox is stopped, the kubelet does not begin to unmount the pod's volumes",
+		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to stop the sandbox, and then unmounts the volumes"},
+		Advice: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and start it again where it does not: containers go on running meanwhile; "+
+			"if nothing ends the pod, {drain-node} and {reboot-node}", node.Name),
+		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
+	}, pod, held)
+	if volume == "" {
+		return // it has no volume whose data outlives it
+	}
+	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
+	if stops.Network {
+		f.Advice = fmt.Sprintf("{do} see whether the pod of %s runs, and do what its log and the message name: the kubelet then stops the sandbox, "+
+			"and unmounts the volumes by itself", stops.Actor)
+		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+node.Name)}
+	}
+	keepDisksFirst(p.View, &f, pod)
+	quote(&f, said)
+	reportWithWaiting(p, f, pod)
+}
+
+// quote completes the finding with what the kubelet said of the pod's end.
+func quote(f *finding.Finding, e *corev1.Event) {
+	f.Said = facts.QuoteEvent(e)
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
+}
+
+// reportWithWaiting reports a pod that does not end, with those that wait for its volume.
+func reportWithWaiting(p *check.Run, f finding.Finding, pod *corev1.Pod) {
 	if waiting := p.KeptFrom(f.Pair()); len(waiting) > 0 {
-		if p.Lasted(ended, facts.KillFails) {
+		if p.Lasted(*f.Since, facts.KillFails) {
 			f.Severity = finding.Error
 		}
 		f.Pods = append(f.Pods, facts.PodNames(waiting)...)

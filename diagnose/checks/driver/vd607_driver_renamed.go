@@ -6,7 +6,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -25,8 +24,8 @@ var DriverRenamed = check.Check{
 
 func runDriverRenamed(p *check.Run) {
 	for _, driver := range p.Attachers() {
-		if meant := p.Meant(driver); meant != "" {
-			driverMisspelt(p, driver, meant)
+		if p.Meant(driver) != "" {
+			driverMisspelt(p, driver)
 			continue
 		}
 		tasks, now := goneTasks(p.View, driver), p.Successor(driver)
@@ -47,11 +46,9 @@ func runDriverRenamed(p *check.Run) {
 // driverMisspelt reports a driver that nobody has ever seen here, and whose name
 // is nearly the name of one which is installed. No driver that restarts or is being
 // upgraded looks like that, so that there is nothing to wait for.
-func driverMisspelt(p *check.Run, driver, meant string) {
-	tasks, answer := p.Older(p.Tasks(driver), facts.ListsGrace), p.LastAnswer(driver)
-	// The name of a lease has a hyphen for each separator of the driver's name.
-	lease := reconcile.AttacherLeaseName(driver) != reconcile.AttacherLeaseName(meant) && p.AttacherLease(driver) != nil
-	if len(tasks) == 0 || lease || !answer.IsZero() || attachedVolumes(p.View, driver) > 0 {
+func driverMisspelt(p *check.Run, driver string) {
+	tasks, meant := p.Older(p.Tasks(driver), facts.ListsGrace), p.Mistyped(driver)
+	if len(tasks) == 0 || meant == "" {
 		return
 	}
 	f := goneFinding(p.View, driver, tasks)

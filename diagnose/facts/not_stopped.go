@@ -1,0 +1,64 @@
+package facts
+
+import (
+	"fmt"
+	"regexp"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// NotStopped is what the kubelet of a node that lives has said lately of a pod that has ended and
+// that it fails to stop; nil where it has not. Besides its containers a pod has a sandbox with its network. Until
+// that is stopped as well the kubelet unmounts none of the pod's volumes (ShouldPodRuntimeBeRemoved in
+// findAndRemoveDeletedPods, pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go).
+func (v *View) NotStopped(pod *corev1.Pod) *corev1.Event {
+	if !reconcile.PodTerminated(pod) || v.Lost(v.Snapshot.Node(NodeOf(pod))) {
+		return nil
+	}
+	e := v.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == FailedKillPodReason })
+	if e == nil || v.Age(EventTime(e)) > EventRepeats || !SaidSince(e, lastFinished(pod)) {
+		return nil
+	}
+	return e
+}
+
+// lastFinished is when the last container of the pod ended; zero where none tells.
+func lastFinished(pod *corev1.Pod) metav1.Time {
+	var last metav1.Time
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.State.Terminated != nil {
+			last = Latest(last, c.State.Terminated.FinishedAt)
+		}
+	}
+	return last
+}
+
+var (
+	// networkWords match what a kubelet says of a sandbox whose network cannot be taken away: in
+	// the words of containerd, CRI-O and the kubelet's own former runtime.
+	networkWords = regexp.MustCompile(`(?i)network for (?:pod )?sandbox|plugin type=|\bcni\b`)
+	// networkPlugin matches the plug-in's name in them.
+	networkPlugin = regexp.MustCompile(`plugin type=\\*"([\w.-]+)\\*"`)
+)
+
+// Stops is what keeps a kubelet from stopping a pod.
+type Stops struct {
+	// Actor has to act, and Network reports that it is a network plug-in, not the runtime.
+	Actor   string
+	Network bool
+}
+
+// WhoStops is who fails to stop the pod, by what the kubelet of its node has said.
+func WhoStops(pod *corev1.Pod, said *corev1.Event) Stops {
+	node := pod.Spec.NodeName
+	if !networkWords.MatchString(said.Message) {
+		return Stops{Actor: "the container runtime of " + node}
+	}
+	if m := networkPlugin.FindStringSubmatch(said.Message); m != nil {
+		return Stops{Actor: fmt.Sprintf("the network plug-in %s on %s", m[1], node), Network: true}
+	}
+	return Stops{Actor: "the network plug-in on " + node, Network: true}
+}

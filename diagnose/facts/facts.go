@@ -87,6 +87,19 @@ func pastMounts(c corev1.ContainerStatus) bool {
 		waiting != nil && !slices.Contains(beforeMounts, waiting.Reason)
 }
 
+// RunningContainers are the names of the containers that the pod's status shows to run: its own
+// first, then init containers, of which a sidecar outlives them, and those that somebody has added
+// to debug it. Each of them keeps a pod that is deleted, and so its volumes (PodTerminated).
+func RunningContainers(pod *corev1.Pod) []string {
+	var names []string
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses) {
+		if c.State.Running != nil {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
 // Started reports whether the pod's volumes are, or were, mounted: a container runs or has run,
 // or the kubelet has reached a step that comes after the mounts.
 func Started(pod *corev1.Pod) bool {

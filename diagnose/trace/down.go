@@ -61,14 +61,11 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 // stopped is the pod's own first stage on the way down.
 func (t *tracer) stopped() Stage {
 	s := Stage{Stage: StageStopped, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the containers end, or the grace period does"}
-	var running []string
+	running := facts.RunningContainers(t.pod)
 	var last metav1.Time
 	status := t.pod.Status
 	for _, c := range slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses) {
-		switch {
-		case c.State.Running != nil:
-			running = append(running, c.Name)
-		case c.State.Terminated != nil:
+		if c.State.Terminated != nil {
 			last = facts.Latest(last, c.State.Terminated.FinishedAt)
 		}
 	}
@@ -87,6 +84,9 @@ func (t *tracer) stopped() Stage {
 	s.Detail = fmt.Sprintf("running: %v", running)
 	grace := time.Duration(ptr.Deref(t.pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	since := metav1.NewTime(t.GraceEnds(t.pod).Add(-grace))
+	if t.Age(since) > grace+stopGrace {
+		s.Ends = "the containers end: their grace period is over"
+	}
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.reason = StageBlocked, "NodeNotReady"
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)

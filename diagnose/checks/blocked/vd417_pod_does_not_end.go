@@ -40,7 +40,7 @@ func runPodDoesNotEnd(p *check.Run) {
 		if node == nil {
 			continue
 		}
-		running := slices.DeleteFunc(slices.Clone(pod.Status.ContainerStatuses), func(c corev1.ContainerStatus) bool { return c.State.Running == nil })
+		running := facts.RunningContainers(pod)
 		held := heldFor(p.View, pod)
 		switch {
 		case reconcile.PodTerminated(pod):
@@ -53,8 +53,9 @@ func runPodDoesNotEnd(p *check.Run) {
 		case reconcile.OutOfService(node):
 		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
 			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
+		case p.Age(p.GraceEnds(pod)) < 0: // its containers may run on as long
 		case hadTime(p.View, node) && p.Lasted(p.GraceEnds(pod), facts.KillTakes):
-			podDoesNotEnd(p, pod, running[0].Name, held)
+			podDoesNotEnd(p, pod, running[0], held)
 		}
 	}
 }
@@ -220,7 +221,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		Cause: cause,
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + ", the end of its grace period"},
-			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: "container " + container + " runs"},
+			{Object: "pod/" + facts.PodName(pod), Field: "status", Value: "container " + container + " runs"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
 		Advice: fmt.Sprintf("{check} read what the events of pod %s say of its end; {do} on node %s find what keeps container %s: a process in state D (ps), "+

@@ -61,10 +61,14 @@ func whatIsUnread(t *trace.Trace) string {
 	return again + "; " + cmp.Or(stageAdvice[t.Verdict.Stage], "look at the pod's events")
 }
 
-// whatTheKubeletSays is where the kubelet reports on the stage. Its events are already part of
-// the trace.
+// whatTheKubeletSays is where a kubelet tells about the stage: the one that has to act, which may be
+// that of the node that has the volume still. Its events are part of the trace.
 func whatTheKubeletSays(t *trace.Trace) string {
-	log := "look at the log of the kubelet of " + string(t.Node)
+	node := string(t.Node)
+	if other, acts := strings.CutPrefix(t.Verdict.Actor, "the kubelet of "); acts && !strings.Contains(other, " ") {
+		node = other
+	}
+	log := "look at the log of the kubelet of " + node
 	switch stage, driver := t.Verdict.Stage, t.Waits().Driver; {
 	case stage == trace.StageInVolumesInUse:
 		return log + ": it must ask for the volume first"

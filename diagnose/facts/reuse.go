@@ -24,6 +24,9 @@ func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 	return pods, len(pods) > 0
 }
 
+// AttacherOf is how who asks the driver to attach and detach is called.
+func AttacherOf(driver string) string { return "the external-attacher of " + driver }
+
 // StaleAttacherLease is the lease of the driver's external-attacher where nobody renews it. It
 // is nil where some leases could not be read: one of those may be renewed. It is nil too where
 // the clock that wrote it may be behind.

@@ -48,8 +48,6 @@ const (
 	PodCollector = "the pod garbage collector"
 )
 
-func attacherOf(driver string) string { return "the external-attacher of " + driver }
-
 // attachmentOf is the VolumeAttachment of the volume on the pod's node.
 func (t *tracer) attachmentOf(v *tracedVolume) *storagev1.VolumeAttachment {
 	return t.Snapshot.VolumeAttachment(facts.AttachmentName(v.pair))
@@ -158,7 +156,7 @@ const multiAttachError = "Multi-Attach error"
 
 // attaching is the stage of a volume whose VolumeAttachment exists.
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
-	s := Stage{Stage: StageAttached, State: StageWaiting, On: attacherOf(va.Spec.Attacher)}
+	s := Stage{Stage: StageAttached, State: StageWaiting, On: facts.AttacherOf(va.Spec.Attacher)}
 	lease := t.StaleAttacherLease(va.Spec.Attacher)
 	since := facts.Latest(facts.WaitsSince(t.pod), va.CreationTimestamp)
 	failure := t.AttachError(va)
@@ -196,7 +194,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 				registering = up.Add(facts.RegistrationGrace).Sub(since.Time)
 			}
 		case registers && strings.Contains(failure.Message, nodeLacksDriver):
-			s.On, s.Detail = attacherOf(va.Spec.Attacher), "the driver has registered on the node since the attacher last looked"
+			s.On, s.Detail = facts.AttacherOf(va.Spec.Attacher), "the driver has registered on the node since the attacher last looked"
 		}
 	case !slices.ContainsFunc(va.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }):
 		s.Detail, s.Ends = "its VolumeAttachment has not been touched", "the attacher takes the VolumeAttachment up"
@@ -215,8 +213,8 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		refused = facts.CallGrace(va.Spec.Attacher, failure.Message)
 	}
 	if lease != nil {
-		// Nobody calls the driver, whatever other VolumeAttachments show.
-		s.State, s.On, refused = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
+		// Nobody asks the driver, which no other VolumeAttachment changes.
+		s.State, s.On, refused = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
 		since = facts.Latest(facts.WaitsSince(t.pod), facts.Renewed(lease))
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}

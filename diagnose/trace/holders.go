@@ -284,7 +284,7 @@ func (t *tracer) attacherReturns(s *Stage, lease *coordinationv1.Lease, driver s
 
 // detaching is the stage of the detach that the VolumeAttachment shows.
 func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
-	s := Stage{Stage: StageDetached, State: StageWaiting, On: attacherOf(va.Spec.Attacher),
+	s := Stage{Stage: StageDetached, State: StageWaiting, On: facts.AttacherOf(va.Spec.Attacher),
 		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
 	bound := facts.NoAnswerGrace
 	if e := t.DetachError(va); e != nil {
@@ -296,8 +296,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		t.doubtAttacher(&s, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		// nobody asks the driver
-		s.State, s.On, bound = StageBlocked, attacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
+		s.State, s.On, bound = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher) // nobody asks the driver
 		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {

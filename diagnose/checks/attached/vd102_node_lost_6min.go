@@ -44,9 +44,25 @@ func runNodeLost6Min(p *check.Run) {
 
 func lostNode(p *facts.View, w facts.LostWait) finding.Finding {
 	if len(w.Holders) > 0 {
-		return heldByLostPod(p, w.Attachment, w.Waiters, w.Holders)
+		return withoutAttacher(p, w.Attachment, heldByLostPod(p, w.Attachment, w.Waiters, w.Holders))
 	}
-	return heldByLostNode(p, w.Attachment, w.Waiters, w.Wait)
+	return withoutAttacher(p, w.Attachment, heldByLostNode(p, w.Attachment, w.Waiters, w.Wait))
+}
+
+// withoutAttacher takes back that the wait ends by itself where the driver's attacher does not run.
+// Also a forced detach is no more than the deletion of the VolumeAttachment: it is the attacher that
+// has the driver detach the volume, and attach it elsewhere (CSIHandler.syncDetach, syncAttach).
+func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) finding.Finding {
+	lease := p.StaleAttacherLease(va.Spec.Attacher)
+	if lease == nil || !f.SelfHeals.Will {
+		return f
+	}
+	f.Severity, f.Actor, f.ByHand, f.AdviceCommands = finding.Warning, facts.AttacherOf(va.Spec.Attacher), "", nil
+	f.Detail = fmt.Sprintf("the attacher of %s, which last renewed its lease %s ago, does not run", va.Spec.Attacher, facts.Rounded(p.Age(facts.Renewed(lease))))
+	f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the controller only asks for the detach in its time, and nothing is detached, nor attached elsewhere, before the attacher runs again"}
+	f.Advice = fmt.Sprintf("bring the driver's controller pods in namespace %s back; the volume then follows by itself", lease.Namespace)
+	f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
+	return f
 }
 
 // heldByLostNode is the count-down: nothing wants the volume there any more,

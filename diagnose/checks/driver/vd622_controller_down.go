@@ -6,10 +6,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -55,12 +57,14 @@ func runControllerDown(p *check.Run) {
 	p.Report(f)
 }
 
-// unattended are the pods that have waited for at least so long for an attach that nobody has begun.
+// unattended are the pods that have waited for at least so long for an attach that nobody has begun,
+// but for those whose volume another pod, which nobody has told to go, has on another node: for
+// such a pod a controller that leads does nothing.
 func unattended(p *facts.View, grace time.Duration) []*corev1.Pod {
 	var list []*corev1.Pod
 	for _, row := range p.World.Desired.Items() {
 		name := facts.AttachmentName(row.VolumeNode)
-		if name == "" || p.Snapshot.VolumeAttachment(name) != nil {
+		if name == "" || p.Snapshot.VolumeAttachment(name) != nil || rivalHas(p, row.VolumeNode) {
 			continue
 		}
 		for _, pod := range p.WantingPods(row) {
@@ -70,4 +74,13 @@ func unattended(p *facts.View, grace time.Duration) []*corev1.Pod {
 		}
 	}
 	return facts.EachOnce(list)
+}
+
+// rivalHas reports whether a pod that nobody has told to go has the volume on one of the nodes that
+// keep it from this one.
+func rivalHas(p *facts.View, pair reconcile.VolumeNode) bool {
+	decision := p.Plan.Decision(pair)
+	return decision != nil && slices.ContainsFunc(decision.Holders, func(node types.NodeName) bool {
+		return !facts.AllDeleting(p.World.LivePods(reconcile.VolumeNode{Volume: pair.Volume, Node: node}))
+	})
 }

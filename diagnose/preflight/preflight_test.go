@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -145,6 +146,12 @@ func TestPreflightHangs(t *testing.T) {
 		{name: "attacher silent", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
 			w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(99), testworld.MinutesAgo(30)))
 		}), want: []string{"has not renewed its lease since 2026-11-20T09:30:00Z"}},
+		{name: "no controller leads", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
+			w.Leases = []*coordinationv1.Lease{testworld.NewLease("kube-system", reconcile.ControllerManager, testworld.MinutesAgo(99), testworld.MinutesAgo(30))}
+		}), want: []string{"drain hangs pv-data: no kube-controller-manager leads, whose lease was last renewed at 2026-11-20T09:30:00Z", "loss hangs pv-data"}},
+		{name: "another controller leads soon", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
+			w.Leases = []*coordinationv1.Lease{testworld.NewLease("kube-system", reconcile.ControllerManager, testworld.MinutesAgo(99), testworld.MinutesAgo(0.4))}
+		}), want: []string{"drain pv-data Unmount 2m40s never=false"}, not: []string{"hangs"}},
 		{name: "foreign finalizer", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
 			w.VolumeAttachments[0].Finalizers = append(w.VolumeAttachments[0].Finalizers, "example.com/hold")
 		}), want: []string{"example.com/hold"}},

@@ -18,9 +18,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// actorsDiffer returns the contradictions about actors in one report: between a finding's text
-// and its Actor, and between a certain finding and the verdict. It also returns waits that
-// count as in flight although nobody or no retry can end them.
+// actorsDiffer are the places where one report names different actors for one wait: in a
+// finding's words and in what it hands on, and in a finding about the pod that waits, be it
+// certain or suspected, and in the verdict. A finding about another volume of the pod may name
+// another actor. It also says where a wait that nobody can end, or that no retry can, counts as
+// in flight.
 func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for _, f := range report.Findings {
@@ -52,20 +54,18 @@ func actorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string)
 				volume = claim.Spec.VolumeName
 			}
 		}
-		var named []string
 		for _, f := range report.Findings {
-			if f.Confidence != "" || !f.Names(w.Pod) || !f.Severity.AtLeast(finding.Warning) || w.Volume == "" || w.Actor == "" {
+			if !f.Names(w.Pod) {
 				continue
 			}
-			if _, next, found := strings.Cut(f.Text(), "next to act: "); found && f.Subject.Namespace+"/"+f.Subject.Name == w.Pod && !strings.HasPrefix(next, w.Actor) {
+			if _, next, found := strings.Cut(f.Text(), "next to act: "); found && f.Confidence == "" && f.Severity.AtLeast(finding.Warning) && w.Volume != "" && w.Actor != "" &&
+				f.Subject.Namespace+"/"+f.Subject.Name == w.Pod && !strings.HasPrefix(next, w.Actor) {
 				say("%s says of pod %s: %s; it waits for %s", f.Code, w.Pod, next, w.Actor)
 			}
-			if f.Actor != "" && (f.PersistentVolume != "" && f.PersistentVolume == volume || f.PersistentVolume == "" && f.Volume == "" && len(pod.Spec.Volumes) == 1) {
-				named = append(named, f.Actor)
+			other := f.PersistentVolume != "" && f.PersistentVolume != volume
+			if f.Actor != "" && !other && !slices.Contains(strings.Split(w.Actor, " or "), f.Actor) {
+				say("pod %s waits for %q, and %s names %q", w.Pod, w.Actor, f.Code, f.Actor)
 			}
-		}
-		if len(named) > 0 && !slices.Contains(named, w.Actor) {
-			say("pod %s waits for %s, and the findings name %q", w.Pod, w.Actor, named)
 		}
 	}
 	return wrong
@@ -81,6 +81,8 @@ func TestActorsDiffer(t *testing.T) {
 	on := func(state finding.WaitState, actor, said string) finding.Waiting {
 		return finding.Waiting{Pod: "a/web", Verdict: state, Volume: "data", Stage: "mounted", Actor: actor, Said: said}
 	}
+	suspected := func(f finding.Finding) finding.Finding { f.Confidence = finding.Suspected; return f }
+	ofVolume := func(f finding.Finding, pv string) finding.Finding { f.PersistentVolume = pv; return f }
 	for name, row := range map[string]struct {
 		finding finding.Finding
 		waiting finding.Waiting
@@ -91,6 +93,10 @@ func TestActorsDiffer(t *testing.T) {
 		"only in words":        {about("x; the node admin has to act", ""), on(finding.Stuck, "the node admin", ""), 1},
 		"another in words":     {about("x; pod a/db has to act", "the node admin"), on(finding.Stuck, "the node admin", ""), 1},
 		"another waits":        {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "CSI driver d on n1", ""), 1},
+		"a suspicion does":     {suspected(about("x; the node admin has to act", "the node admin")), on(finding.Stuck, "CSI driver d on n1", ""), 1},
+		"one of two waits":     {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "CSI driver d on n1 or the node admin", ""), 0},
+		"of another volume":    {ofVolume(about("x; the node admin has to act", "the node admin"), "pv-2"), on(finding.Stuck, "CSI driver d on n1", ""), 0},
+		"nobody waits":         {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "", ""), 1},
 		"another is next":      {about("x; next to act: nobody", ""), on(finding.Stuck, "the node admin", ""), 1},
 		"nobody, in flight":    {about("x", ""), on(finding.InFlight, "nobody", ""), 1},
 		"permanent, in flight": {about("x", ""), on(finding.InFlight, "the node admin", "volume data has volumeMode Block, but is specified in volumeMounts"), 1},

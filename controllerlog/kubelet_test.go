@@ -160,3 +160,25 @@ func FuzzKubelet(f *testing.F) {
 		}
 	})
 }
+
+// TestKubeletKeepsTheReason: a text with long paths goes on in further lines, and the last one
+// says why. A text that is longer than what is kept loses its middle, and no secret with it.
+func TestKubeletKeepsTheReason(t *testing.T) {
+	path := "/var/lib/kubelet/pods/" + strings.Repeat("uid-1", 8) + "/volume-subpaths/" + strings.Repeat("pv-1", 30)
+	cleaning := func(path string) []string {
+		return []string{
+			paused("10:40:00", "+0000 UTC", "uid-1", `error cleaning subPath mounts for volume "`+aVolume+`" (UniqueName: "`+aVolume+`") pod "uid-1" (UID: "uid-1") : `+
+				"error processing "+path+"/main: error cleaning subpath mount "+path+"/main/0: unmount failed: exit status 32"),
+			"Unmounting arguments: " + path + "/main/0", "Output: umount: " + path + "/main/0: target is busy.",
+		}
+	}
+	for name, path := range map[string]string{"long": path, "longer": path + strings.Repeat("/long", 200), "with a secret": path + strings.Repeat("/é password=hunter2", 60)} {
+		failures := readKubelet(t, cleaning(path)...)
+		if len(failures) != 1 || !strings.HasPrefix(failures[0].Message, "error cleaning subPath mounts for volume") || !strings.HasSuffix(failures[0].Message, "target is busy.") {
+			t.Fatalf("%s: %+v", name, failures)
+		}
+		if m := failures[0].Message; len(m) > 2*maxError || strings.Contains(m, "hunter2") || !utf8.ValidString(m) {
+			t.Errorf("%s: %d bytes: %s", name, len(m), m)
+		}
+	}
+}

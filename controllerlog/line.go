@@ -48,8 +48,8 @@ type parser struct {
 func (p *parser) next(text string) *entry {
 	e, ok := p.parse(strings.TrimRight(text, "\r\n"))
 	if !ok {
-		if p.held != nil && !p.held.structured && strings.TrimSpace(text) != "" && len(p.held.msg) < maxError {
-			p.held.msg += "\n" + text[:min(len(text), maxError)]
+		if p.held != nil && !p.held.structured && strings.TrimSpace(text) != "" && len(p.held.msg) < maxLine {
+			p.held.msg += "\n" + strings.TrimRight(text, "\r\n")
 		}
 		return nil
 	}

@@ -75,9 +75,18 @@ func instant(t time.Time) *time.Time {
 	return &t
 }
 
-// cutError is an error as it is kept: without secrets, and cut to maxError.
+// cutError is an error as it is kept: without secrets, and cut to maxError in its middle. What
+// failed is at its beginning, and why at its end.
 func cutError(text string) string {
-	return safetext.Redact(cut(strings.TrimSpace(text), maxError))
+	text = safetext.Redact(strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD"))
+	if len(text) <= maxError {
+		return text
+	}
+	end := len(text) - maxError/2
+	for !utf8.RuneStart(text[end]) {
+		end++
+	}
+	return cut(text, maxError/2) + text[end:]
 }
 
 func cut(text string, most int) string {

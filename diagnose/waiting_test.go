@@ -17,7 +17,7 @@ import (
 // a finding that makes the command fail, and one within its usual time has none.
 func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Snapshot, settings diagnose.Options) (stuck int) {
 	report := diagnose.Diagnose(s, settings)
-	for _, wrong := range actorsDiffer(s, report) {
+	for _, wrong := range testworld.ActorsDiffer(s, report) {
 		t.Errorf("%s: %s", what, wrong)
 	}
 	for _, pod := range s.Pods {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -50,20 +51,25 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	return t.due(s, facts.WaitsSince(t.pod), announceTakes)
 }
 
-// notTakenUp is the kubelet's last event about a failure to take the volume up. Where the node
-// lists the volume as in use meanwhile, an event that was not repeated is out of date; that
-// another pod uses the volume proves nothing by itself.
+// notTakenUp is the kubelet's last event about a failure to take the volume up. An event that was
+// not repeated is out of date where the node lists the volume as in use meanwhile, and where it says
+// that the claim is not bound, which it is by now; that another pod uses the volume proves nothing
+// by itself.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
-	if !ok || !t.about(w, v) || t.node != nil && facts.InUse(t.node, v.Volume) && t.Age(facts.EventTime(e)) > t.waitRepeats(v) {
+	if !ok || !t.about(w, v) {
+		return nil, w, false
+	}
+	since := t.node != nil && facts.InUse(t.node, v.Volume) || v.pv != nil && facts.ContainsAny(w.cause, kubeletwords.ClaimUnbound, kubeletwords.ClaimNamesNone)
+	if since && t.Age(facts.EventTime(e)) > t.waitRepeats(v) {
 		return nil, w, false
 	}
 	return e, w, true
 }
 
-// waitRepeats is how long the kubelet may be silent about a volume in use that it still cannot
-// take up. It reports the failure at each new try of the pod, until its recorder pauses; for a
-// claim that has been bound meanwhile, the report may have been true a moment ago.
+// waitRepeats is how long the kubelet may be silent about a volume that it still cannot take up. It
+// reports the failure at each new try of the pod, until its recorder pauses; for a claim that has
+// been bound meanwhile, the report may have been true a moment ago.
 func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
 	if v.pv != nil && t.kubelet >= facts.SilentTimeout && !t.RecorderPauses(t.pod) && len(t.others(v)) == 0 {
 		return facts.PodRetry + facts.RetrySaid

@@ -87,19 +87,41 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	return t.sharedFailures(v)
 }
 
-// sharedFailures are the failures of other pods that wait for the volume on the node, oldest
-// first.
-func (t *tracer) sharedFailures(v *tracedVolume) []facts.MountFailure {
-	if v.pv == nil || v.Driver == "" || t.userOnNode(v) != nil { // where another pod has it mounted, it is staged by now
-		return nil
+// sharedFailures are those of other pods that wait for the volume on the node, oldest first.
+func (t *tracer) sharedFailures(v *tracedVolume) (shared []facts.MountFailure) {
+	var list []facts.MountFailure
+	switch {
+	case v.pv == nil:
+	case v.pv.Spec.Local != nil && v.claim != nil:
+		list = t.localFailures(v)
+	case (v.Driver != "" || v.attachable) && t.userOnNode(v) == nil: // else it is staged by now
+		list = useOf(t.View, v.pair).failuresOf(t.View, v.specName())
 	}
-	var shared []facts.MountFailure
-	for _, f := range useOf(t.View, v.pair).failuresOf(t.View, v.specName()) {
+	for _, f := range list {
 		if of := f.Event.InvolvedObject.UID; of != t.pod.UID && of != uidThere(t.pod) {
 			shared = append(shared, f)
 		}
 	}
 	return shared
+}
+
+// localFailures are the failed mounts of a local volume that would meet any pod, oldest first:
+// nothing attaches it, and the kubelet does one thing at a time with it all the same. Once a
+// pod has it mounted, there are none.
+func (t *tracer) localFailures(v *tracedVolume) (list []facts.MountFailure) {
+	for _, pod := range t.ClaimUsers(v.claim) {
+		switch {
+		case pod.Spec.NodeName != t.pod.Spec.NodeName:
+		case facts.Mounted(pod):
+			return nil
+		default:
+			list = append(list, slices.DeleteFunc(t.MountFailures(pod, v.specName()), func(f facts.MountFailure) bool { return !f.Stages() })...)
+		}
+	}
+	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
+		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
+	})
+	return list
 }
 
 // use is the state of one volume on one node, from all pods there that use it.

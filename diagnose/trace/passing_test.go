@@ -107,7 +107,21 @@ func TestWordsToAnotherPod(t *testing.T) {
 		w.Events[0].InvolvedObject.Name, w.Events[0].InvolvedObject.UID = other.Name, other.UID
 		return w
 	}
+	local := func(w *testworld.World) {
+		w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached, w.VolumeAttachments = nil, nil, nil
+		w.Volumes[0].Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/mnt/disks/a"}}
+		w.Events[0].Message = `MountVolume.NewMounter initialization failed for volume "pv-data" : path "/mnt/disks/a" does not exist`
+	}
 	for _, c := range []traceCase{
+		{name: "a local volume", world: testworld.With(told(), local), verdict: "in-flight mounted", says: []string{"next to act: whoever is to make /mnt/disks/a on n1"}},
+		{name: "a local volume, which the other has", world: testworld.With(told(), func(w *testworld.World) {
+			local(w)
+			w.Pods[len(w.Pods)-1].Status = testworld.NewPod("x", "n1").Status
+		}), verdict: "in-flight mounted", says: []string{"next to act: the kubelet of n1"}},
+		{name: "a local volume, of a pod elsewhere", world: testworld.With(told(), func(w *testworld.World) {
+			local(w)
+			w.Pods[len(w.Pods)-1].Spec.NodeName = "n2"
+		}), verdict: "in-flight mounted", says: []string{"next to act: the kubelet of n1"}},
 		{name: "both wait", world: told(), verdict: "in-flight MissingSecret", says: []string{"next to act: whoever is to create secret/keys"}},
 		{name: "the other has it", world: testworld.With(told(), func(w *testworld.World) { w.Pods[len(w.Pods)-1].Status = testworld.NewPod("x", "n1").Status }),
 			verdict: "in-flight mounted", says: []string{"CSI driver ebs.csi.aws.com on n1"}},

@@ -21,6 +21,9 @@ func TestTraceClaims(t *testing.T) {
 		change(w)
 		return w
 	}
+	const notBound = "Unable to attach or mount volumes: unmounted volumes=[data], " +
+		"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound"
+	notInUse := func(w *testworld.World) { w.Node.Status.VolumesInUse = nil }
 	for _, c := range []traceCase{
 		{name: "claim missing", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) { w.Claims = nil }), verdict: "stuck claimBound",
 			chain: "+scheduled !claimBound^late ~mounted", says: []string{"claim default/data does not exist"}},
@@ -46,12 +49,17 @@ func TestTraceClaims(t *testing.T) {
 			w.Pod.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}
 			w.Claims[0].Name = "app-data"
 		}), verdict: "stuck claimBound", says: []string{"belongs to another"}},
-		{name: "not taken up", world: testworld.New().Pending(9).Event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
-			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5).SaidAgain(),
+		{name: "not taken up", world: testworld.New().Pending(9).Event("FailedMount", notBound, 5).SaidAgain(),
 			verdict: "stuck askedFor", says: []string{"the kubelet could not take the volume up at all"}},
-		{name: "taken up since", world: testworld.New().Pending(19).Event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
-			"unattached volumes=[], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound", 5), verdict: "stuck mounted",
+		{name: "taken up since", world: testworld.New().Pending(19).Event("FailedMount", notBound, 5), verdict: "stuck mounted",
 			chain: attached + "?staged ~mounted^late"},
+		{name: "bound since, and not reported in use", world: testworld.With(testworld.New().Pending(19).Event("FailedMount", notBound, 5), notInUse), verdict: "stuck askedFor",
+			says: []string{"volumesInUse of n1 lacks it"}},
+		{name: "not bound a moment ago, and not reported in use", world: testworld.With(testworld.New().Pending(19).Event("FailedMount", notBound, 5).SaidAgain(), notInUse),
+			verdict: "stuck askedFor", says: []string{"the kubelet could not take the volume up"}},
+		{name: "never taken up, and not reported in use", world: testworld.With(testworld.New().Pending(19).Event("FailedMount", "Unable to attach or mount volumes: "+
+			"unmounted volumes=[data], unattached volumes=[], failed to process volumes=[data]: volume data has volumeMode Block, but is specified in volumeMounts", 5), notInUse),
+			verdict: "stuck askedFor", says: []string{"the kubelet could not take the volume up"}},
 		{name: "unattached, as the kubelet says", world: testworld.New().Pending(9).Unattached().Event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+
 			"unattached volumes=[data], failed to process volumes=[]: timed out waiting for the condition", 5), verdict: "stuck attached"},
 		{name: "attached since", world: testworld.New().Pending(9).Event("FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], "+

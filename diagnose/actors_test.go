@@ -23,24 +23,27 @@ func TestActorsDiffer(t *testing.T) {
 		return finding.Waiting{Pod: "a/web", Verdict: state, Volume: "data", Stage: "mounted", Actor: actor, Said: said}
 	}
 	suspected := func(f finding.Finding) finding.Finding { f.Confidence = finding.Suspected; return f }
+	mayHeal := func(f finding.Finding) finding.Finding { f.SelfHeals.Unknown = true; return f }
 	ofVolume := func(f finding.Finding, pv string) finding.Finding { f.PersistentVolume = pv; return f }
 	for name, row := range map[string]struct {
 		finding finding.Finding
 		waiting finding.Waiting
 		wrong   int
 	}{
-		"they agree":           {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "the node admin", ""), 0},
-		"it names nobody":      {about("x", ""), on(finding.Stuck, "the node admin", ""), 0},
-		"only in words":        {about("x; the node admin has to act", ""), on(finding.Stuck, "the node admin", ""), 1},
-		"another in words":     {about("x; pod a/db has to act", "the node admin"), on(finding.Stuck, "the node admin", ""), 1},
-		"another waits":        {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "CSI driver d on n1", ""), 1},
-		"a suspicion does":     {suspected(about("x; the node admin has to act", "the node admin")), on(finding.Stuck, "CSI driver d on n1", ""), 1},
-		"one of two waits":     {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "CSI driver d on n1 or the node admin", ""), 0},
-		"of another volume":    {ofVolume(about("x; the node admin has to act", "the node admin"), "pv-2"), on(finding.Stuck, "CSI driver d on n1", ""), 0},
-		"nobody waits":         {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "", ""), 1},
-		"another is next":      {about("x; next to act: nobody", ""), on(finding.Stuck, "the node admin", ""), 1},
-		"nobody, in flight":    {about("x", ""), on(finding.InFlight, "nobody", ""), 1},
-		"permanent, in flight": {about("x", ""), on(finding.InFlight, "the node admin", "volume data has volumeMode Block, but is specified in volumeMounts"), 1},
+		"they agree":               {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "the node admin", ""), 0},
+		"it names nobody":          {about("x", ""), on(finding.Stuck, "the node admin", ""), 0},
+		"only in words":            {about("x; the node admin has to act", ""), on(finding.Stuck, "the node admin", ""), 1},
+		"another in words":         {about("x; pod a/db has to act", "the node admin"), on(finding.Stuck, "the node admin", ""), 1},
+		"another waits":            {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "CSI driver d on n1", ""), 1},
+		"it may end, and does not": {about("x; that usually ends by itself", ""), on(finding.Stuck, "the node admin", ""), 1},
+		"it may end":               {mayHeal(about("x; that usually ends by itself", "")), on(finding.Stuck, "the node admin", ""), 0},
+		"a suspicion does":         {suspected(about("x; the node admin has to act", "the node admin")), on(finding.Stuck, "CSI driver d on n1", ""), 1},
+		"one of two waits":         {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "CSI driver d on n1 or the node admin", ""), 0},
+		"of another volume":        {ofVolume(about("x; the node admin has to act", "the node admin"), "pv-2"), on(finding.Stuck, "CSI driver d on n1", ""), 0},
+		"nobody waits":             {about("x; the node admin has to act", "the node admin"), on(finding.Stuck, "", ""), 1},
+		"another is next":          {about("x; next to act: nobody", ""), on(finding.Stuck, "the node admin", ""), 1},
+		"nobody, in flight":        {about("x", ""), on(finding.InFlight, "nobody", ""), 1},
+		"permanent, in flight":     {about("x", ""), on(finding.InFlight, "the node admin", "volume data has volumeMode Block, but is specified in volumeMounts"), 1},
 	} {
 		if wrong := testworld.ActorsDiffer(s, &finding.Report{Findings: []finding.Finding{row.finding}, Waiting: []finding.Waiting{row.waiting}}); len(wrong) != row.wrong {
 			t.Errorf("%s: %q", name, wrong)

@@ -22,12 +22,15 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -48,7 +51,7 @@ const (
 	// tried again, which takes 2 s.
 	settled = 2500 * time.Millisecond
 	// settleFor bounds the wait for that; a pod that still changes then is not looked at.
-	settleFor = 20 * time.Second
+	settleFor = 40 * time.Second
 	// saidFor bounds the wait for the kubelet's text about a volume, for one of its pods.
 	saidFor = time.Minute
 	// young is the age up to which a pod's wait that can end must not be called stuck.
@@ -145,8 +148,10 @@ type batchRun struct {
 	begun time.Time
 	// cut reports whether the kubelet does not reach the API server.
 	cut bool
-	// releases end the uses that keep volumes busy on the machine.
-	releases []func()
+	// ended reports whether faults have ended, about which events still speak.
+	ended bool
+	// held are the uses that keep volumes busy on the machine.
+	held []held
 	// verdicts are the verdicts of the last look that were right and name one volume.
 	verdicts map[types.UID]trace.Verdict
 }
@@ -161,7 +166,10 @@ func (b *batchRun) run() {
 	} else {
 		b.look("as they start")
 	}
-	happens := []func(){b.killed, b.driverGone, b.driverSilent, b.healed, b.cured, b.forced, b.serverAway}
+	if b.r.IntN(2) == 0 {
+		b.cured()
+	}
+	happens := []func(){b.killed, b.driverGone, b.driverSilent, b.healed, b.forced, b.serverAway}
 	b.r.Shuffle(len(happens), func(i, j int) { happens[i], happens[j] = happens[j], happens[i] })
 	for _, happen := range happens[:b.r.IntN(3)] {
 		happen()
@@ -280,6 +288,7 @@ func (b *batchRun) healed() {
 		}
 		healed = append(healed, d)
 	}
+	b.ended = true
 	b.awaitRetried(healed)
 	b.look("after the faults of some have ended")
 	for _, d := range healed {
@@ -311,7 +320,8 @@ func (b *batchRun) cured() {
 				b.cure(d, o.Name)
 				others++
 			default:
-				w.whole = w.whole && (o.Local == "" || o.Unused) && o.Driver != Away
+				faulty := slices.ContainsFunc(d.faults, func(f drawnFault) bool { return o.Handle != "" && f.fault.Handle == o.Handle })
+				w.whole = w.whole && (o.Unused || o.Local == "" && !faulty && o.Driver != Away)
 			}
 		}
 		list = append(list, w)
@@ -319,31 +329,148 @@ func (b *batchRun) cured() {
 	if len(list) == 0 {
 		return
 	}
-	waits := func() (n int) {
+	b.ended = true
+	waiting := func() (names []string) {
 		truth, _ := b.truth()
 		for _, w := range list {
 			if t, known := truth[w.d.uid()][w.named]; known && t.Stage != "" {
-				n++
+				names = append(names, fmt.Sprintf("%s of %s, drawn as %v, in %s", w.named, w.d.pod.Namespace, w.d.kinds, t.Stage))
 			}
 		}
-		return n
+		return names
 	}
 	b.restart()
-	time.Sleep(settled)
-	world.await(b.T, "the volumes to wait again", func() (bool, error) { return waits() == len(list), fmt.Errorf("%d of %d wait", waits(), len(list)) })
+	restarted := time.Now()
+	b.await("the volumes to wait again", func() (bool, error) {
+		names := waiting()
+		return longAgo(restarted) && len(names) == len(list), fmt.Errorf("of %d wait %q", len(list), names)
+	})
 	for _, w := range list {
 		b.cure(w.d, w.named)
 	}
 	b.restart()
-	world.await(b.T, "the volumes to come whose faults have ended", func() (bool, error) { return waits() == 0, fmt.Errorf("%d of %d wait", waits(), len(list)) })
+	b.await("the volumes to come whose faults have ended", func() (bool, error) {
+		names := waiting()
+		return len(names) == 0, fmt.Errorf("of %d wait %q", len(list), names)
+	})
 	for _, w := range list {
 		if w.whole {
-			world.await(b.T, "the pod to run whose last fault has ended", func() (bool, error) { return world.runs(w.d.pod.Namespace, w.d.pod.Name) })
+			b.await("the pod to run whose last fault has ended", func() (bool, error) { return world.runs(w.d.pod.Namespace, w.d.pod.Name) })
 		}
 	}
 	b.tally.cured(len(list), others)
 	b.quiet = time.Now().Add(facts.RetrySaid + time.Second)
 	b.look("after single faults have ended")
+}
+
+// freed is cured for pods that end: the fault of the volume that the verdict names keeps the
+// pod, and the faults of its other volumes do not.
+func (b *batchRun) freed() {
+	named, others := map[*drawnPod]string{}, 0
+	for _, d := range b.pods {
+		v, ok := b.verdicts[d.uid()]
+		if !ok || v.Stage != trace.StageUnmounted || !b.alone(d) || !b.release(d, v.Volume, false) {
+			continue
+		}
+		named[d] = v.Volume
+		for _, o := range d.volumes {
+			if o.Name != v.Volume && b.release(d, o.Name, true) {
+				others++
+			}
+		}
+	}
+	if len(named) == 0 {
+		return
+	}
+	// left names the pods that are there, those among them that wait for more than the named
+	// volume, and those that do not wait for it.
+	left := func() (there, more, less []string) {
+		truth, _ := b.truth()
+		for d, name := range named {
+			if _, err := world.Client.CoreV1().Pods(d.pod.Namespace).Get(world.plane, d.pod.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				continue
+			}
+			there = append(there, fmt.Sprintf("%s, drawn as %v, for %s", d.pod.Namespace, d.kinds, name))
+			for volume, t := range truth[d.uid()] {
+				switch {
+				case volume == name && t.Stage == "":
+					less = append(less, d.pod.Namespace)
+				case volume != name && t.Stage != "":
+					more = append(more, d.pod.Namespace+" "+volume)
+				}
+			}
+		}
+		return there, more, less
+	}
+	b.restart() // its pauses have grown
+	b.await("the other volumes to be unmounted", func() (bool, error) {
+		_, more, _ := left()
+		return len(more) == 0, fmt.Errorf("there wait %q", more)
+	})
+	time.Sleep(settled)
+	for d, name := range named {
+		if truth, _ := b.truth(); truth[d.uid()][name].Forgotten { // by the kubelet that was started
+			delete(named, d)
+		}
+	}
+	if there, _, less := left(); len(there) != len(named) || len(less) > 0 {
+		b.Errorf("%s: only the fault of the volume that the verdict names is left, of %d pods; there are %q; not for it wait %q", b.m.Node, len(named), there, less)
+		return
+	}
+	for d, name := range named {
+		b.release(d, name, true)
+	}
+	b.restart()
+	b.await("the pods to go whose last fault has ended", func() (bool, error) {
+		there, _, _ := left()
+		return len(there) == 0, fmt.Errorf("there are %q", there)
+	})
+	b.tally.cured(len(named), others)
+}
+
+// held is a use of a volume of the pod.
+type held struct {
+	pod     *drawnPod
+	hold    hold
+	release func()
+}
+
+// release reports whether something keeps the pod that ends from letting go of the volume,
+// and, with do, ends that.
+func (b *batchRun) release(d *drawnPod, name string, do bool) (found bool) {
+	b.Helper()
+	v := d.volumes[slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == name })]
+	for _, f := range slices.Concat(d.faults, d.endFaults) { // a call to mount it that hangs keeps it, too
+		if v.Handle == "" || f.fault.Handle != v.Handle || f.fault.RPC == wire.Unstage {
+			continue
+		}
+		found = found || f.fault.RPC == wire.Unpublish
+		if do {
+			b.ask(wire.Request{Do: wire.SetFault, Driver: f.driver, Fault: wire.Fault{RPC: f.fault.RPC, Handle: f.fault.Handle}})
+		}
+	}
+	for _, h := range b.held {
+		if h.pod == d && h.hold.of.Name == name && h.hold.how != mountedElsewhere {
+			found = true
+			if do {
+				h.release()
+			}
+		}
+	}
+	return found
+}
+
+// await is World.await with more patience: others may use the machine.
+func (b *batchRun) await(what string, holds func() (bool, error)) {
+	b.Helper()
+	var err error
+	for end := time.Now().Add(3 * patience); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		var ok bool
+		if ok, err = holds(); ok {
+			return
+		}
+	}
+	b.Fatalf("waited %s for %s: %v", 3*patience, what, err)
 }
 
 // alone reports whether no other pod shares the volumes of the pod.
@@ -442,7 +569,7 @@ func (b *batchRun) end() {
 			if err != nil {
 				b.Fatal(err)
 			}
-			b.releases = append(b.releases, release)
+			b.held = append(b.held, held{d, h, release})
 		}
 	}
 	for _, d := range b.pods {
@@ -460,6 +587,7 @@ func (b *batchRun) end() {
 		b.restart()
 		b.look("as they end, after the kubelet was killed and started")
 	}
+	b.freed()
 }
 
 // awaitNotRegistered waits until the kubelet has reported an object as not yet registered,
@@ -543,15 +671,15 @@ func (b *batchRun) create(d *drawnPod) {
 // clear ends the faults and the pods of the batch, and removes everything that would make the
 // next look longer.
 func (b *batchRun) clear() {
-	for _, release := range b.releases {
-		release()
+	for _, h := range b.held {
+		h.release()
 	}
 	for _, d := range b.pods {
 		b.heal(d)
 		_ = fixture.ForceDeletePod(world.plane, world.Client, d.pod.Namespace, d.pod.Name) // it may be gone
 	}
 	b.restart() // its pauses have grown
-	world.await(b.T, "the pods to go from the machine", func() (bool, error) {
+	b.await("the pods to go from the machine", func() (bool, error) {
 		a := b.ask(wire.Request{Do: wire.Look})
 		return len(a.Kubelet.Pods) == 0 && len(a.Kubelet.InUse) == 0, fmt.Errorf("%d pods, in use: %v", len(a.Kubelet.Pods), a.Kubelet.InUse)
 	})
@@ -613,12 +741,12 @@ func (b *batchRun) look(when string) {
 	moved := map[types.UID]time.Time{}
 	began := time.Now()
 	for _, d := range b.pods {
-		moved[d.uid()] = began
+		moved[d.uid()] = time.Now()
 	}
 	still := func() int {
 		n := 0
 		for _, at := range moved {
-			if time.Since(at) >= settled {
+			if longAgo(at) {
 				n++
 			}
 		}
@@ -627,13 +755,13 @@ func (b *batchRun) look(when string) {
 	for (still() < len(b.pods) || b.unsaid(last, false)) && time.Since(began) < settleFor || time.Now().Before(b.quiet) ||
 		time.Since(began) < saidFor && b.unsaid(last, true) {
 		time.Sleep(400 * time.Millisecond)
-		now, _ := b.truth()
+		next, _ := b.truth()
 		for _, d := range b.pods {
-			if !same(last[d.uid()], now[d.uid()]) || len(last[d.uid()]) != len(now[d.uid()]) {
+			if !same(last[d.uid()], next[d.uid()]) || len(last[d.uid()]) != len(next[d.uid()]) {
 				moved[d.uid()] = time.Now()
 			}
 		}
-		last = now
+		last = next
 	}
 	s, err := world.reader.Snapshot(world.plane)
 	if err != nil {
@@ -648,6 +776,18 @@ func (b *batchRun) look(when string) {
 	for _, d := range b.pods {
 		b.tally.hear(b.m.root, s, heard, d.pod, d.uid())
 	}
+	for _, ahead := range []time.Duration{0, 20 * time.Minute} {
+		if b.ended {
+			break
+		}
+		later := goesOn(s, ahead)
+		report := diagnose.Diagnose(later, diagnose.Options{})
+		wrong := testworld.ActorsDiffer(later, report)
+		b.tally.reported(len(report.Findings), len(wrong))
+		for _, text := range wrong {
+			b.Errorf("%s %s, %s later: %s", b.m.Node, when, ahead, text)
+		}
+	}
 	plan, asked := planOf(s, b.m.Node, nil), planOf(s, b.m.Node, heard)
 	b.verdicts = map[types.UID]trace.Verdict{}
 	listed := b.leftovers(when, s, plan, seen, false) && b.leftovers(when+", the kubelet being asked", s, asked, seen, true)
@@ -658,7 +798,7 @@ func (b *batchRun) look(when string) {
 		case there == nil || len(after[d.uid()]) == 0:
 			b.tally.left(&b.tally.Gone)
 			continue
-		case time.Since(moved[d.uid()]) < settled || !same(last[d.uid()], after[d.uid()]):
+		case !longAgo(moved[d.uid()]) || !same(last[d.uid()], after[d.uid()]):
 			b.tally.left(&b.tally.Moved)
 			continue
 		}
@@ -692,9 +832,11 @@ func (b *batchRun) look(when string) {
 				}
 			}
 			b.tally.heard(l, told)
-		}
-		if v := l.Trace.Verdict; len(wrong) == 0 && v.Actor != "" && v.Volume != "" && len(v.Volumes) <= 1 {
-			b.verdicts[d.uid()] = v
+			for _, v := range []trace.Verdict{told.Trace.Verdict, l.Trace.Verdict} {
+				if len(wrong) == 0 && v.Actor != "" && v.Volume != "" && len(v.Volumes) <= 1 {
+					b.verdicts[d.uid()] = v
+				}
+			}
 		}
 		if len(wrong) == 0 {
 			kept = append(kept, RecordedPod{Pod: types.NamespacedName{Namespace: there.Namespace, Name: there.Name}, Volumes: d.volumes, Truth: l.Truth, MayCome: comes})
@@ -706,6 +848,9 @@ func (b *batchRun) look(when string) {
 	}
 	b.record(when, s, kept, seen, listed)
 }
+
+// longAgo reports whether a pod that last changed then has settled.
+func longAgo(at time.Time) bool { return time.Since(at) >= settled }
 
 // ofNode is the snapshot without the pods of other nodes, which share nothing with those of
 // this one. The trace of one pod looks at all pods in the snapshot.
@@ -859,12 +1004,23 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 			old[v.Name] = "mounted, and the kubelet cannot write it"
 		}
 		for _, stage := range told.Stages {
+			if truth := l.Truth[v.Name]; truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet && saysMounting(stage) {
+				old[v.Name] = "taken up since the kubelet gave up its wait"
+			}
 			if why := datedStage(l, s, v, stage, paused); why != "" {
 				old[v.Name] = why
 			}
 		}
 	}
 	return old
+}
+
+// saysMounting reports whether the kubelet has said in the stage that it mounts the volume: it
+// has taken it up by then.
+func saysMounting(stage trace.Stage) bool {
+	return slices.ContainsFunc(stage.Said, func(s trace.Said) bool {
+		return strings.HasPrefix(s.Text, kubeletwords.Mounting) || strings.HasPrefix(s.Text, kubeletwords.Mapping)
+	})
 }
 
 // volumeLocked is the message of a driver that refuses to attach.

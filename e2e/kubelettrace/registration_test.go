@@ -175,6 +175,31 @@ func (r *registrar) awaitInTurn(want ...string) {
 	})
 }
 
+// goesOn is the snapshot as it will be in that time if everything stays as it is: nodes are
+// Ready, and what fails goes on failing.
+func goesOn(s *snapshot.Snapshot, ahead time.Duration) *snapshot.Snapshot {
+	o := s.Objects
+	o.Nodes, o.Leases, o.Events = slices.Clone(o.Nodes), slices.Clone(o.Leases), slices.Clone(o.Events)
+	for i := range o.Nodes {
+		o.Nodes[i] = o.Nodes[i].DeepCopy()
+		for j := range o.Nodes[i].Status.Conditions {
+			c := &o.Nodes[i].Status.Conditions[j]
+			c.LastHeartbeatTime = metav1.NewTime(c.LastHeartbeatTime.Add(ahead))
+		}
+	}
+	for i := range o.Leases {
+		o.Leases[i] = o.Leases[i].DeepCopy()
+		if at := o.Leases[i].Spec.RenewTime; at != nil {
+			o.Leases[i].Spec.RenewTime = new(metav1.NewMicroTime(at.Add(ahead)))
+		}
+	}
+	for i := range o.Events {
+		o.Events[i] = o.Events[i].DeepCopy()
+		o.Events[i].LastTimestamp = metav1.NewTime(o.Events[i].LastTimestamp.Add(ahead))
+	}
+	return snapshot.New(s.TakenAt.Add(ahead), s.Source, o, s.Gaps)
+}
+
 // findings are the codes that the checks report about the node if everything stays as it is
 // for 20 min, with these pods beside the existing ones.
 func (r *registrar) findings(pods ...*corev1.Pod) []string {
@@ -183,25 +208,10 @@ func (r *registrar) findings(pods ...*corev1.Pod) []string {
 	if err != nil {
 		r.Fatal(err)
 	}
-	const ahead = 20 * time.Minute
 	o := s.Objects
 	o.Pods = append(slices.Clone(o.Pods), pods...)
-	for _, n := range o.Nodes {
-		for i := range n.Status.Conditions {
-			n.Status.Conditions[i].LastHeartbeatTime = metav1.NewTime(n.Status.Conditions[i].LastHeartbeatTime.Add(ahead))
-		}
-	}
-	for _, l := range o.Leases {
-		if l.Spec.RenewTime != nil {
-			renewed := metav1.NewMicroTime(l.Spec.RenewTime.Add(ahead))
-			l.Spec.RenewTime = &renewed
-		}
-	}
-	for _, e := range o.Events { // a failure goes on
-		e.LastTimestamp = metav1.NewTime(e.LastTimestamp.Add(ahead))
-	}
 	var codes []string
-	for _, f := range diagnose.Diagnose(snapshot.New(s.TakenAt.Add(ahead), s.Source, o, s.Gaps), diagnose.Options{}).Findings {
+	for _, f := range diagnose.Diagnose(goesOn(snapshot.New(s.TakenAt, s.Source, o, s.Gaps), 20*time.Minute), diagnose.Options{}).Findings {
 		if string(f.Node) == r.m.Node && f.Confidence == "" && !slices.Contains(codes, string(f.Code)) {
 			codes = append(codes, string(f.Code))
 		}

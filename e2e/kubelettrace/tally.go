@@ -48,9 +48,11 @@ type tally struct {
 	// and Leftovers of the rows of volumes that no pod wanted. MovedNodes is the number of
 	// plans that were not compared.
 	Nodes, Rows, Leftovers, MovedNodes int
-	// Cured is the number of verdicts whose fault was ended, and Others of the faults of
-	// other volumes of these pods that were ended before.
+	// Cured is the number of verdicts whose fault was ended, of pods that start and of pods
+	// that end, and Others of the faults of other volumes of these pods that were ended before.
 	Cured, Others int
+	// Findings is the number of findings whose actors were compared with the verdicts'.
+	Findings int
 	// Dated is the number of looks that differed because no object could show the truth yet,
 	// by the reason.
 	Dated map[string]int
@@ -98,6 +100,14 @@ func (t *tally) cured(n, others int) {
 	defer t.mu.Unlock()
 	t.Cured += n
 	t.Others += others
+}
+
+// reported counts the findings of a report, and where actors differ in it.
+func (t *tally) reported(findings, wrong int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.Findings += findings
+	t.Wrong += wrong
 }
 
 // heard counts a volume where the look that also asked the kubelet leaves one stage of
@@ -163,7 +173,7 @@ func (t *tally) add(o *tally) {
 	for to, from := range map[*int]int{
 		&t.Pods: o.Pods, &t.Volumes: o.Volumes, &t.Waited: o.Waited, &t.Forgotten: o.Forgotten, &t.Narrowed: o.Narrowed, &t.Wrong: o.Wrong,
 		&t.Nodes: o.Nodes, &t.Rows: o.Rows, &t.Leftovers: o.Leftovers, &t.MovedNodes: o.MovedNodes,
-		&t.Cured: o.Cured, &t.Others: o.Others, &t.Moved: o.Moved, &t.Gone: o.Gone, &t.Pending: o.Pending,
+		&t.Cured: o.Cured, &t.Findings: o.Findings, &t.Others: o.Others, &t.Moved: o.Moved, &t.Gone: o.Gone, &t.Pending: o.Pending,
 	} {
 		*to += from
 	}

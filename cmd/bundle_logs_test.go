@@ -3,6 +3,7 @@ package cmd
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,5 +71,56 @@ func TestBundledLogs(t *testing.T) {
 	}
 	if code, _, errOut := run("diagnose", "--controller=bundle"); code != exitNoAnswer || !strings.Contains(errOut, "goes with -f") {
 		t.Errorf("without -f: exit code %d, %s", code, errOut)
+	}
+}
+
+// TestBundledLeader: in a bundle without leases, the replica that said that it leads and still
+// writes is taken for the leader. One that stopped writing has lost the lease, and one that never
+// said so waits for it.
+func TestBundledLeader(t *testing.T) {
+	const first, second, third = "master-0", "master-1", "master-2"
+	line := func(clock, rest string) string {
+		return "2026-11-20T" + clock + ".000000000Z I1120 " + clock + ".000000       1 file.go:1] " + rest + "\n"
+	}
+	led := func(last string) string {
+		return line("09:00:00", `FLAG: --v="2"`) + line("09:00:01", `"Event occurred" object="kube-system/kube-controller-manager" kind="Lease" message="x_1 became leader"`) +
+			line("09:00:02", `"Starting attach detach controller" logger="persistentvolume-attach-detach-controller"`) + line(last, `"something" volumeName="kubernetes.io/csi/d^v"`)
+	}
+	waits := line("09:00:00", `FLAG: --v="2"`) + line("09:59:58", `"attempting to acquire leader lease kube-system/kube-controller-manager..."`)
+	for name, tt := range map[string]struct {
+		logs   map[string]string
+		leases bool
+		from   string
+		leads  bool
+		warns  string
+	}{
+		"one that stopped, one that leads, one that waits": {map[string]string{first: led("09:30:00"), second: led("09:59:50"), third: waits}, false, second, true, ""},
+		"the lease is of another":                          {map[string]string{first: led("09:59:50")}, true, first, false, "is not of the kube-controller-manager that leads now"},
+		"the leader's log is missing":                      {map[string]string{first: led("09:30:00"), third: waits}, false, first, false, "no lease shows that it leads"},
+		"all wait":                                         {map[string]string{third: waits}, false, third, false, "does not show how the controller starts"},
+	} {
+		dir := t.TempDir()
+		must(t, os.CopyFS(dir, os.DirFS("../testdata/snapshots/bundles/must-gather")))
+		root := filepath.Join(dir, "quay-io-openshift-must-gather-sha256-0a1b2c")
+		if !tt.leases {
+			must(t, os.RemoveAll(filepath.Join(root, "namespaces", "kube-system", "coordination.k8s.io")))
+		}
+		for replica, log := range tt.logs {
+			file := filepath.Join(root, "namespaces", "openshift-kube-controller-manager", "pods", "kube-controller-manager-"+replica, "kube-controller-manager", "kube-controller-manager", "logs", "current.log")
+			must(t, os.MkdirAll(filepath.Dir(file), 0o755))
+			must(t, os.WriteFile(file, []byte(log), 0o600))
+		}
+		var out, errOut strings.Builder
+		Main([]string{"plan", "-f", dir, "--controller=bundle", "-o", "json"}, nil, &out, &errOut)
+		var plan struct{ Controller *struct{ Leads bool } }
+		if err := json.Unmarshal([]byte(out.String()), &plan); err != nil {
+			t.Fatalf("%s: %v: %s", name, err, errOut.String())
+		}
+		if leads := plan.Controller != nil && plan.Controller.Leads; leads != tt.leads || !strings.Contains(errOut.String(), "pods/kube-controller-manager-"+tt.from+"/") {
+			t.Errorf("%s: leads %t: %s", name, leads, errOut.String())
+		}
+		if warning := "warning: the controller's log "; !strings.Contains(errOut.String(), tt.warns) || tt.warns == "" && strings.Contains(errOut.String(), warning) {
+			t.Errorf("%s: %s", name, errOut.String())
+		}
 	}
 }

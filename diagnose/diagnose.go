@@ -6,7 +6,10 @@ import (
 	"slices"
 	"sync"
 
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -93,8 +96,27 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	r.Volumes = records(view, r.Findings)
 	r.Waiting = entries(traces)
 	r.Cluster = &finding.Cluster{Context: s.Source.Context, Server: s.Source.Server, Release: s.Source.ServerVersion}
-	r.Scope = finding.Scope{Objects: s.Counts(), Checks: len(r.Checks)}
+	r.Scope = finding.Scope{Objects: s.Counts(), PodsWithAttachedVolume: withAttached(view), Checks: len(r.Checks)}
 	return finding.New(*r)
+}
+
+// withAttached counts the pods that have a volume which is attached to their node. It returns nil
+// if a list that shows what is attached, or which pod has it, was not read in full.
+func withAttached(view *facts.View) *int {
+	for _, kind := range []snapshot.Kind{snapshot.Nodes, snapshot.VolumeAttachments, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.Volumes, snapshot.Claims} {
+		if !view.Snapshot.Complete(kind) {
+			return nil
+		}
+	}
+	pods := sets.New[*corev1.Pod]()
+	for _, row := range view.World.Actual.Items() {
+		isAttached := func(va *storagev1.VolumeAttachment) bool { return va.Status.Attached }
+		if row.State == reconcile.Attached || slices.ContainsFunc(view.World.Attachments(row.VolumeNode), isAttached) {
+			pods.Insert(view.World.LivePods(row.VolumeNode)...)
+		}
+	}
+	n := pods.Len()
+	return &n
 }
 
 // search runs the checks and returns their findings without those that yield to another one. It

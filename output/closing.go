@@ -30,7 +30,10 @@ func heading(b *strings.Builder, r *finding.Report, opts Options) {
 // scopeBeside returns the longest form of the scope that fits on the same line after the given
 // text; "" if none fits.
 func scopeBeside(r *finding.Report, line string, opts Options) string {
-	for _, kinds := range [][]snapshot.Kind{{snapshot.Nodes, snapshot.Pods, snapshot.Volumes}, {snapshot.Pods}, {}} {
+	for _, kinds := range [][]snapshot.Kind{
+		{snapshot.Nodes, snapshot.Pods, withAttached, snapshot.Volumes}, {snapshot.Nodes, snapshot.Pods, snapshot.Volumes},
+		{snapshot.Pods, withAttached}, {snapshot.Pods}, {},
+	} {
 		if scope := scopeLine(r, kinds...); fitsBehind(line, scope, opts) {
 			return scope
 		}
@@ -67,6 +70,9 @@ func place(r *finding.Report) string {
 
 func placeOf(s snapshot.Source) string { return cmp.Or(s.Context, s.Path, s.Server) }
 
+// withAttached stands, after pods, for those of them with a volume that is attached to their node.
+const withAttached snapshot.Kind = "with an attached volume"
+
 // countOf counts n examined objects of the kind, for example "3 pods".
 func countOf(n int, kind snapshot.Kind) string {
 	return count(n, strings.TrimPrefix(strings.TrimSuffix(string(kind), "s"), "persistent"))
@@ -94,6 +100,12 @@ func examinedState(r *finding.Report) string {
 func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 	var parts []string
 	for _, kind := range kinds {
+		if kind == withAttached {
+			if n := r.Scope.PodsWithAttachedVolume; n != nil && len(parts) > 0 {
+				parts[len(parts)-1] += fmt.Sprintf(" (%d %s)", *n, kind)
+			}
+			continue
+		}
 		n, known := r.Scope.Objects[kind]
 		partly := slices.ContainsFunc(r.Gaps, func(g snapshot.Gap) bool { return g.Kind == kind || g.Kind == finding.Everything })
 		switch {
@@ -109,7 +121,7 @@ func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 
 // wholeScope returns the scope for the formats that have room for all of it.
 func wholeScope(r *finding.Report) string {
-	return visible(scopeLine(r, snapshot.Nodes, snapshot.Pods, snapshot.Volumes))
+	return visible(scopeLine(r, snapshot.Nodes, snapshot.Pods, withAttached, snapshot.Volumes))
 }
 
 func examinedAll(r *finding.Report) bool { return r.Complete && len(r.SkippedChecks) == 0 }
@@ -134,7 +146,7 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 		}
 	}
 	if len(r.Findings) > 0 && scopeBeside(r, Safe(attributed(r, strings.Join(about(r), "  "))), opts) == "" {
-		lines(scopeLine(r))
+		lines(scopeBeside(r, "", opts))
 	}
 	lines(waitsUntold(r))
 	for _, a := range r.Answers {
@@ -212,7 +224,7 @@ func tally(r *finding.Report) string {
 func overWhat(r *finding.Report) string {
 	text := ""
 	if r.Scope.Checks > 0 || len(r.Scope.Objects) > 0 {
-		parts := counts(r, snapshot.Pods, snapshot.Volumes, snapshot.Nodes)
+		parts := counts(r, snapshot.Pods, withAttached, snapshot.Volumes, snapshot.Nodes)
 		text = ": " + count(r.Scope.Checks, "check")
 		if len(parts) > 0 {
 			text += " over " + strings.Join(parts, ", ")

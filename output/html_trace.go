@@ -123,10 +123,10 @@ func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
 	return h
 }
 
-// unreadOf returns a line for each gap, and one line that counts the checks skipped because of the
+// unreadOf returns a line for each reason of gaps, and one line that counts the checks skipped because of the
 // gaps.
 func unreadOf(gaps []snapshot.Gap, skipped int) []string {
-	lines := texts(gaps, func(g snapshot.Gap) string { return visible(gapText(g)) })
+	lines := texts(gapsTogether(gaps...), visible)
 	if skipped > 0 {
 		lines = append(lines, count(skipped, "check")+" skipped, because something could not be read")
 	}

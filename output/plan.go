@@ -49,7 +49,8 @@ type PlanController struct {
 	Started *metav1.Time `json:"started,omitempty"`
 	// Last is the time of the log's last line, which is the age of everything taken from the log.
 	Last metav1.Time `json:"last"`
-	// Leads reports whether the lease names this controller as the leader.
+	// Leads reports whether the lease names this controller as the leader, or the controller itself
+	// does where leases could not be read.
 	Leads bool `json:"leads"`
 }
 
@@ -370,12 +371,15 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 
 // planGaps writes what was not read, what is unknown because of it, and how to have it read.
 func planGaps(b *strings.Builder, p *Plan, opts Options) {
-	for _, g := range p.Gaps {
-		rests := "what rests on them is not known"
-		if g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics {
-			rests = "its half rests on the objects alone"
+	ofKubelet := func(g snapshot.Gap) bool { return g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics }
+	gaps := eachAskedOnce(p.Gaps)
+	for _, text := range gapsTogether(slices.DeleteFunc(slices.Clone(gaps), ofKubelet)...) {
+		wrapped(b, "", "gap: "+text+"; what rests on them is not known", opts)
+	}
+	for _, g := range gaps {
+		if ofKubelet(g) {
+			wrapped(b, "", "gap: "+gapText(g)+"; its half rests on the objects alone", opts)
 		}
-		wrapped(b, "", "gap: "+gapText(askedOnce(g))+"; "+rests, opts)
 	}
 	wrapped(b, "", toSend(p.Gaps), opts)
 	wrapped(b, "", RightsToAsk(p.Gaps, p.Source.Path != ""), opts)

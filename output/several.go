@@ -69,10 +69,18 @@ func askedOnce(g snapshot.Gap) snapshot.Gap {
 	return g
 }
 
-// gapTexts returns one sentence for each gap. A gap that several clusters share names them all if
+func eachAskedOnce(gaps []snapshot.Gap) []snapshot.Gap {
+	gaps = slices.Clone(gaps)
+	for i := range gaps {
+		gaps[i] = askedOnce(gaps[i])
+	}
+	return gaps
+}
+
+// gapTexts returns one sentence for each reason of gaps. A gap that several clusters share names them all if
 // the clusters could not be read at all, and only a few if a single kind could not be read.
 func gapTexts(r *finding.Report) []string {
-	var all []string
+	var all []snapshot.Gap
 	for _, gaps := range r.SharedGaps() {
 		g := askedOnce(gaps[0])
 		if len(gaps) > 1 && g.Context != "" {
@@ -85,7 +93,19 @@ func gapTexts(r *finding.Report) []string {
 				g.Detail = "in " + gaps[0].Context + ": " + g.Detail
 			}
 		}
-		all = append(all, gapText(g))
+		all = append(all, g)
 	}
-	return all
+	return gapsTogether(all...)
+}
+
+// gapsTogether returns one sentence for the gaps of all kinds that have the same reason.
+func gapsTogether(gaps ...snapshot.Gap) []string {
+	alike := finding.Alike(gaps, func(g snapshot.Gap) string {
+		return fmt.Sprintf("%q", []string{g.Context, g.Namespace, g.Reason, g.Detail})
+	})
+	return texts(alike, func(gaps []snapshot.Gap) string {
+		g := gaps[0]
+		g.Kind = snapshot.Kind(strings.Join(texts(gaps, func(g snapshot.Gap) string { return string(g.Kind) }), ", "))
+		return gapText(g)
+	})
 }

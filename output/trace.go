@@ -122,8 +122,8 @@ func closeTrace(b *strings.Builder, opts Options, source snapshot.Source, gaps [
 	if len(gaps) > 0 {
 		b.WriteString("\n")
 	}
-	for _, g := range gaps {
-		wrapped(b, "", "gap: "+gapText(askedOnce(g)), opts)
+	for _, text := range gapsTogether(eachAskedOnce(gaps)...) {
+		wrapped(b, "", "gap: "+text, opts)
 	}
 	wrapped(b, "", toSend(gaps), opts)
 	wrapped(b, "", RightsToAsk(gaps, source.Path != ""), opts)

@@ -7,6 +7,7 @@ import (
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // TestPassedOver: one file that cannot be read refuses no other, is named, and leaves a gap
@@ -176,6 +177,46 @@ func TestListsOfOtherTimes(t *testing.T) {
 		if tt.files["pods.json"] != nil && (len(s.Pods) != 1 || s.Pods[0].Name != "a") {
 			t.Errorf("%s: %d pods", tt.name, len(s.Pods))
 		}
+	}
+}
+
+// TestListsOfOtherTimesAreOneGap: the files of an older folder are named once, for all their kinds,
+// and none of their pods counts as read, also where nothing asks about it.
+func TestListsOfOtherTimesAreOneGap(t *testing.T) {
+	node := func(name, day string) string {
+		return `{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "` + name + `", "creationTimestamp": "2026-11-01T00:00:00Z"}, "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-` + day + `T09:58:00Z"}]}}`
+	}
+	pod := func(name, day string) string {
+		return `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "` + name + `", "namespace": "shop", "creationTimestamp": "2026-11-` + day + `T09:00:00Z"}, "spec": {"nodeName": "n1"}, "status": {"phase": "Running"}}`
+	}
+	list := func(items ...string) *fstest.MapFile {
+		return &fstest.MapFile{Data: []byte(`{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(items, ",") + `]}`)}
+	}
+	none := func(*Objects) func(*corev1.Pod) bool { return func(*corev1.Pod) bool { return false } }
+	s, warnings, err := ReadFS("dir", fstest.MapFS{
+		"old/1.json": list(node("n1", "18"), node("n2", "18"), pod("a", "18")), "old/2.json": list(node("n3", "19"), node("n4", "19"), pod("b", "19"), pod("c", "19")),
+		"new.json": list(pod("d", "20")),
+	}, ReadOptions{Now: noon, PodsOfUse: none})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "dir/old/1.json is of 2026-11-18T09:58:00Z, dir/old/2.json of 2026-11-19T09:58:00Z, and dir/new.json of 2026-11-20T09:00:00Z: lists of different times contradict each other, and the older ones are not used"
+	for _, kind := range []Kind{Nodes, Pods} {
+		if !slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && g.Reason == ReasonOtherTime && g.Detail == want }) {
+			t.Errorf("%s: %q", kind, gapLines(s))
+		}
+	}
+	told := 0
+	for _, w := range warnings {
+		if strings.Contains(string(w), "different times") {
+			told++
+		}
+	}
+	if told != 1 {
+		t.Errorf("told %d times: %q", told, warnings)
+	}
+	if got := s.Counts(); got[Pods] != 1 || got[Nodes] != 0 {
+		t.Errorf("%d pods and %d nodes count as read; want 1 and 0", got[Pods], got[Nodes])
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 // TestByName: a single object, as "kubectl get NAME -o yaml" prints it, is no list of its kind. A
 // text of single objects of which several are pods may be the whole cluster, and so may a folder
-// with a file for each object.
+// of a kind with a file for each object.
 func TestByName(t *testing.T) {
 	object := func(kind, name string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, uid: %s-%s, resourceVersion: \"7\"}\n", kind, name, kind, name)
@@ -29,15 +29,21 @@ func TestByName(t *testing.T) {
 		files map[string]string
 		gaps  []Kind // of these three
 	}{
-		"a claim beside lists":            {map[string]string{"f.yaml": pods + list(object(node, "n1")) + document(claim, "c")}, []Kind{Claims}},
-		"a node beside lists":             {map[string]string{"f.yaml": list(object(claim, "c")) + document(node, "n1") + pods}, []Kind{Nodes}},
-		"all by name":                     {map[string]string{"f.yaml": document(node, "n1") + document(claim, "c") + document("Pod", "a")}, []Kind{Nodes, Claims, Pods}},
-		"lists of one":                    {map[string]string{"f.yaml": list(object(node, "n1")) + list(object(claim, "c")) + pods}, nil},
-		"two by name":                     {map[string]string{"f.yaml": pods + list(object(node, "n1")) + document(claim, "c") + document(claim, "d")}, nil},
-		"a list that was split":           {map[string]string{"f.yaml": document(node, "n1") + document(claim, "c") + document("Pod", "a") + document("Pod", "b")}, nil},
-		"written by hand":                 {map[string]string{"f.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n1, uid: u}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, nil},
-		"a file for each object":          {map[string]string{"nodes/n1.yaml": document(node, "n1"), "claims.yaml": list(object(claim, "c")), "pods.yaml": pods}, nil},
-		"a file of a claim beside others": {map[string]string{"my-claim.yaml": document(claim, "c"), "nodes.yaml": list(object(node, "n1")), "pods.yaml": pods}, []Kind{Claims}},
+		"a claim beside lists":                    {map[string]string{"f.yaml": pods + list(object(node, "n1")) + document(claim, "c")}, []Kind{Claims}},
+		"a node beside lists":                     {map[string]string{"f.yaml": list(object(claim, "c")) + document(node, "n1") + pods}, []Kind{Nodes}},
+		"all by name":                             {map[string]string{"f.yaml": document(node, "n1") + document(claim, "c") + document("Pod", "a")}, []Kind{Nodes, Claims, Pods}},
+		"lists of one":                            {map[string]string{"f.yaml": list(object(node, "n1")) + list(object(claim, "c")) + pods}, nil},
+		"two by name":                             {map[string]string{"f.yaml": pods + list(object(node, "n1")) + document(claim, "c") + document(claim, "d")}, nil},
+		"a list that was split":                   {map[string]string{"f.yaml": document(node, "n1") + document(claim, "c") + document("Pod", "a") + document("Pod", "b")}, nil},
+		"written by hand":                         {map[string]string{"f.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n1, uid: u}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, nil},
+		"a file for each object":                  {map[string]string{"nodes/n1.yaml": document(node, "n1"), "claims.yaml": list(object(claim, "c")), "pods.yaml": pods}, nil},
+		"a file of a claim beside others":         {map[string]string{"my-claim.yaml": document(claim, "c"), "nodes.yaml": list(object(node, "n1")), "pods.yaml": pods}, []Kind{Claims}},
+		"files named after what they hold":        {map[string]string{"n1.yaml": document(node, "n1"), "c.yaml": document(claim, "c"), "a.yaml": document("Pod", "a")}, []Kind{Nodes, Claims, Pods}},
+		"a file named after its claim, and lists": {map[string]string{"c.yaml": document(claim, "c"), "nodes.yaml": list(object(node, "n1")), "pods.yaml": pods}, []Kind{Claims}},
+		"two files by name beside lists":          {map[string]string{"claim-c.yaml": document(claim, "c"), "d.yaml": document(claim, "d"), "nodes.yaml": list(object(node, "n1")), "pods.yaml": pods}, []Kind{Claims}},
+		"the only pod by name, and two claims":    {map[string]string{"claim-c.yaml": document(claim, "c"), "claim-d.yaml": document(claim, "d"), "f.yaml": document(node, "n1") + document("Pod", "a")}, []Kind{Nodes, Claims, Pods}},
+		"a file for each object of two kinds":     {map[string]string{"core-nodes/n1.yaml": document(node, "n1"), "core-nodes/n2.yaml": document(node, "n2"), "pvc/default/c.yaml": document(claim, "c"), "pods.yaml": pods}, nil},
+		"a file for each object, and no list":     {map[string]string{"n1.yaml": document(node, "n1"), "c.yaml": document(claim, "c"), "a.yaml": document("Pod", "a"), "b.yaml": document("Pod", "b")}, nil},
 	} {
 		fsys := fstest.MapFS{}
 		for file, text := range c.files {

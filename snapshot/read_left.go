@@ -124,6 +124,20 @@ func (l *left) sample(pod *corev1.Pod) {
 	})
 }
 
+// drop forgets those of the pods that is accepts.
+func (l *left) drop(is func(identity) bool) {
+	for i, pods := range append(l.taken, l.pods) {
+		kept := slices.DeleteFunc(pods, func(p leftPod) bool { return is(p.identity()) })
+		l.n -= len(pods) - len(kept)
+		if i < len(l.taken) {
+			l.taken[i] = kept
+		} else {
+			l.pods = kept
+		}
+	}
+	l.some = slices.DeleteFunc(l.some, func(pod *corev1.Pod) bool { return is(identity{Pods, pod.Namespace, pod.Name}) })
+}
+
 // check returns an error if one of the pods that were not kept is wanted after all.
 func (l *left) check(others *Objects) error {
 	if l.ofUse == nil {

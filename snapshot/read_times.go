@@ -115,24 +115,44 @@ func (c *collector) ofOtherTimes() {
 	t := &c.clock.of
 	t.add(t.folder)
 	old := t.old()
+	if len(old) == 0 {
+		return
+	}
+	says := otherTimes(old, t.newest)
+	c.notes = append(c.notes, Warning(says))
 	for _, kind := range Kinds() {
-		i := slices.IndexFunc(old, func(f fileTime) bool { return slices.Contains(f.kinds, kind) })
-		if i < 0 {
+		if !slices.ContainsFunc(old, func(f fileTime) bool { return slices.Contains(f.kinds, kind) }) {
 			continue
-		}
-		says := fmt.Sprintf("%s is of %s, and %s of %s: lists of different times contradict each other, and the older one is not used", plain(old[i].file), old[i].at.UTC().Format(time.RFC3339), plain(t.newest.file), t.newest.at.UTC().Format(time.RFC3339))
-		if !slices.Contains(c.notes, Warning(says)) {
-			c.notes = append(c.notes, Warning(says))
 		}
 		if _, ok := c.broken[kind]; !ok {
 			c.broken[kind] = Gap{Kind: kind, Reason: ReasonOtherTime, Detail: says}
 		}
-		resourceOf(kind).drop(&c.objects, func(object apiObject) bool { return c.isIn(old, kind, object) })
+		resourceOf(kind).drop(&c.objects, func(object apiObject) bool {
+			return c.isIn(old, identity{kind, object.GetNamespace(), object.GetName()})
+		})
+		if kind == Pods {
+			c.left.drop(func(pod identity) bool { return c.isIn(old, pod) })
+		}
 	}
 }
 
+// otherTimes names the files, each with its time.
+func otherTimes(old []fileTime, newest fileTime) string {
+	var times []string
+	of := " is of "
+	for _, f := range old {
+		times = append(times, plain(f.file)+of+f.at.UTC().Format(time.RFC3339))
+		of = " of "
+	}
+	which := "one is"
+	if len(old) > 1 {
+		which = "ones are"
+	}
+	return fmt.Sprintf("%s, and %s of %s: lists of different times contradict each other, and the older %s not used", some(times), plain(newest.file), newest.at.UTC().Format(time.RFC3339), which)
+}
+
 // isIn reports whether the object is in one of the files, or its file is not known.
-func (c *collector) isIn(files []fileTime, kind Kind, object apiObject) bool {
-	at, ok := c.seen.placeOf(identity{kind, object.GetNamespace(), object.GetName()})
+func (c *collector) isIn(files []fileTime, key identity) bool {
+	at, ok := c.seen.placeOf(key)
 	return !ok || slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(at.file) })
 }

@@ -52,12 +52,25 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 		all.SuppressedBy = cmp.Or(all.SuppressedBy, r.SuppressedBy)
 		all.Known += r.Known
 	}
+	all.Scope.PodsWithAttachedVolume = withAttached(reports)
 	slices.Sort(all.Checks)
 	all.Checks = slices.Compact(all.Checks)
 	all.Scope.Checks = len(all.Checks)
 	slices.SortStableFunc(all.Volumes, func(a, b VolumeRecord) int { return cmp.Compare(a.Volume, b.Volume) })
 	all.recount()
 	return all.Without(leaveOut)
+}
+
+// withAttached is the sum of Scope.PodsWithAttachedVolume; nil where it is not known of each.
+func withAttached(reports []*Report) *int {
+	sum := 0
+	for _, r := range reports {
+		if r.Scope.PodsWithAttachedVolume == nil {
+			return nil
+		}
+		sum += *r.Scope.PodsWithAttachedVolume
+	}
+	return &sum
 }
 
 // in is the report with the cluster entered in each of its parts, and in the messages that

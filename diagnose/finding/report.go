@@ -88,6 +88,9 @@ type Cluster struct {
 type Scope struct {
 	// Objects are the numbers of objects that were read, by kind.
 	Objects map[snapshot.Kind]int `json:"objects,omitempty"`
+	// PodsWithAttachedVolume is the number of pods that have a volume which is attached to their
+	// node; nil where a list that shows it was not read in full.
+	PodsWithAttachedVolume *int `json:"podsWithAttachedVolume,omitempty"`
 	// Checks is the number of checks that ran.
 	Checks int `json:"checks"`
 	// Of is the part that the report is about, such as "namespace shop"; "" is the whole

@@ -101,7 +101,7 @@ func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 	var parts []string
 	for _, kind := range kinds {
 		if kind == withAttached {
-			if n := r.Scope.PodsWithAttachedVolume; n != nil && len(parts) > 0 {
+			if n := r.Scope.PodsWithAttachedVolume; n != nil && r.Scope.Objects[snapshot.Pods] > 0 {
 				parts[len(parts)-1] += fmt.Sprintf(" (%d %s)", *n, kind)
 			}
 			continue

@@ -24,6 +24,7 @@ var ThirdPartyDeletesVAs = check.Check{
 	Needs:    check.AttachmentKinds(),
 	Yields: []check.Yield{
 		{To: "VD205", Key: check.OfPersistentVolume},
+		{To: "VD302", Key: func(_ *facts.View, f finding.Finding) string { return string(f.Volume) + "@" + string(f.Node) }},
 	},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD106"}, Match: (*facts.View).DetachedByNewLeader},
@@ -77,7 +78,7 @@ func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	p.Report(f)
 }
 
-// detached reports a volume that a container uses although nothing attaches it.
+// detached reports a volume that a container uses although no VolumeAttachment is there for it.
 func detached(p *check.Run, pair reconcile.VolumeNode) {
 	node, now := p.Snapshot.Node(pair.Node), metav1.NewTime(p.Snapshot.TakenAt)
 	runner := p.RunsSinceBefore(pair, now)
@@ -85,10 +86,10 @@ func detached(p *check.Run, pair reconcile.VolumeNode) {
 		return
 	}
 	f := taken(p, pair, runner)
-	f.Message = fmt.Sprintf("Volume %s was detached from under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), pair.Node)
-	f.Detail = "it has no VolumeAttachment any more"
+	f.Message = fmt.Sprintf("Volume %s lost its VolumeAttachment under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), pair.Node)
+	f.Detail = "its attacher lets one go only after the detach; where somebody stripped the finalizer, the disk may still be attached"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + facts.AttachmentName(pair), Field: "", Value: "is not there"})
-	f.SelfHeals.Because = "the controller attaches the volume again, but " + lostDevice
+	f.SelfHeals.Because = "the controller attaches the volume again, but after a detach " + lostDevice
 	p.Report(f)
 }
 

@@ -127,8 +127,8 @@ func actionsOf(f Finding, at time.Time) []Action {
 	refused := f.Repair != nil && f.Repair.Apply == "" && f.Repair.BlockedBy != ""
 	advised := f.advised()
 	for i := range advised {
-		if f.Repair != nil && (!refused || advised[i].Kind == deletePodKind) {
-			advised[i].Command = "" // it has its own; where it is refused, nothing is ended by a command
+		if f.Repair != nil {
+			advised[i].Command = "" // it has its own commands, or is refused
 		}
 	}
 	list := slices.DeleteFunc(advised, func(a Action) bool { return a.Told && a.Command == "" })

@@ -50,7 +50,7 @@ func TestTraceClaims(t *testing.T) {
 			w.Claims[0].Name = "app-data"
 		}), verdict: "stuck claimBound", says: []string{"belongs to another"}},
 		{name: "not taken up", world: testworld.New().Pending(9).Event("FailedMount", notBound, 5).SaidAgain(),
-			verdict: "stuck askedFor", says: []string{"the kubelet could not take the volume up at all"}},
+			verdict: "stuck askedFor", says: []string{"the kubelet has not taken the volume up, and no mount was tried"}},
 		{name: "taken up since", world: testworld.New().Pending(19).Event("FailedMount", notBound, 5), verdict: "stuck mounted",
 			chain: attached + "?staged ~mounted^late"},
 		{name: "bound since, and not reported in use", world: testworld.With(testworld.New().Pending(19).Event("FailedMount", notBound, 5), notInUse), verdict: "stuck askedFor",

@@ -62,7 +62,7 @@ func TestKubeletTexts(t *testing.T) {
 		{"v1.25.4", "FailedMount", "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[token data]: timed out waiting for the condition",
 			"stuck mounted", "lists every volume of the pod as unattached"},
 		{"v1.27.1", "FailedMount", wait + "timed out waiting for the condition", "stuck mounted", "not mounted within 2m3s"},
-		{"v1.36.3", "FailedMount", process + "error processing PVC default/data: PVC is not bound", "stuck askedFor", "the claim is not bound; the kubelet could not take the volume up"},
+		{"v1.36.3", "FailedMount", process + "error processing PVC default/data: PVC is not bound", "stuck askedFor", "the claim is not bound; the kubelet has not taken the volume up, and no mount was tried"},
 		{"v1.36.3", "FailedMount", process + "error processing PVC default/data: PVC is being deleted", "stuck askedFor", "nothing protects it any more"},
 		{"v1.36.3", "FailedMount", process + "error processing PVC default/data: failed to fetch PVC from API server: no", "stuck askedFor", "cannot read the claim"},
 		{"v1.36.3", "FailedMount", process + `error processing PVC default/data: failed to fetch PV pv-data from API server: persistentvolumes "pv-data" is forbidden: no relationship found between node 'n1' and this object`,

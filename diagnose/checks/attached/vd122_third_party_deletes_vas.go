@@ -22,10 +22,6 @@ var ThirdPartyDeletesVAs = check.Check{
 	Title:    "Another program deletes VolumeAttachments while the controller works on them",
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(),
-	Yields: []check.Yield{
-		{To: "VD205", Key: check.OfPersistentVolume},
-		{To: "VD302", Key: func(_ *facts.View, f finding.Finding) string { return string(f.Volume) + "@" + string(f.Node) }},
-	},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD106"}, Match: (*facts.View).DetachedByNewLeader},
 	},
@@ -85,10 +81,13 @@ func detached(p *check.Run, pair reconcile.VolumeNode) {
 	if runner == nil || !p.World.Managed.Has(pair.Node) || !p.PodsKnown(node, runner.Started) || node.CreationTimestamp.After(runner.Started.Time) {
 		return
 	}
+	if facts.Lists(node, pair.Volume) || len(p.AttachmentsOf(pair.Volume)) > 0 {
+		return // of one that the node still lists VD302 says more, and of one that another node has VD205
+	}
 	f := taken(p, pair, runner)
 	f.Message = fmt.Sprintf("Volume %s lost its VolumeAttachment under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), pair.Node)
 	f.Detail = "its attacher lets one go only after the detach; where somebody stripped the finalizer, the disk may still be attached"
-	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + facts.AttachmentName(pair), Field: "", Value: "is not there"})
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + facts.AttachmentName(pair), Field: "metadata.name", Value: "there is no such object, though the pod runs with the volume"})
 	f.SelfHeals.Because = "the controller attaches the volume again, but after a detach " + lostDevice
 	p.Report(f)
 }

@@ -117,7 +117,9 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		return // it has no volume whose data outlives it
 	}
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
-	if len(held) > 0 {
+	if len(held) == 0 {
+		f.Never = "force-delete the pod: its containers may run on, on a machine that is only cut off"
+	} else {
 		f.Detail = fmt.Sprintf("it has been Terminating for %s and keeps volume %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*pod.DeletionTimestamp)), volume)
 	}
 	if reconcile.PodTerminated(pod) {

@@ -70,7 +70,7 @@ func (a *api) managed(name, field, manager string) {
 			node, at := o.DeepCopy(), metav1.NewTime(a.clock())
 			node.SetManagedFields([]metav1.ManagedFieldsEntry{{
 				Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at, Subresource: "status",
-				FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:status":{"f:` + field + `":{}}}`)},
+				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:` + field + `":{}}}`),
 			}})
 			a.objects[listPaths["Node"]][i] = node
 		}

@@ -68,7 +68,7 @@ func cause(b *strings.Builder, t telling, opts Options) {
 	field(b, "why", t.why, opts)
 	field(b, "said", t.said, opts)
 	if t.also != "" {
-		field(b, "also", t.also+" (see -o wide)", opts)
+		field(b, "also", t.also+" (-o wide lists them)", opts)
 	}
 	fmt.Fprintf(b, "  %-8s%s   proof: -o wide", "more", Safe(explain(t.Code)))
 	if riskOf(t.Repair) != "" {

@@ -98,10 +98,14 @@ func gapTexts(r *finding.Report) []string {
 	return gapsTogether(all...)
 }
 
-// gapsTogether returns one sentence for the gaps of all kinds that have the same reason.
+// gapsTogether returns a sentence for each gap, and one for those of all kinds whose lists are of the
+// same other time.
 func gapsTogether(gaps ...snapshot.Gap) []string {
 	alike := finding.Alike(gaps, func(g snapshot.Gap) string {
-		return fmt.Sprintf("%q", []string{g.Context, g.Namespace, g.Reason, g.Detail})
+		if g.Reason == snapshot.ReasonOtherTime {
+			g.Kind = ""
+		}
+		return fmt.Sprintf("%q", []string{g.Context, g.Namespace, string(g.Kind), g.Reason, g.Detail})
 	})
 	return texts(alike, func(gaps []snapshot.Gap) string {
 		g := gaps[0]

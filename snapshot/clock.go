@@ -107,7 +107,7 @@ func machineOf(object apiObject, field string) string {
 			return o.Name
 		}
 	case *corev1.Node, *storagev1.CSINode:
-		return o.(apiObject).GetName()
+		return o.GetName()
 	case *corev1.Pod:
 		return o.Spec.NodeName
 	case *corev1.Event:

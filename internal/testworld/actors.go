@@ -64,7 +64,7 @@ func ActorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string)
 				say("%s says of pod %s: %s; it waits for %s", f.Code, w.Pod, next, w.Actor)
 			}
 			other := f.PersistentVolume != "" && f.PersistentVolume != volume
-			if f.Actor != "" && !other && !slices.Contains(strings.Split(w.Actor, " or "), f.Actor) && !(f.PersistentVolume == "" && waitsFor(s, pod, w.Volume, f.Actor)) {
+			if f.Actor != "" && !other && !slices.Contains(strings.Split(w.Actor, " or "), f.Actor) && (f.PersistentVolume != "" || !waitsFor(s, pod, w.Volume, f.Actor)) {
 				say("pod %s waits for %q, and %s names %q", w.Pod, w.Actor, f.Code, f.Actor)
 			}
 		}

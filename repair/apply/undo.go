@@ -82,7 +82,7 @@ func RefusedNow(v *repair.View, entries []Entry) *repair.Refusal {
 			continue
 		}
 		var no *repair.Refusal
-		if _, err := p.Reversal.Write(v); !errors.As(err, &no) {
+		if _, err := p.Write(v); !errors.As(err, &no) {
 			return nil
 		}
 		first = cmp.Or(first, no)

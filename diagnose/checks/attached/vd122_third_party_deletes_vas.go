@@ -57,7 +57,7 @@ func movesByAttacher(p *facts.View, volume corev1.UniqueVolumeName) bool {
 	return ok && pv != nil && pv.Spec.CSI != nil
 }
 
-const lostDevice = "what is mounted in the pod is the device that was taken away: reads and writes may fail, or the file system may have gone read-only"
+const lostDevice = "the pod has the device that was taken away mounted: its reads and writes may fail"
 
 // beingDetached reports a volume that is taken from under a container that runs.
 func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
@@ -66,10 +66,11 @@ func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	f.Message = fmt.Sprintf("Volume %s is being detached from under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), va.Node)
 	f.Detail = "its VolumeAttachment is being deleted, and the pod is not"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
-	f.SelfHeals.Because = "a deletion cannot be taken back, and the attacher does not ask whether the volume is mounted; once it is gone the controller attaches the volume again, but " + lostDevice
+	f.SelfHeals.Because = "the attacher does not ask whether it is mounted; the controller then attaches it again, but " + lostDevice
 	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
 		facts.Also(&f, "the driver has failed to detach it so far, and the pod loses it once that succeeds")
 		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
 	}
 	p.Report(f)
 }
@@ -98,12 +99,12 @@ func taken(p *check.Run, pair reconcile.VolumeNode, runner *facts.Runner) findin
 	return finding.Finding{
 		Severity: finding.Error, Subject: facts.PodObject(runner.Pod), Pods: []string{pod},
 		Volume: pair.Volume, Node: pair.Node, PersistentVolume: p.ShortVolume(pair.Volume),
-		Cause: "somebody deleted the VolumeAttachment while the pod ran, which the controller does not do for a volume that a pod wants: a script, a fencing operator, or a person",
+		Cause: "somebody deleted the VolumeAttachment: a script, a fencing operator, or a person; the controller does not while a pod wants the volume",
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + pod, Field: "status.containerStatuses", Value: fmt.Sprintf("container %s runs since %s", runner.Container, facts.Stamp(runner.Started))},
 		},
-		Advice: fmt.Sprintf("{delete-pod %s}, so that it stops writing and its successor gets a new mount, and look at the kernel's log of node %s and at the file system of "+
-			"the volume; {check} find out in the API server's audit log who deleted the VolumeAttachment", pod, pair.Node),
+		Advice: fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume; "+
+			"{check} find out in the API server's audit log who deleted the VolumeAttachment", pod, pair.Node),
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 )
@@ -111,12 +112,18 @@ func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
 // lease, and the controller that judges nodes, go by when they saw it change.
 func (p *View) oldAsItsNode(lease *coordinationv1.Lease) bool {
 	const renewals = time.Minute // both renew several times in it
-	holder := p.LeaseHolder(lease)
-	if holder == nil {
+	asOld := func(l *coordinationv1.Lease) bool {
+		return l != nil && l.Spec.RenewTime != nil && l.Spec.RenewTime.Time.Before(Renewed(lease).Add(renewals))
+	}
+	if holder := p.LeaseHolder(lease); holder != nil {
+		return asOld(p.Snapshot.Lease(corev1.NamespaceNodeLease, holder.Spec.NodeName))
+	}
+	if p.Snapshot.Complete(snapshot.Pods) && p.Snapshot.Complete(snapshot.Nodes) {
 		return false
 	}
-	node := p.Snapshot.Lease(corev1.NamespaceNodeLease, holder.Spec.NodeName)
-	return node != nil && node.Spec.RenewTime != nil && node.Spec.RenewTime.Time.Before(Renewed(lease).Add(renewals))
+	return slices.ContainsFunc(p.Snapshot.Leases, func(l *coordinationv1.Lease) bool {
+		return l.Namespace == corev1.NamespaceNodeLease && asOld(l) // the holder may be there
+	})
 }
 
 // Idle returns the lease of the driver's attacher and the tasks that the attacher leaves alone

@@ -199,6 +199,9 @@ func (t *tracer) notStopped(s *Stage, pods []*corev1.Pod) {
 			return
 		}
 	}
+	if len(pods) > 0 {
+		t.doubt(s, snapshot.Events)
+	}
 }
 
 // willNotUnmount is the clause that the node is not Ready, and whether its kubelet can unmount.

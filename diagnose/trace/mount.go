@@ -164,6 +164,7 @@ func (t *tracer) mistyped(s *Stage, v *tracedVolume) bool {
 	}
 	s.Detail = fmt.Sprintf("driver %s is not installed; %s is, and their names are nearly the same", v.Driver, meant)
 	s.Ends = "the volume is made again with the name of the driver that is meant: it cannot be changed in a volume"
+	t.doubt(s, snapshot.Events)
 	return true
 }
 

@@ -279,7 +279,7 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	if stops.Network {
 		f.Advice = fmt.Sprintf("{do} see whether the pod of %s runs, and do what its log and the message name: the kubelet then stops the sandbox, "+
 			"and unmounts the volumes by itself", stops.Actor)
-		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector", "spec.nodeName="+node.Name)}
+		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector=spec.nodeName="+node.Name)}
 	}
 	keepDisksFirst(p.View, &f, pod)
 	quote(&f, said)

@@ -139,6 +139,8 @@ func TestGapsOfEveryCommand(t *testing.T) {
 		}
 	}
 	t.Logf("%v claims; %d were not compared, of drivers that attach no more and have left VolumeAttachments, of two for one node, of claims that the volume does not point back to, of mounts before the attach, and of pods that have ended", said, exempt)
+	// The cases themselves have 39. The rest are of crossed clusters, in which two VolumeAttachments may
+	// meet on one node, and each new case makes other pairs.
 	if exempt > max(90, *crossings/5) {
 		t.Errorf("%d claims were not compared", exempt)
 	}

@@ -19,11 +19,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ActorsDiffer are the places where one report names different actors for one wait: in a
-// finding's words and in what it hands on, and in a finding about the pod that waits, be it
-// certain or suspected, and in the verdict. A finding about another volume of the pod may name
-// another actor. It also says where a wait that nobody can end, or that no retry can, counts as
-// in flight.
+// ActorsDiffer returns the contradictions about actors in one report: between a finding's text and
+// its Actor, and between a finding about a pod that waits, certain or suspected, and the verdict. A
+// finding about another volume of the pod may name another actor. It also returns waits that count
+// as in flight although nobody or no retry can end them.
 func ActorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for _, f := range report.Findings {

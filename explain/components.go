@@ -24,6 +24,7 @@ const (
 	nodeTool    = "a program on the node, which the CSI driver runs, or the kubelet where the volume has no driver"
 	anybody     = "any component that waits"
 	either      = "the attach/detach controller, or the kubelet of the pod's node"
+	kernel      = "the kernel of the node"
 	caller      = "whoever called the CSI driver: its attacher, a kubelet or its provisioner"
 )
 
@@ -101,6 +102,9 @@ var sentences = []sentence{
 	{[]string{"another driver with the same name is already registered"}, kubelet, "two node plugins register one driver", "cluster admin", []string{"VD619"}},
 	{[]string{"csi.sock", "connection refused"}, kubelet, "nobody listens on the socket of the driver's node plugin", "cluster admin", []string{"VD615", "VD602"}},
 	{[]string{"csi.sock", "no such file or directory"}, kubelet, "the socket of the driver's node plugin is gone", "cluster admin", []string{"VD616", "VD602"}},
+	{[]string{"dial unix", "csi.sock"}, caller, "the driver's plugin does not answer on its socket", "cluster admin", []string{"VD615", "VD602", "VD604"}},
+	{[]string{"failed to prepare subpath for volumemount"}, kubelet, "it cannot open the directory of the pod's subPath in the volume; its log has the reason" + notInWords, "", []string{"VD416"}},
+	{[]string{"has no accessible csistoragecapacity with enough capacity"}, scheduler, "by what the driver has reported, no storage that this node reaches has room for the claim's volume" + notInWords, "", []string{"VD512"}},
 	{[]string{"rpc error: code = deadlineexceeded"}, caller, "the driver's call had no answer in time, and whoever made it gave up" + notInWords, "", []string{"VD610"}},
 	{[]string{"getdevicemountrefs check failed"}, kubelet, "something else on the node still has the volume's device mounted", "node admin", []string{"VD104"}},
 	{[]string{"cannot detach volume because it is still mounted"}, controller, "the kubelet of the node still reports the volume in use" + notInWords, "", []string{"VD104", "VD102"}},
@@ -214,6 +218,9 @@ func frame(text string) string {
 // ofNodeTool are words of the programs that drivers and kubelets alike run on a node.
 var ofNodeTool = regexp.MustCompile(`(?i)\bmount(?:\.\w+| error| failed)?(?:\(\d+\))?:|\bfsck\b|\bmkfs\b|\bwrong fs type\b`)
 
+// ofKernel are the beginnings of the kernel's lines, behind a time or the name of the machine.
+var ofKernel = regexp.MustCompile(`(?i)(?:^|\bkernel: |\] )(?:(?:xfs|ext[234]-fs|btrfs)\b[^:]*:|ext4-fs error|(?:libceph|ceph|nfs|cifs|nvme \S+|connection\d+:\d+|session\d+|device-mapper|blk_update_request|print_req_error|sd \S+|jbd2|md\S*):? |buffer i/o error|i/o error, dev|aborting journal|info: task |ext4: |xfs: )`)
+
 // saidBy names the speaker of a driver's or tool's words, and the component that passes them
 // on.
 func saidBy(text string, drivers []string) string {
@@ -227,6 +234,8 @@ func saidBy(text string, drivers []string) string {
 	}
 	by := frame(text)
 	switch {
+	case by == anybody && len(drivers) == 0 && ofKernel.MatchString(text):
+		return kernel
 	case by == anybody && len(drivers) == 0 && ofNodeTool.MatchString(text) && !strings.Contains(strings.ToLower(text), "rpc error"):
 		return nodeTool
 	case by == anybody:

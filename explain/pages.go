@@ -79,7 +79,7 @@ func Named(words string) (Page, bool) {
 // Words prints what the words mean where they are known, and lists the pages that are nearest
 // to them. It fails where no page has any of them.
 func Words(w io.Writer, words string) error {
-	known := sayMeaning(w, words)
+	known := warn(w, words) || sayMeaning(w, words)
 	if err := search(w, words, hintsOf(words)); err != nil && !known {
 		return err
 	}

@@ -22,7 +22,7 @@ type hit struct {
 
 // search prints the pages that are nearest to the text, which may be a line of an event, each
 // with its line that has most of the words. hints are additions to the score of a page, by
-// its code.
+// its code, or its name where it has none.
 func search(w io.Writer, text string, hints map[string]float64) error {
 	hits := library().find(text, hints)
 	if len(hits) == 0 {
@@ -103,7 +103,7 @@ func (x *index) find(text string, hints map[string]float64) []hit {
 			rare := math.Log(1 + (float64(len(x.pages))-having+0.5)/(having+0.5))
 			score += rare * n * (saturation + 1) / (n + saturation*(1-lengthWeight+lengthWeight*x.length[i]/x.mean))
 		}
-		if score += hints[p.Code]; score > 0 {
+		if score += hints[cmp.Or(p.Code, p.Name)]; score > 0 {
 			hits = append(hits, hit{p, score})
 		}
 	}

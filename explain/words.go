@@ -169,9 +169,13 @@ const (
 	saidByAny       = 15
 )
 
-// hintsOf has an addition for each page about the known words of the message, by code.
+// hintsOf has an addition for each page about the known words of the message, by its code or
+// else its name.
 func hintsOf(message string) map[string]float64 {
 	hints := map[string]float64{}
+	if page := harmOf(message); page != "" {
+		hints[page] = saidByComponent
+	}
 	if s := spoken(message); s != nil {
 		for i, code := range s.codes {
 			hints[code] = saidByComponent / float64(i+1)

@@ -26,6 +26,7 @@ func Topics() []Topic {
 	for _, name := range []string{
 		"delete-volumeattachment", "null-finalizers", "force-delete-pod", "taint-a-live-node", "delete-node", "cloud-detach",
 		"switch-to-rwx", "remove-pv-protection", "edit-volumes-in-use", "set-attached-true", "restart-at-random", "edit-vendor-status",
+		"lazy-unmount", "remove-kubelet-directories", "overwrite-file-system",
 	} {
 		topics = append(topics, Topic{Name: name, Never: true})
 	}

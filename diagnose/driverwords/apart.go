@@ -68,7 +68,8 @@ var values = []struct {
 	form        *regexp.Regexp
 	placeholder string
 }{
-	{regexp.MustCompile(`(?i) under resource group ["']?[\w.-]+["']?`), " "}, // where Azure looked, and not for what
+	{regexp.MustCompile(`(?i) under resource group ["']?[\w.-]+["']?`), " "},          // where Azure looked, and not for what
+	{regexp.MustCompile(`(?i)\b(?:sidecar|init|ephemeral) containers?\b`), "sidecar"}, // of a pod, and no place for data
 	{regexp.MustCompile(`(?i)\bMicrosoft\.Compute/disks/[^\s"',)\]]+`), "disk <id>"},
 	{regexp.MustCompile(`(?i)\bMicrosoft\.Compute/virtualMachine(?:s|ScaleSets)/[^\s"',)\]]+`), "machine <id>"},
 	{regexp.MustCompile(`[a-z][a-z0-9+.-]*://[^\s"',)\]]+`), "<url>"},

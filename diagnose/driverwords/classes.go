@@ -85,7 +85,7 @@ var (
 	likely = []class{
 		of(ReadOnly, `read[- ]?only`, `ro but `+few+`rw`, `not primary`, `write-?protected`),
 		of(AccessType, `access (?:type|mode)s?`, `block (?:volumes?|access|device)s? (?:\w+ )*(?:not supported|unsupported)`, `non-?block`, `volume ?(?:capability|mode)`, `multi-?(?:node|writer)\w*`, `shared access`, `read ?write ?(?:many|once)\w*`, `rw[xo]`, `as block`, `block volume`),
-		of(NodeIncompatible, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`(?:not supported|(?:cannot|can not) be used)`, `kernel (?:is )?too old`, `only (?:be )?(?:used |supported |attached |available )?(?:with|on|by|to) `+few+machine, `unknown property`, `rpc version mismatch`, `protocol (?:is )?not supported`, `too many open files`,
+		of(NodeIncompatible, `(?:instance|machine|vm|node|server) ?types? (?:\S+ )?does not support`, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`(?:not supported|(?:cannot|can not) be used)`, `kernel (?:is )?too old`, `only (?:be )?(?:used |supported |attached |available )?(?:with|on|by|to) `+few+machine, `unknown property`, `rpc version mismatch`, `protocol (?:is )?not supported`, `too many open files`,
 			`incompatible node`, `unsupported (?:krbd |image )?features?`),
 		of(BadParameters, volume+` ?(?:id|handle|name|context|attributes?|capabilit(?:y|ies)|path) (?:is |was )?(?:invalid|malformed|not valid|empty)`),
 		of(VolumeFailed, volume+` `+few+`(?:is |in |state |status |got |= )(?:an? )?(?:error|failed|faulted|offline|unexpected|invalid|degraded|inactive|unhealthy|crashed)`, `(?:error|failed|unexpected|invalid) ?(?:(?:share|volume|disk|pool|provisioning|image) )?(?:state|status)`, volume+` `+few+`not online`, `no (?:online|healthy|deployed) replicas?`, `requires `+few+`before being attached`, `task failed`, `invalid ?state`),
@@ -167,12 +167,17 @@ func classMeans(rest string) (Meaning, string, bool) {
 			if weak == "" {
 				weak, words = meaning, found
 			}
+		case meaning == Unreachable && local.MatchString(rest):
+			return DriverUnavailable, found, true
 		default:
 			return meaning, found, true
 		}
 	}
 	return weak, words, weak != ""
 }
+
+// local is a connection within the node, of which no network is a part.
+var local = regexp.MustCompile(`\bdbus\b|\bunix (?:socket )?<(?:path|url)>|\b(?:dial|accept|connect) unix\b`)
 
 func clauseMeans(clause string) (Meaning, string, bool) {
 	for _, c := range certain {

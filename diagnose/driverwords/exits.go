@@ -32,7 +32,7 @@ type numbered struct {
 var exitStatus = regexp.MustCompile(`(?:exit status|exit code|exited with(?: code)?|error code|return(?:ed)? code|exit)[ :=]*\(?(\d+)\b`)
 
 var tools = []tool{
-	{name: "iscsiadm", speaks: regexp.MustCompile(`\biscsi(?:adm)?\b`), number: regexp.MustCompile(exitStatus.String() + `|initiator reported error \((\d+)`),
+	{name: "iscsiadm", speaks: regexp.MustCompile(`(?i)\biscsi(?:adm)?\b`), number: regexp.MustCompile(exitStatus.String() + `|initiator reported error \((\d+)`),
 		source: "open-iscsi/open-iscsi include/iscsi_err.h@2.1.11",
 		meaning: map[int]numbered{
 			2:  {PathsMissing, "session could not be found", ""},
@@ -46,7 +46,7 @@ var tools = []tool{
 			13: {PermissionDenied, "no rights to ask iscsid", ""},
 			15: {SessionExists, "session exists", ""},
 			18: {ToolMissing, "could not communicate with iscsid", "Start iscsid on the node."},
-			19: {PermissionDenied, "a login that need not be tried again", "Allow the node's initiator name on the target, and check the CHAP settings."},
+			19: {PathsMissing, "the target refused the login, and not for credentials", "Check on the storage system that it exports the target under the name and portal that the node asks for: mostly the target is not there."},
 			20: {ToolMissing, "not connected to iscsid", "Start iscsid on the node."},
 			21: {PathsMissing, "no records, targets or sessions found", "Check that discovery of the portal works; the node has no record of the target."},
 			22: {DeviceMissing, "device not found in sysfs", ""},
@@ -81,7 +81,7 @@ var tools = []tool{
 			4: {DeviceMissing, "wrong device", ""},
 			5: {DeviceBusy, "the device exists already or is busy", ""},
 		}},
-	{name: "mount.cifs", speaks: regexp.MustCompile(`mount error\(\d+\)|mount\.cifs`), number: regexp.MustCompile(`mount error\((\d+)\)`),
+	{name: "mount.cifs", speaks: regexp.MustCompile(`mount error\(\d+\)|mount\.cifs|cifs_mount`), number: regexp.MustCompile(`mount error\((\d+)\)|cifs_mount failed w/return code = -(\d+)`),
 		source: "https://github.com/kubernetes-csi/csi-driver-smb/issues/250",
 		meaning: map[int]numbered{
 			2:   {VolumeNotFound, "no such share or directory", "Check the share's name and the directory in it on the server."},
@@ -99,6 +99,19 @@ var tools = []tool{
 			113: {Unreachable, "no route to host", ""},
 			115: {Unreachable, "the connection was not made in time", "Check that the node reaches the server on TCP 445."},
 			126: {PermissionDenied, "the key for the login is not there", "Check the Kerberos ticket or the credentials of the mount."},
+		}},
+	{name: "mount.ceph", speaks: regexp.MustCompile(`mount error \d+ = |mount\.ceph`), number: regexp.MustCompile(`mount error (\d+) = `),
+		source: "ceph/ceph src/mount/mount.ceph.c@v19.2.0",
+		meaning: map[int]numbered{
+			2:   {VolumeNotFound, "no such file or directory", "Check that the subvolume, and the path that the message names, exist in the file system."},
+			5:   {StorageError, "input/output error", "Check \"ceph status\" and \"ceph fs status\", and read the kernel log of the node."},
+			13:  {PermissionDenied, "permission denied", "Check the user, its key and its capabilities (\"ceph auth get\"): they must let it use this file system and path."},
+			16:  {DeviceBusy, "busy", ""},
+			19:  {ToolMissing, "no such device", "Load the kernel module ceph on the node."},
+			22:  {BadParameters, "invalid argument", "Check the mount options, the key and the name of the file system; the kernel log of the node names what it does not take."},
+			95:  {NodeIncompatible, "not supported", ""},
+			110: {Unreachable, "connection timed out", "Check that the node reaches the monitors, and that the file system has an active MDS."},
+			113: {Unreachable, "no route to host", ""},
 		}},
 	{name: "Windows", speaks: regexp.MustCompile(`HRESULT|(?i)windows system error|system error \d+`), number: regexp.MustCompile(`(?i)HRESULT:? ?\(?(0x[0-9a-f]{8})|system error:? ?(\d+)`),
 		source: "microsoft/win32metadata generation/WinSDK/RecompiledIdlHeaders/shared/winerror.h@main",
@@ -154,15 +167,19 @@ func exitsOf(message string) []Exit {
 					continue
 				}
 				text := message[at[group]:at[group+1]]
-				n, err := strconv.ParseInt(text, 0, 64)
+				wide, err := strconv.ParseInt(text, 0, 64)
 				if err != nil {
 					continue
 				}
 				if strings.HasPrefix(text, "0x") {
-					n &= 0xffff // the facility is Win32: the rest is the system error
+					wide &= 0xffff // the facility is Win32: the rest is the system error
+				}
+				n := int(wide)
+				if _, known := t.meaning[n]; !known {
+					continue
 				}
 				taken[at[group]] = true
-				exits = append(exits, Exit{t.name, int(n)})
+				exits = append(exits, Exit{t.name, n})
 			}
 		}
 	}

@@ -132,7 +132,7 @@ func TestNumbersStayWithTheirTool(t *testing.T) {
 		meaning Meaning // "" where only a code or nothing is known
 	}{
 		{"rpc error: code = Internal desc = iscsiadm: login failed (exit status 15)", SessionExists},
-		{"rpc error: code = Internal desc = iscsiadm: login failed (exit status 19)", PermissionDenied},
+		{"rpc error: code = Internal desc = iscsiadm: login failed (exit status 19)", PathsMissing},
 		{"rpc error: code = Internal desc = iscsi: error logging in target: exit status 20", ToolMissing},
 		{"rpc error: code = Internal desc = iscsiadm: nothing (exit status 21)", PathsMissing},
 		{"rpc error: code = Internal desc = fsck of /dev/sdb: exit status 4", FilesystemDamaged},

@@ -76,6 +76,8 @@ const (
 	StaleMount        Meaning = "stale-mount"
 	StorageError      Meaning = "storage-error"
 	SessionExists     Meaning = "session-exists"
+	MapperMissing     Meaning = "mapper-missing"
+	DuplicateUUID     Meaning = "duplicate-uuid"
 )
 
 // About describes a meaning.
@@ -179,13 +181,17 @@ var meanings = map[Meaning]About{
 	NodeIncompatible: {"The node's hardware, kernel or release does not support the volume.", ClusterAdmin,
 		"Run the pod on a node that supports the volume, or upgrade the node.", OneNode},
 	BadParameters: {"A parameter, an attribute or a mount option is missing or wrong.", ClusterAdmin,
-		"Correct the parameter in the PersistentVolume or the StorageClass; the PersistentVolume usually has to be created again.", OneVolume},
+		"Correct what the message names where it stands: in the PersistentVolume, its StorageClass or its VolumeAttributesClass. Before a PersistentVolume is made anew, set its reclaim policy to Retain: else its disk goes with it.", OneVolume},
 	ClientBlocked: {"The storage system has blocked this node.", StorageAdmin,
 		"{reboot-node}, so that it no longer writes to the volume; then remove the block.", OneNode},
 	StaleMount: {"A mount on the node no longer works.", NodeAdmin,
 		"{delete-pod} so that the volume is unmounted and mounted again; if that hangs, unmount it on the node or {reboot-node}.", OneVolume},
 	SessionExists: {"The node has a session with the iSCSI target already.", NodeAdmin,
 		"{check} Look on the node which sessions there are (iscsiadm -m session) and whether they work; log a session out only after nothing uses its devices.", OneVolume},
+	MapperMissing: {"The node has not made the mapped device of the volume: a decrypted one, or one of several paths.", NodeAdmin,
+		"{check} Read what opens the device (cryptsetup or multipathd) in the log of the driver's node plugin and of the node, and check that its program and its kernel module are there.", OneVolume},
+	DuplicateUUID: {"A file system with the same UUID is mounted on the node: a clone or a restored snapshot beside its source.", WorkloadOwner,
+		"Run the pod on a node on which the source is not mounted, or add the mount option nouuid; do not format the volume.", OneVolume},
 	StorageError: {"Reading from or writing to the storage failed.", StorageAdmin,
 		"{check} Read the kernel log of the node, and check the health of the storage system.", OneVolume},
 }

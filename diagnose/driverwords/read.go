@@ -1,6 +1,7 @@
 package driverwords
 
 import (
+	"regexp"
 	"strings"
 	"sync"
 )
@@ -66,6 +67,7 @@ func (a *answers) read(q question) (Entry, bool) {
 			clear(a.known)
 		}
 		found.entry, found.ok = read(q.driver, q.message, nil)
+		found.entry = found.entry.ofMapped(q.message)
 		a.known[q] = found
 	}
 	return found.entry, found.ok
@@ -171,11 +173,14 @@ var kin = [][]Meaning{
 	{BackendBusy, OperationPending, MachineBusy, VolumeNotReady, TimedOut, BackendStuck},
 	{DriverUnavailable, TimedOut, Unreachable, VolumeNotReady},
 	{DeviceMissing, NotAttached, PathsMissing},
+	{DeviceMissing, MapperMissing},
+	{PathsMissing, MapperMissing},
 	{PermissionDenied, SecretMissing},
 	{AttachLimit, QuotaReached, OutOfSpace},
 	{BadParameters, DriverConfig, AccessType},
 	{ToolMissing, NodeIncompatible},
 	{FilesystemDamaged, WrongFilesystem},
+	{WrongFilesystem, DuplicateUUID},
 	{StorageError, VolumeFailed},
 	{ReadOnly, AccessType},
 }
@@ -197,4 +202,18 @@ func Near(a, b Meaning) bool {
 		}
 	}
 	return false
+}
+
+// mapped is a device that the node itself makes of others: a decrypted one, or one of several
+// paths. That it is missing shows nothing of what is attached.
+var mapped = regexp.MustCompile(`/dev/mapper/|/dev/dm-\d`)
+
+// ofMapped is the entry, or what it means of a mapped device.
+func (e Entry) ofMapped(message string) Entry {
+	if e.Meaning != DeviceMissing || !mapped.MatchString(message) {
+		return e
+	}
+	about := meanings[MapperMissing]
+	e.Meaning, e.Actor, e.Helps = MapperMissing, about.Actor, about.Helps
+	return e
 }

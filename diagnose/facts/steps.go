@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -426,11 +427,11 @@ func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says s
 	case any && len(names) > 1:
 		return s, "delete one of the pods " + some(names), nil
 	case len(names) == 1:
-		says = "delete pod " + names[0] + " (" + runs(running) + ")"
+		says = "delete pod " + names[0] + " (" + runs(running) + goneForGood(pods) + ")"
 	default:
-		says = fmt.Sprintf("delete the %d pods %s (%s)", len(names), some(names), runs(running))
+		says = fmt.Sprintf("delete the %d pods %s (%s)", len(names), some(names), runs(running)+goneForGood(pods))
 	}
-	if running > 0 {
+	if running > 0 || goneForGood(pods) != "" {
 		return s, says, nil
 	}
 	for _, pod := range pods[:min(few, len(pods))] {
@@ -466,6 +467,24 @@ func deletionOf(pods []*corev1.Pod) (s finding.Step, running int) {
 		s.Says = fmt.Sprintf("the deletion hits at most %s: %s", amount(names), runs(running))
 	}
 	return s, running
+}
+
+// goneForGood is a clause about those of the pods that no controller makes again; "" where there
+// are none.
+func goneForGood(pods []*corev1.Pod) string {
+	bare := 0
+	for _, pod := range pods {
+		if metav1.GetControllerOfNoCopy(pod) == nil {
+			bare++
+		}
+	}
+	switch {
+	case bare == 0:
+		return ""
+	case len(pods) == 1:
+		return "; nobody makes it again: save its manifest first"
+	}
+	return fmt.Sprintf("; nobody makes %d of them again: save their manifests first", bare)
 }
 
 // runs is a clause: how many containers run.

@@ -25,7 +25,7 @@ var SlowOwnership = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
 	OfNamespace: true,
-	Never:       "delete the pod: its successor begins from the start",
+	Never:       "delete the pod: the next one begins from the start",
 	Run:         runSlowOwnership,
 }
 

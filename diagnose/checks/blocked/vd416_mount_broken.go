@@ -53,7 +53,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		Cause:     "the kubelet cannot use the mount; its log on the node has the reason",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet starts the container again with the same mount"},
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
-		Advice:    "{check} read the kubelet's log about the volume; fix what it names; {delete-pod}: its successor gets a new mount",
+		Advice:    "{check} read the kubelet's log about the volume; fix what it names; {delete-pod}: a new pod gets a new mount",
 	}
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name
@@ -61,7 +61,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	driver, _ := p.CsiVolume(pod, broken.Volume) // whether it attaches its volumes changes nothing
 	if facts.ContainsAny(strings.ToLower(broken.Words), deadMount...) {
 		f.Cause = "what serves the mount has gone: a process of the driver, a server, or the device"
-		f.Advice = "{check} see that what serves the mount runs again; {delete-pod}: its successor gets a new mount. " +
+		f.Advice = "{check} see that what serves the mount runs again; {delete-pod}: a new pod gets a new mount. " +
 			"Where other pods on the node use the volume, all of them have to leave first"
 		if driver != "" {
 			f.Advice = "{check} see that the driver's node plugin on the node, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, step.Check.Of()+" see that what serves the mount runs again")

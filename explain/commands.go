@@ -1,0 +1,51 @@
+package explain
+
+import (
+	"fmt"
+	"io"
+	"regexp"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// harmful are commands that people paste before they run them, each with its page.
+var harmful = []struct {
+	form *regexp.Regexp
+	page string
+}{
+	{regexp.MustCompile(`(?i)\bdelete\s+(?:-\S+\s+)*(?:volumeattachments?(?:\.storage\.k8s\.io)?|va)[\s/]`), "delete-volumeattachment"},
+	{regexp.MustCompile(`(?i)finalizers\\?"?\s*[:=]\s*(?:null|\[\s*\])|/metadata/finalizers`), "null-finalizers"},
+	{regexp.MustCompile(`(?i)\bdelete\s+(?:-\S+\s+)*(?:pods?|po)[\s/].*--(?:force|grace-period=0)|\bdelete\s.*--force.*\s(?:pods?|po)[\s/]`), "force-delete-pod"},
+	{regexp.MustCompile(`(?i)\btaint\s+nodes?\b.*out-of-service`), "taint-a-live-node"},
+	{regexp.MustCompile(`(?i)\bdelete\s+(?:-\S+\s+)*nodes?[\s/]`), "delete-node"},
+	{regexp.MustCompile(`(?i)\b(?:ec2 detach-volume|instances detach-disk|vm disk detach|server remove volume)\b`), "cloud-detach"},
+	{regexp.MustCompile(`\bumount\s+(?:-\w*[lf]|--lazy|--force)`), "lazy-unmount"},
+	{regexp.MustCompile(`\brm\s+(?:-\S+\s+)*\S*/(?:pods|plugins)/\S*`), "remove-kubelet-directories"},
+	{regexp.MustCompile(`\b(?:mkfs(?:\.\w+)?|mke2fs|wipefs|xfs_repair\s+(?:\S+\s+)*-L|(?:e2)?fsck(?:\.\w+)?\s+(?:\S+\s+)*-\w*y)\s`), "overwrite-file-system"},
+}
+
+// harmOf is the name of the page about the command in the text; "" where it has none.
+func harmOf(text string) string {
+	if saidBySomebody.MatchString(text) {
+		return ""
+	}
+	for _, h := range harmful {
+		if h.form.MatchString(text + " ") {
+			return h.page
+		}
+	}
+	return ""
+}
+
+// saidBySomebody matches what a program said while it ran such a command itself.
+var saidBySomebody = regexp.MustCompile(`(?i)\brpc error|\b(?:un)?mount failed|\bfailed\b|\berror\b|\bOutput:`)
+
+// warn prints the page to read before the command is run, if the text is one that does harm.
+func warn(w io.Writer, text string) bool {
+	page := harmOf(text)
+	if page == "" {
+		return false
+	}
+	fmt.Fprintf(w, "A command that can destroy data or take a volume from a pod. Read its page before it is run:\n  Page      %s\n\n", safetext.Kubectl("volume-doctor", "explain", page))
+	return true
+}

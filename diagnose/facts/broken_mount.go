@@ -62,7 +62,7 @@ func (p *View) unreadClaim(pod *corev1.Pod, v *corev1.Volume) bool {
 
 // namesCSI reports whether the words contain the path of some CSI volume of the pod.
 func namesCSI(words string, pod types.UID) bool {
-	return strings.Contains(words, "/pods/"+string(pod)+"/volumes/kubernetes.io~csi/")
+	return strings.Contains(slashed(words), "/pods/"+string(pod)+"/volumes/kubernetes.io~csi/")
 }
 
 // readySince is when the pod's Ready condition last changed, or else when the pod was bound.
@@ -78,7 +78,7 @@ func readySince(pod *corev1.Pod) metav1.Time {
 // namesPath reports whether the words contain the path of the volume of that name in the
 // directory of the pod: volumes/PLUGIN/NAME, or volume-subpaths/NAME.
 func namesPath(words string, pod types.UID, name string) bool {
-	_, path, found := strings.Cut(words, "/pods/"+string(pod)+"/volume")
+	_, path, found := strings.Cut(slashed(words), "/pods/"+string(pod)+"/volume")
 	if !found {
 		return false
 	}
@@ -86,6 +86,11 @@ func namesPath(words string, pod types.UID, name string) bool {
 	path, _, _ = strings.Cut(path, ":")
 	parts := strings.Split(path, "/") // "s", PLUGIN, NAME, or "-subpaths", NAME
 	return len(parts) > 2 && parts[0] == "s" && parts[2] == name || len(parts) > 1 && parts[0] == "-subpaths" && parts[1] == name
+}
+
+// slashed has the paths of a Windows node as those of any other.
+func slashed(words string) string {
+	return strings.ReplaceAll(words, `\`, "/")
 }
 
 // MountsAlike are the other pods of the node whose mounts of the driver's volumes may have

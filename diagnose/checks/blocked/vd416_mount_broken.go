@@ -71,6 +71,11 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 				driver, morePods(len(alike)), strings.Join(facts.PodNames(alike), ", "))
 		}
 	}
+	if facts.ContainsAny(strings.ToLower(broken.Words), "access is denied", "permission denied") {
+		f.Detail = fmt.Sprintf("container %s cannot start; the volume is mounted, and refuses access", broken.Container)
+		f.Cause = "the server or the file system of the volume lets neither the kubelet nor the runtime in"
+		f.Advice = "{check} check the rights on the share or the directory, and the user in the volume's Secret or its mount options: a new pod meets the same refusal"
+	}
 	p.Report(f)
 }
 

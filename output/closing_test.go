@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -47,6 +49,39 @@ func TestCountsAreOfWhatWasRead(t *testing.T) {
 			}
 			if text := b.String(); strings.Contains(c.lacks, "pods") && strings.Contains(text, c.lacks) {
 				t.Errorf("%s, %s: %q has %q", c.name, format.name, text, c.lacks)
+			}
+		}
+	}
+}
+
+// TestAttachedPodsInTexts checks that the number of pods with an attached volume stands behind that of
+// the pods in every format for people and in JSON, and nowhere if it is not known or no pod was read.
+func TestAttachedPodsInTexts(t *testing.T) {
+	report := func(pods int, attached *int) *finding.Report {
+		return finding.New(finding.Report{
+			Gaps: []snapshot.Gap{}, Complete: true, Checks: []finding.Code{"VD101", "VD102"},
+			Scope: finding.Scope{Checks: 2, PodsWithAttachedVolume: attached, Objects: map[snapshot.Kind]int{snapshot.Pods: pods, snapshot.Volumes: 3, snapshot.Nodes: 1}},
+		})
+	}
+	for _, c := range []struct {
+		name              string
+		report            *finding.Report
+		text, json, lacks string
+	}{
+		{"one of two", report(2, ptr.To(1)), "2 pods (1 with an attached volume)", `"podsWithAttachedVolume": 1`, ""},
+		{"none of two", report(2, ptr.To(0)), "2 pods (0 with an attached volume)", `"podsWithAttachedVolume": 0`, ""},
+		{"not known", report(2, nil), "2 pods, ", `"pods": 2`, "ttached"},
+		{"no pod", report(0, ptr.To(0)), "0 pods, ", `"podsWithAttachedVolume": 0`, "with an attached"},
+		{"two clusters", finding.Merge([]*finding.Report{report(2, ptr.To(1)), report(3, ptr.To(2))}, nil, finding.LeaveOut{}), "5 pods (3 with an attached volume)", `"podsWithAttachedVolume": 3`, ""},
+		{"not known of one of two clusters", finding.Merge([]*finding.Report{report(2, ptr.To(1)), report(3, nil)}, nil, finding.LeaveOut{}), "5 pods, ", `"pods": 5`, "ttached"},
+	} {
+		for format, want := range map[string]string{"table": c.text, "wide": c.text, "markdown": c.text, "html": c.text, "json": c.json} {
+			var b bytes.Buffer
+			if err := ReportFormats.Print(&b, format, c.report, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if text := b.String(); !strings.Contains(text, want) || c.lacks != "" && strings.Contains(text, c.lacks) {
+				t.Errorf("%s, %s: lacks %q or has %q:\n%s", c.name, format, want, c.lacks, text)
 			}
 		}
 	}

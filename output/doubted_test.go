@@ -217,7 +217,7 @@ func TestLessThanWasThere(t *testing.T) {
 			case mayDiffer && !slices.Contains(news, allClear):
 				differ[less.name]++
 			default:
-				t.Errorf("%s: %s", less.name, strings.Join(news, "\n\t"))
+				t.Errorf("%s: %s\n\tof the whole cluster: %s", less.name, strings.Join(news, "\n\t"), strings.Join(texts(whole.report.Findings, finding.Finding.Line), "; "))
 			}
 		}
 	}

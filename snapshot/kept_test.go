@@ -164,7 +164,7 @@ func TestKeptMessages(t *testing.T) {
 // TestKeptNamespace: a pod that names no namespace is one of the default namespace before
 // anybody asks whether it is kept, and is kept in full.
 func TestKeptNamespace(t *testing.T) {
-	const pod = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: %s\n  spec:\n    hostNetwork: true\n"
+	const pod = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: %s\n  spec:\n    hostNetwork: true\n  status:\n    phase: Running\n"
 	var list strings.Builder
 	for i := range 200 {
 		fmt.Fprintf(&list, pod, fmt.Sprint("p", i))

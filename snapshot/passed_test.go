@@ -19,7 +19,7 @@ func TestPassedOver(t *testing.T) {
 			whole += `{"apiVersion": "` + r.Version + `", "kind": "` + r.Object + `List", "metadata": {}, "items": []}` + "\n"
 		}
 	}
-	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
+	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {nodeInfo: {kubeletVersion: v1.32.1}}\n"
 	for _, tt := range []struct {
 		name, file, text string
 		warnings         []Warning
@@ -29,6 +29,11 @@ func TestPassedOver(t *testing.T) {
 			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/metadata.yaml"}},
 		{name: "a list of other things", file: "x.json", text: `[{"name": "a"}]`,
 			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/x.json"}},
+		{name: "the names of Argo CD's tree", file: "tree.json", text: `{"nodes": [{"version": "v1", "kind": "Pod", "namespace": "shop", "name": "web-0", "uid": "u"}]}`,
+			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/tree.json"}},
+		{name: "objects in another's file", file: "all.txt.json", text: `{"pods": {"apiVersion": "v1", "kind": "PodList", "items": []}}`,
+			warnings: []Warning{"not read: dir/all.txt.json:1: document 1: no Kubernetes object: it has neither apiVersion nor kind"},
+			gaps:     []string{"pods: Undecodable (dir/all.txt.json:1: document 1: no Kubernetes object: it has neither apiVersion nor kind)"}},
 		{name: "a template", file: "deploy.yaml", text: "{{- if .x }}\napiVersion: apps/v1\nkind: Service\n{{- end }}\n",
 			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/deploy.yaml"}},
 		{name: "binary data", file: "x.json", text: "\x00\x01",
@@ -120,11 +125,14 @@ func TestCutOffList(t *testing.T) {
 
 // TestNewerState: of two states of one object the newer counts, whichever comes first.
 func TestNewerState(t *testing.T) {
-	at := func(version, node string) string { return pod("a", "u1", version) + "spec: {nodeName: " + node + "}\n" }
+	const running = "status: {phase: Running}\n"
+	at := func(version, node string) string {
+		return pod("a", "u1", version) + "spec: {nodeName: " + node + "}\n" + running
+	}
 	for _, tt := range []struct{ first, second string }{
 		{at("9", "old"), at("10", "new")}, {at("10", "new"), at("9", "old")}, {at("10", "new"), at("10", "new")},
 	} {
-		s, _, err := Read("f", strings.NewReader(tt.first+"---\n"+tt.second+"---\n"+podB), ReadOptions{Now: noon})
+		s, _, err := Read("f", strings.NewReader(tt.first+"---\n"+tt.second+"---\n"+podB+running), ReadOptions{Now: noon})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 // of a kind with a file for each object.
 func TestByName(t *testing.T) {
 	object := func(kind, name string) string {
-		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, uid: %s-%s, resourceVersion: \"7\"}\n", kind, name, kind, name)
+		return fmt.Sprintf("apiVersion: v1\nkind: %s\nmetadata: {name: %s, uid: %s-%s, resourceVersion: \"7\"}\nstatus: {phase: Pending, nodeInfo: {kubeletVersion: v1.32.1}}\n", kind, name, kind, name)
 	}
 	document := func(kind, name string) string { return object(kind, name) + "---\n" }
 	list := func(objects ...string) string {
@@ -35,7 +35,7 @@ func TestByName(t *testing.T) {
 		"lists of one":                            {map[string]string{"f.yaml": list(object(node, "n1")) + list(object(claim, "c")) + pods}, nil},
 		"two by name":                             {map[string]string{"f.yaml": pods + list(object(node, "n1")) + document(claim, "c") + document(claim, "d")}, nil},
 		"a list that was split":                   {map[string]string{"f.yaml": document(node, "n1") + document(claim, "c") + document("Pod", "a") + document("Pod", "b")}, nil},
-		"written by hand":                         {map[string]string{"f.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n1, uid: u}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n"}, nil},
+		"written by hand":                         {map[string]string{"f.yaml": "apiVersion: v1\nkind: Node\nmetadata: {name: n1, uid: u}\nstatus: {nodeInfo: {kubeletVersion: v1.32.1}}\n---\napiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c}\nstatus: {phase: Pending}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nstatus: {phase: Pending}\n"}, nil},
 		"a file for each object":                  {map[string]string{"nodes/n1.yaml": document(node, "n1"), "claims.yaml": list(object(claim, "c")), "pods.yaml": pods}, nil},
 		"a file of a claim beside others":         {map[string]string{"my-claim.yaml": document(claim, "c"), "nodes.yaml": list(object(node, "n1")), "pods.yaml": pods}, []Kind{Claims}},
 		"files named after what they hold":        {map[string]string{"n1.yaml": document(node, "n1"), "c.yaml": document(claim, "c"), "a.yaml": document("Pod", "a")}, []Kind{Nodes, Claims, Pods}},

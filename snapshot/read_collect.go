@@ -42,6 +42,7 @@ type collector struct {
 	objects Objects
 	seen    seen
 	onlyIn  onlyIn
+	each    byNamespace
 	counts  map[Kind]int
 	// twice are the kinds with an object whose older state was read before a newer one.
 	twice map[Kind]bool
@@ -58,7 +59,8 @@ type collector struct {
 	// refused are the gaps of the kinds whose list failed, according to the text.
 	refused map[Kind]Gap
 	// broken are the gaps of the kinds whose objects may be in a file that could not be read.
-	broken map[Kind]Gap
+	broken  map[Kind]Gap
+	altered altered
 	// pasted reports whether the text contains lines of a terminal, and dumped whether it is the
 	// output of kubectl cluster-info dump.
 	pasted, dumped bool
@@ -130,6 +132,7 @@ func (r *reading) collector() *collector {
 		unread:    map[Kind]string{},
 		refused:   map[Kind]Gap{},
 		broken:    map[Kind]Gap{},
+		each:      byNamespace{},
 		lists:     map[Kind]int{},
 		typed:     map[string]int{},
 		told:      map[Kind]*Gap{},
@@ -208,6 +211,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for kind := range c.twice {
 		resourceOf(kind).newest(&c.objects)
 	}
+	c.dropAltered()
 	kept := c.objects.Pods
 	c.objects.Pods = slices.Concat(kept, c.left.some)
 	gaps, err := c.believe(opts.Whole, c.gaps(takenAt))
@@ -252,6 +256,7 @@ func (c *collector) merge(o *collector) error {
 	maps.Copy(c.refused, o.refused)
 	maps.Copy(c.broken, o.broken)
 	maps.Copy(c.workloads, o.workloads)
+	c.each.merge(o.each)
 	for t, n := range o.ignored {
 		c.ignore(t, n)
 	}
@@ -295,6 +300,7 @@ func (c *collector) countKnown(kind Kind, known known) {
 // mergeKind adds the objects of one kind that are not present yet.
 func (c *collector) mergeKind(o *collector, kind Kind) error {
 	s := resourceOf(kind)
+	c.altered.merge(kind, &o.altered)
 	for object := range s.all(&o.objects) {
 		known, err := c.seen.merge(identity{kind, object.GetNamespace(), object.GetName()}, &o.seen)
 		if err != nil {
@@ -328,6 +334,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 // takeKind adds the objects of one kind, none of which may be present yet.
 func (c *collector) takeKind(o *collector, kind Kind) {
 	s := resourceOf(kind)
+	c.altered.merge(kind, &o.altered)
 	for object := range s.all(&o.objects) {
 		s.add(&c.objects, object)
 	}

@@ -106,6 +106,9 @@ func (c *collector) flaw(kind Kind) *Gap {
 			return &gap
 		}
 	}
+	if gap := c.altered.gap(kind); gap != nil {
+		return gap
+	}
 	switch {
 	case c.truncated[kind]:
 		return &Gap{Kind: kind, Reason: ReasonTruncated, Detail: "the list says that more objects follow"}
@@ -143,7 +146,7 @@ func (c *collector) gaps(now time.Time) []Gap {
 		gaps = slices.Clone(c.header.Gaps)
 		complete = c.header.Complete
 	}
-	partial := slices.Concat(c.dumpGaps(), c.objects.partial(), c.workloads.partial(&c.objects))
+	partial := slices.Concat(c.dumpGaps(), c.objects.partial(c.each), c.workloads.partial(&c.objects))
 	for _, kind := range Kinds() {
 		told, isTold := c.told[kind]
 		i := slices.IndexFunc(partial, func(g Gap) bool { return g.Kind == kind })

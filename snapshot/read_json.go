@@ -143,6 +143,7 @@ func (j *jsonReader) document() error {
 	if _, err := j.dec.Token(); err != nil { // the closing brace
 		return j.failed(err)
 	}
+	l.ended = true
 	return l.end(append(rest, '}'))
 }
 

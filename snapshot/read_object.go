@@ -102,6 +102,8 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		return leftOneError{} // the older state may not have been kept
 	}
 	c.onlyIn.note(key.namespace)
+	c.each.note(key, at)
+	c.altered.note(key, raw, object)
 	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.order.holds, c.sharer) {
 		return nil
 	}

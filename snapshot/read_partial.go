@@ -11,54 +11,12 @@ import (
 // partial returns the gaps that the objects themselves show, for a file that does not say which
 // lists are complete. For example, "kubectl get" without -A leaves a file that lacks other
 // namespaces.
-func (o *Objects) partial() []Gap {
-	if gaps := o.stripped(); len(gaps) > 0 {
-		return gaps
-	}
+func (o *Objects) partial(each byNamespace) []Gap {
 	gaps := o.unbound()
-	for _, g := range o.hinted() {
+	for _, g := range o.hinted(each) {
 		if !slices.ContainsFunc(gaps, func(proven Gap) bool { return proven.Kind == g.Kind }) {
 			gaps = append(gaps, g)
 		}
-	}
-	return gaps
-}
-
-// fewStripped is the number of objects from which the lack of any status is no accident.
-const fewStripped = 3
-
-// stripped returns the gaps if no object has any field that an API server adds: a tool such as
-// kubectl neat removed these fields, or the objects were never in a cluster. What they lack proves
-// nothing.
-func (o *Objects) stripped() []Gap {
-	had, lack, kinds := 0, 0, sets.New[Kind]()
-	count := func(kind Kind, object apiObject, status bool) {
-		kinds.Insert(kind)
-		if had++; !status && object.GetUID() == "" && object.GetCreationTimestamp().Time.IsZero() {
-			lack++
-		}
-	}
-	for _, n := range o.Nodes {
-		count(Nodes, n, len(n.Status.Conditions)+len(n.Status.VolumesAttached)+len(n.Status.VolumesInUse) > 0 || n.Status.NodeInfo.KubeletVersion != "")
-	}
-	for _, p := range o.Pods {
-		count(Pods, p, p.Status.Phase != "")
-	}
-	for _, c := range o.Claims {
-		count(Claims, c, c.Status.Phase != "")
-	}
-	for _, pv := range o.Volumes {
-		count(Volumes, pv, pv.Status.Phase != "")
-	}
-	for _, va := range o.VolumeAttachments {
-		count(VolumeAttachments, va, va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil)
-	}
-	if had < fewStripped || lack < had {
-		return nil
-	}
-	var gaps []Gap
-	for kind := range kinds {
-		gaps = append(gaps, Gap{Kind: kind, Reason: ReasonUndecodable, Detail: "no object in it has a status or a uid: something has taken them away (kubectl neat?), or it was never read from a cluster"})
 	}
 	return gaps
 }
@@ -86,13 +44,13 @@ func (o *Objects) unbound() []Gap {
 // hinted returns the gaps that other objects suggest, for example if all pods are of one namespace
 // and an object names a pod of another. The hint may be out of date, because a deleted pod leaves
 // its events. So the user may declare the list complete nevertheless.
-func (o *Objects) hinted() []Gap {
+func (o *Objects) hinted(each byNamespace) []Gap {
 	var gaps []Gap
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
-	if namespace, what := o.podElsewhere(pods); what != "" {
+	if namespace, what := o.podElsewhere(pods, each.lists(Pods)); what != "" {
 		gaps = o.noPodsOf(namespace, what)
 	}
-	if namespace, what := o.claimElsewhere(claims); len(claims) > 0 && what != "" {
+	if namespace, what := o.claimElsewhere(claims, each.lists(Claims)); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
 	if why := o.ofOneNode(); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
@@ -203,9 +161,10 @@ func (o *Objects) volumeElsewhere() string {
 }
 
 // podElsewhere returns a namespace that is not among those read, and the object that names a pod in
-// it; "" if there is none. If pods of several namespaces were read, a volume may be in use without
-// its pod because of a failure, and an event may have outlived its pod.
-func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
+// it; "" if there is none. If one list has pods of several namespaces, a volume may be in use without
+// its pod because of a failure, and an event may have outlived its pod. lists is the number of lists
+// if each has pods of one namespace.
+func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, what string) {
 	for _, claim := range o.Claims {
 		for _, owner := range claim.OwnerReferences {
 			if owner.Kind == "Pod" && claim.DeletionTimestamp == nil && len(read) > 0 && !read.Has(claim.Namespace) {
@@ -218,7 +177,7 @@ func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
 			return d.Namespace, "a deployment has ready pods"
 		}
 	}
-	if len(read) != 1 {
+	if len(read) != 1 && lists < 2 {
 		return "", ""
 	}
 	inUse := sets.New[string]()
@@ -233,11 +192,18 @@ func (o *Objects) podElsewhere(read sets.Set[string]) (namespace, what string) {
 			return ref.Namespace, "a node has in its volumesInUse a volume"
 		}
 	}
+	if lists >= 2 {
+		for _, claim := range o.Claims {
+			if !read.Has(claim.Namespace) {
+				return claim.Namespace, "there is a claim"
+			}
+		}
+	}
 	return o.eventElsewhere("Pod", read)
 }
 
 // claimElsewhere returns the same for a claim.
-func (o *Objects) claimElsewhere(read sets.Set[string]) (namespace, what string) {
+func (o *Objects) claimElsewhere(read sets.Set[string], lists int) (namespace, what string) {
 	for _, pod := range o.Pods {
 		for _, v := range pod.Spec.Volumes {
 			if v.PersistentVolumeClaim != nil && pod.Status.Phase == corev1.PodRunning && !read.Has(pod.Namespace) {
@@ -245,7 +211,7 @@ func (o *Objects) claimElsewhere(read sets.Set[string]) (namespace, what string)
 			}
 		}
 	}
-	if len(read) != 1 {
+	if len(read) != 1 && lists < 2 {
 		return "", ""
 	}
 	return o.eventElsewhere("PersistentVolumeClaim", read)

@@ -140,6 +140,7 @@ type namesInText struct {
 	before []byte // the end of the previous piece
 	kinds  map[string]bool
 	lists  bool // the items of a list have begun
+	fields bool // a field is there that every object has
 	ended  bool
 }
 
@@ -160,6 +161,7 @@ func (k *namesInText) Read(p []byte) (int, error) {
 		}
 	}
 	k.lists = k.lists || bytes.HasPrefix(text, []byte("items:")) || bytes.Contains(text, []byte("\nitems:")) || bytes.Contains(text, []byte("\"items\""))
+	k.fields = k.fields || bytes.Contains(text, []byte("metadata")) || bytes.Contains(text, []byte("apiVersion"))
 	k.before = append(k.before[:0], text[max(0, len(text)-longest):]...)
 	return n, err
 }
@@ -180,10 +182,13 @@ func (k *namesInText) noteKind(value []byte) {
 
 // missing returns the kinds whose objects the unreadable text may contain: the kind in the file's
 // name, else the kinds in the text. A text that was cut off within a list may have contained
-// objects of any kind.
+// objects of any kind, and one without a field that every object has contains none.
 func (k *namesInText) missing(name string, atEnd bool) []Kind {
 	if kind := kindByFile(strings.TrimSuffix(name, ".gz")); kind != "" {
 		return []Kind{kind}
+	}
+	if !k.fields {
+		return nil // such as the names in a tree of Argo CD
 	}
 	var named, listed []Kind
 	for _, r := range resources {

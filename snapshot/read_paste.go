@@ -17,6 +17,10 @@ var noise = []*regexp.Regexp{
 	regexp.MustCompile(`^(\([\w.-]+\) ?)?(\[?[\w.-]+@[\w.-]+[^$#%>]{0,200}[$#%>]|PS [^>]{0,200}>|[A-Z]:\\[^>]{0,200}>(?:kubectl|oc|exit)?|(?:ba)?sh-[\d.]+[$#]|[$%❯➜])(\s.*)?$`),
 	// A command without a prompt, or after an unknown prompt.
 	regexp.MustCompile(`^([^\s:"'{}]{0,100}[$#%>❯➜]\s*)?(sudo\s+)?(kubectl|kubectl\.exe|oc|k|k3s|microk8s|minikube|kubecolor)\s+\S`),
+	// The same behind a prompt of any form, with spaces in it: (prod:default) me ~ %, ~/x (main) ❯.
+	regexp.MustCompile(`^[^:]{1,200}(:\S[^:]{0,200}){0,3}[$#%>❯➜✗»λ›⟩]\s+(sudo\s+)?(kubectl|oc|k|k3s|microk8s|minikube|kubecolor)\s+\S`),
+	// What kube-ps1 shows before a prompt, and the first of a prompt's two lines.
+	regexp.MustCompile(`^([(\[]?⎈|[┌╭╰└]).{0,200}$`),
 	// Marks around code in Markdown, Jira and HTML.
 	regexp.MustCompile("^(`{3,}|~{3,})\\s*[\\w.+-]*\\s*$"),
 	regexp.MustCompile(`^\{(code|noformat|panel)(:[^}]*)?\}$`),

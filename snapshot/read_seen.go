@@ -137,3 +137,50 @@ func (o *onlyIn) note(namespace string) {
 func (o *onlyIn) others(namespace string) bool {
 	return o.differ || o.any && o.namespace != namespace
 }
+
+// byNamespace are, by kind, the lists that were asked for one namespace at a time.
+type byNamespace map[Kind]*spanned
+
+// spanned are the lists of a kind, as far as their objects show it.
+type spanned struct {
+	last      place // of the list that was read last
+	namespace string
+	lists     int
+	// across reports whether a list has objects of several namespaces, or an object is in none.
+	across bool
+}
+
+func (b byNamespace) note(key identity, at place) {
+	if key.namespace == "" {
+		return
+	}
+	s := b[key.kind]
+	if s == nil {
+		s = &spanned{}
+		b[key.kind] = s
+	}
+	same := s.lists > 0 && s.last.file == at.file && s.last.document == at.document
+	s.across = s.across || at.item == 0 || same && s.namespace != key.namespace
+	if !same {
+		s.lists++
+	}
+	s.last, s.namespace = at, key.namespace
+}
+
+func (b byNamespace) merge(o byNamespace) {
+	for kind, of := range o {
+		if s := b[kind]; s != nil {
+			s.lists, s.across = s.lists+of.lists, s.across || of.across
+		} else {
+			b[kind] = of
+		}
+	}
+}
+
+// lists returns the number of lists of the kind, each of one namespace; 0 if one is not.
+func (b byNamespace) lists(kind Kind) int {
+	if s := b[kind]; s != nil && !s.across {
+		return s.lists
+	}
+	return 0
+}

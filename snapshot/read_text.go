@@ -91,6 +91,7 @@ type list struct {
 	apiVersion, kind string // "" until read: kubectl writes both after the items
 	items            int
 	hasItems         bool // the document has a field "items"
+	ended            bool // the end of the document was read: it is JSON
 	untyped          []untypedItem
 	untypedSize      int64
 	kinds            []Kind
@@ -185,6 +186,12 @@ func (l *list) end(rest []byte) error {
 	t, err := readTypeName(l.at, rest)
 	if err != nil {
 		return err
+	}
+	if l.ended && t == (typeName{}) && l.items > 0 {
+		if len(l.untyped) > 0 {
+			return l.at.errorf("a list whose items do not say what they are, with apiVersion and kind: write the objects with -o yaml")
+		}
+		t = anyList // without the other fields of the list, as jq '{items}' leaves it
 	}
 	isList := isListKind(t.kind)
 	of := byType[itemType(t)]

@@ -74,7 +74,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestListsOfSomeObjects: what --field-selector and -l have left out, and what has no status
+// TestListsOfSomeObjects: what --field-selector and -l have left out, and what has no status or no uid
 // any more, proves nothing.
 func TestListsOfSomeObjects(t *testing.T) {
 	object := func(kind, name, rest string) string {
@@ -84,7 +84,7 @@ func TestListsOfSomeObjects(t *testing.T) {
 		}
 		return "apiVersion: " + version + "\nkind: " + kind + "\nmetadata: {name: " + name + ", uid: " + kind + name + "}\n" + rest + "---\n"
 	}
-	n1, n2 := object("Node", "n1", "status: {volumesInUse: [kubernetes.io/csi/d^v]}\n"), object("Node", "n2", "")
+	n1, n2 := object("Node", "n1", "status: {volumesInUse: [kubernetes.io/csi/d^v]}\n"), object("Node", "n2", "status: {nodeInfo: {kubeletVersion: ''}}\n")
 	csi1, csi2 := object("CSINode", "n1", "spec: {drivers: []}\n"), object("CSINode", "n2", "spec: {drivers: []}\n")
 	on1, on2 := object("Pod", "a", "spec: {nodeName: n1, containers: []}\nstatus: {phase: Running}\n"), object("Pod", "b", "spec: {nodeName: n2, containers: []}\nstatus: {phase: Running}\n")
 	open := object("Pod", "c", "spec: {containers: []}\nstatus: {phase: Pending}\n")
@@ -93,10 +93,17 @@ func TestListsOfSomeObjects(t *testing.T) {
 	}
 	bound := object("PersistentVolumeClaim", "c", "spec: {volumeName: pv}\nstatus: {phase: Bound}\n")
 	attachment := object("VolumeAttachment", "va", "spec: {attacher: d, nodeName: n1, source: {persistentVolumeName: pv}}\nstatus: {attached: true}\n")
-	of := object("PersistentVolume", "pv", "spec: {claimRef: {namespace: default, name: c}}\nstatus: {phase: Bound}\n")
-	neat := func(text string) string {
-		return regexp.MustCompile(`(?m)^status: .*\n|, uid: \w+`).ReplaceAllString(text, "")
+	eventOf := func(name, uid string) string {
+		return object("Event", "e", "involvedObject: {kind: Pod, namespace: default, name: "+name+", uid: "+uid+"}\n")
 	}
+	of := object("PersistentVolume", "pv", "spec: {claimRef: {namespace: default, name: c}}\nstatus: {phase: Bound}\n")
+	noStatus := func(text string) string { return regexp.MustCompile(`(?m)^status: .*\n`).ReplaceAllString(text, "") }
+	noUID := func(text string) string { return regexp.MustCompile(`, uid: \w+`).ReplaceAllString(text, "") }
+	neat := func(text string) string { return noStatus(noUID(text)) }
+	says := func(name, uid string) string {
+		return strings.Replace(of, "name: "+name+"}", "name: "+name+", uid: "+uid+"}", 1)
+	}
+	owned := strings.Replace(csi1, "name: n1,", "name: n1, ownerReferences: [{apiVersion: v1, kind: Node, name: n1, uid: x}],", 1)
 	for name, c := range map[string]struct {
 		text  string
 		gap   Kind
@@ -117,9 +124,23 @@ func TestListsOfSomeObjects(t *testing.T) {
 		"volumes of one name, none attached":   {bound + object("PersistentVolume", "other", ""), Volumes, "claim c of namespace default is Bound to volume pv, which is not there"},
 		"nodes of one name":                    {n2 + csi1 + csi2, Nodes, "node n1 is not there, though its CSINode is: was -l given?"},
 		"a volume that is lost":                {strings.Replace(bound, "Bound", "Lost", 1) + attachment + object("PersistentVolume", "other", ""), Volumes, ""},
-		"nothing but what a manifest has":      {neat(n1 + n2 + on1 + on2), Pods, "no object in it has a status or a uid"},
-		"what a manifest has, and one that is": {neat(n1+n2+on1) + on2, Pods, ""},
-		"two that are written by hand":         {neat(n1 + on1), Pods, ""},
+		"nothing but what a manifest has":      {neat(n1 + n2 + on1 + on2), Pods, "pods default/a, default/b have no status or no uid, which an API server always shows: was it taken away (kubectl neat?), or written by hand?"},
+		"what a manifest has, and one that is": {neat(n1+n2+on1) + on2, Pods, "pod default/a has no status"},
+		"two that are written by hand":         {neat(n1 + on1), Nodes, ""},
+		"one that is written by hand":          {n1 + neat(on1), Pods, "pod default/a has no status"},
+		"pods as a manifest has them":          {n1 + neat(on1+on2+open), Pods, "pods default/a, default/b, default/c have no status"},
+		"pods without a status":                {n1 + noStatus(on1+on2+open), Pods, "pods default/a, default/b, default/c have no status"},
+		"nodes without a status":               {noStatus(n1+n2) + on2, Nodes, "nodes n1, n2 have no status"},
+		"a node that nobody has written to":    {n2 + on2, Nodes, ""},
+		"an attachment without a status":       {n1 + noStatus(attachment), VolumeAttachments, "volumeattachment va has no status"},
+		"an attachment that is under way":      {n1 + strings.Replace(attachment, "true", "false", 1), VolumeAttachments, ""},
+		"a claim without a uid":                {noUID(bound) + says("c", "x"), Claims, "persistentvolumeclaim default/c has no status or no uid"},
+		"a claim with its uid":                 {bound + says("c", "x"), Claims, ""},
+		"no uid is seen at all":                {noUID(bound + of), Claims, ""},
+		"a node without a uid":                 {noUID(n1) + owned, Nodes, "node n1 has no status or no uid"},
+		"a node with its uid":                  {n1 + owned, Nodes, ""},
+		"a pod without a uid":                  {n1 + noUID(on1) + eventOf("a", "x"), Pods, "pod default/a has no status or no uid"},
+		"a pod with its uid":                   {n1 + on1 + eventOf("a", "x"), Pods, ""},
 	} {
 		s, _, err := Read("f.yaml", strings.NewReader(c.text), ReadOptions{Now: noon})
 		if err != nil {
@@ -200,8 +221,8 @@ func TestDoubtedLists(t *testing.T) {
 		lost       = `{"metadata": {"name": "c", "namespace": "a"}, "spec": {"volumeName": "pv"}, "status": {"phase": "Lost"}}`
 		asks       = `{"metadata": {"name": "c", "namespace": "a"}, "spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}}`
 		refused    = `{"metadata": {"name": "e", "namespace": "a"}, "reason": "ProvisioningFailed", "involvedObject": {"kind": "PersistentVolumeClaim", "namespace": "a", "name": "c"}, "message": "storageclass.storage.k8s.io \"fast\" not found"}`
-		of         = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "pv"}}}`
-		inline     = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {}}}`
+		of         = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "pv"}}, "status": {"attached": false}}`
+		inline     = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {}}, "status": {"attached": false}}`
 	)
 	for _, c := range []struct {
 		kind  Kind

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // NotStopped is what the kubelet of a node that lives has said lately of a pod that has ended and
@@ -23,6 +24,12 @@ func (v *View) NotStopped(pod *corev1.Pod) *corev1.Event {
 		return nil
 	}
 	return e
+}
+
+// MayNotBeStopped reports whether the kubelet fails to stop the pod, or whether that is not known because
+// the events that would tell were not read.
+func (v *View) MayNotBeStopped(pod *corev1.Pod) bool {
+	return v.NotStopped(pod) != nil || !v.Snapshot.CompleteIn(snapshot.Events, pod.Namespace)
 }
 
 // lastFinished is when the last container of the pod ended; zero where none tells.

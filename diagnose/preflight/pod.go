@@ -43,7 +43,8 @@ func (f *flight) here(v flightVolume) bool {
 }
 
 // unread returns the kinds without which it is not known what the volume would wait for: another
-// node may be able to take it, or something that was not read may show it on this one.
+// node may be able to take it, another PV of the same volume may allow several nodes, or something
+// that was not read may show it on this one.
 func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	var needs []snapshot.Kind
 	if f.node == nil || !f.takenElsewhere(v) {
@@ -51,6 +52,9 @@ func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	}
 	if v.unsure {
 		needs = append(needs, snapshot.CSIDrivers)
+	}
+	if v.one {
+		needs = append(needs, snapshot.Volumes)
 	}
 	if !f.here(v) {
 		needs = append(needs, snapshot.VolumeAttachments)

@@ -39,7 +39,7 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 		if pods, _ := heldByEnded(p.View, va.VolumeNode); len(pods) > 0 {
 			continue // terminated-pod-holds-volume: nothing has failed
 		}
-		if slices.ContainsFunc(p.EndedPods(va.VolumeNode), func(pod *corev1.Pod) bool { return p.NotStopped(pod) != nil }) {
+		if slices.ContainsFunc(p.EndedPods(va.VolumeNode), p.MayNotBeStopped) {
 			continue // pod-does-not-end: the kubelet has not come to the unmount
 		}
 		if since, long, proven := p.Unused(va); long {

@@ -1,0 +1,191 @@
+package snapshot
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// An API server shows every node, pod, claim, volume and VolumeAttachment with a status, and every
+// object with a UID. An object without them beside others that have them is not what an API server
+// showed: something such as kubectl neat has taken them away, or somebody has written the object by
+// hand. Nothing is known of its state, so it is not used, and its kind is a gap. An input in which no
+// object has both may be a small example, all of whose objects are written by hand.
+
+// fewAltered is the number of objects from which the lack of any status is no example.
+const fewAltered = 3
+
+// altered are the objects that lack what an API server always shows.
+type altered struct {
+	// of are the objects without a status until all is read, and then those that were dropped.
+	of map[Kind][]identity
+	// served reports whether an object has a status and a UID; all counts those that have to have a
+	// status, by kind.
+	served bool
+	all    map[Kind]int
+}
+
+// note notes whether the object is as an API server shows it.
+func (a *altered) note(key identity, raw []byte, object apiObject) {
+	switch object.(type) {
+	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node, *storagev1.VolumeAttachment:
+	default:
+		return // of no other kind does anything depend on a status that is always there
+	}
+	a.count(key.kind, 1)
+	if !hasStatus(raw, object) {
+		a.add(key)
+	} else if object.GetUID() != "" {
+		a.served = true
+	}
+}
+
+func (a *altered) add(key identity) {
+	if a.of == nil {
+		a.of = map[Kind][]identity{}
+	}
+	a.of[key.kind] = append(a.of[key.kind], key)
+}
+
+func (a *altered) count(kind Kind, n int) {
+	if a.all == nil {
+		a.all = map[Kind]int{}
+	}
+	a.all[kind] += n
+}
+
+// merge adds the objects of a kind that another collector has noted.
+func (a *altered) merge(kind Kind, o *altered) {
+	for _, key := range o.of[kind] {
+		a.add(key)
+	}
+	a.count(kind, o.all[kind])
+	a.served = a.served || o.served
+}
+
+// gap returns the gap of a kind of which objects were dropped; nil if none was.
+func (a *altered) gap(kind Kind) *Gap {
+	var names []string
+	for _, key := range a.of[kind] {
+		names = append(names, key.String())
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	object, have := string(kind), "have"
+	if len(names) == 1 {
+		object, have = strings.ToLower(resourceOf(kind).Object), "has"
+	}
+	return &Gap{Kind: kind, Reason: ReasonUndecodable, Detail: fmt.Sprintf("%s %s %s no status or no uid, which an API server always shows: was it taken away (kubectl neat?), or written by hand?",
+		object, some(names), have)}
+}
+
+// saysWhole reports whether the header of the file calls the kind complete. Its objects are then
+// what it says they are.
+func (c *collector) saysWhole(kind Kind) bool {
+	return c.header != nil && slices.Contains(c.header.Complete, kind)
+}
+
+// dropAltered drops the objects that are not as an API server shows them.
+func (c *collector) dropAltered() {
+	before, lacking, all := c.altered.of, 0, 0
+	for kind, n := range c.altered.all {
+		lacking, all = lacking+len(before[kind]), all+n
+	}
+	if !c.altered.served && (lacking < fewAltered || lacking < all) {
+		before = nil
+	}
+	c.altered.of = nil
+	named := c.objects.namedByUID()
+	for _, r := range resources {
+		if c.saysWhole(r.Kind) {
+			continue
+		}
+		without := map[identity]bool{}
+		for _, key := range before[r.Kind] {
+			without[key] = true
+			c.altered.add(key)
+		}
+		r.drop(&c.objects, func(object apiObject) bool {
+			key := identity{r.Kind, object.GetNamespace(), object.GetName()}
+			if !without[key] && named[key] && object.GetUID() == "" {
+				without[key] = true
+				c.altered.add(key)
+			}
+			return without[key]
+		})
+		if r.Kind == Pods && len(without) > 0 {
+			c.left.drop(func(pod identity) bool { return without[pod] })
+		}
+	}
+}
+
+// namedByUID returns the objects that others name by their UID.
+func (o *Objects) namedByUID() map[identity]bool {
+	named := map[identity]bool{}
+	name := func(kind Kind, namespace, name string, uid types.UID) {
+		if uid != "" {
+			named[identity{kind, namespace, name}] = true
+		}
+	}
+	for _, pv := range o.Volumes {
+		if ref := pv.Spec.ClaimRef; ref != nil {
+			name(Claims, ref.Namespace, ref.Name, ref.UID)
+		}
+	}
+	for _, claim := range o.Claims {
+		for _, owner := range claim.OwnerReferences {
+			if owner.Kind == "Pod" {
+				name(Pods, claim.Namespace, owner.Name, owner.UID)
+			}
+		}
+	}
+	for _, n := range o.CSINodes {
+		for _, owner := range n.OwnerReferences {
+			name(Nodes, "", owner.Name, owner.UID)
+		}
+	}
+	for _, e := range o.Events {
+		switch of := e.InvolvedObject; of.Kind {
+		case "Pod":
+			name(Pods, of.Namespace, of.Name, of.UID)
+		case "PersistentVolumeClaim":
+			name(Claims, of.Namespace, of.Name, of.UID)
+		}
+	}
+	return named
+}
+
+// hasStatus reports whether the object has what an API server always shows in the status of its
+// kind, if that always has one. raw is its text: an empty status looks like none once it is decoded.
+func hasStatus(raw []byte, object apiObject) bool {
+	switch o := object.(type) {
+	case *corev1.Pod:
+		return o.Status.Phase != ""
+	case *corev1.PersistentVolumeClaim:
+		return o.Status.Phase != ""
+	case *corev1.PersistentVolume:
+		return o.Status.Phase != ""
+	case *corev1.Node:
+		s := &o.Status
+		return len(s.Conditions)+len(s.VolumesAttached)+len(s.VolumesInUse) > 0 || s.NodeInfo.KubeletVersion != "" || len(statusIn(raw)) > 0
+	case *storagev1.VolumeAttachment:
+		return hasAnswer(o) || statusIn(raw)["attached"] != nil
+	default:
+		return true
+	}
+}
+
+// statusIn returns the fields of an object's status.
+func statusIn(raw []byte) map[string]json.RawMessage {
+	var object struct {
+		Status map[string]json.RawMessage `json:"status"`
+	}
+	_ = json.Unmarshal(raw, &object) // it was decoded before
+	return object.Status
+}

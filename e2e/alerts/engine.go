@@ -41,7 +41,7 @@ type Alert struct {
 	Ended   *time.Time `json:"ended,omitempty"`
 }
 
-// every is the pause between two evaluations, that of kube-prometheus.
+// every is the pause between two evaluations, as kube-prometheus sets it.
 const every = 30 * time.Second
 
 var (

@@ -296,8 +296,8 @@ func TestKubelet(t *testing.T) {
 	}
 }
 
-// TestRepair: a repair and its undo do with the reader's role and that of their
-// kind, and without any right of it nothing is written.
+// TestRepair: the reader's role and the role of their kind are enough for a repair and its
+// undo. Without one right of it nothing is written.
 func TestRepair(t *testing.T) {
 	w := broken(t)
 	all := roles(t)

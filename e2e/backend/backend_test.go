@@ -128,7 +128,7 @@ func TestTenDisagreements(t *testing.T) {
 		t.Cleanup(k.Stop)
 	}
 
-	// Eight pods run, two of which nothing happens to.
+	// Eight pods run; nothing happens to two of them.
 	volumes := map[string]fixture.Volume{}
 	for i := range 8 {
 		name := fmt.Sprintf("runs-%d", i)

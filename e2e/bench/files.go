@@ -34,7 +34,7 @@ func create(name string, write func(io.Writer) error) error {
 	return cmp.Or(write(out), out.Flush(), file.Close())
 }
 
-// resourceOf is that of the object's kind; false for one that no snapshot holds.
+// resourceOf is the resource of the object's kind; false if no snapshot holds such objects.
 func resourceOf(o load.Object) (snapshot.Resource, bool) {
 	for _, r := range snapshot.Resources() {
 		if kind := o.GetObjectKind().GroupVersionKind(); r.Object == kind.Kind && r.Group() == kind.Group {

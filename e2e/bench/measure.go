@@ -38,7 +38,7 @@ type took struct {
 	missing string
 }
 
-// kubectlMost is the largest number of pods of which kubectl is asked for a list:
+// kubectlMost is the largest number of pods that kubectl is asked to list:
 // it holds it several times over and takes 125 KB a pod, 19 GB of the largest.
 const kubectlMost = 100_000
 

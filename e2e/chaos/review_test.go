@@ -33,8 +33,8 @@ func approving(what review, strikes ...strike) attack {
 	return a
 }
 
-// review saves the repairs without faults and edits the file. The session is that of the run
-// that makes them.
+// review saves the repairs without faults and edits the file. session is the one in which they
+// will be made.
 func (r *round) review(ctx context.Context, session string) error {
 	saving, err := r.doctor(ctx, r.session("saving", journal, nil), r.repairs("--save-repairs", reviewedFile)...)
 	if err != nil {

@@ -112,8 +112,7 @@ func newRound(w *world, a attack, proxy *faultproxy.Proxy, dir string, seed uint
 	}
 }
 
-// play plays the round. An error says that it could not be played; the checker looks for
-// harm.
+// play plays the round, and fails only if it cannot be played: the checker looks for harm.
 func (r *round) play(ctx context.Context) error {
 	if err := r.start(ctx); err != nil {
 		return err

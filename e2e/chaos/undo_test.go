@@ -143,7 +143,7 @@ func (r *round) left(ctx context.Context, undone bool) ([]string, error) {
 const markAnnotation = "volume-doctor/last-repair"
 
 // leftAttachment is the VolumeAttachment that a doctor has made to have it deleted again, if
-// it still exists although no pod uses it; "" where there is none.
+// it still exists although no pod uses it, else "".
 func (r *round) leftAttachment(ctx context.Context) string {
 	if r.story != orphan {
 		return ""

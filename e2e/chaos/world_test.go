@@ -45,8 +45,7 @@ type world struct {
 	// driver had been asked.
 	attached []csidriver.Call
 
-	// storage has the data of the volume; nil where there is none, and then no machine is
-	// behind a kubelet.
+	// storage has the data of the volume. If it is nil, the kubelets have no machines.
 	storage *storage
 
 	mu      sync.Mutex // serialises races
@@ -57,7 +56,7 @@ type world struct {
 	deadline time.Time
 }
 
-// nodeKubelet is the kubelet of a node: the stand-in, or that of a machine with data.
+// nodeKubelet is the kubelet of a node: the stand-in, or one of a machine with data.
 type nodeKubelet interface {
 	Start(context.Context) error
 	// Stop ends it; its mounts stay.

@@ -149,7 +149,7 @@ func TestStale(t *testing.T) {
 	}
 }
 
-// TestAhead: the date is that of the session's clock, whoever answers.
+// TestAhead: an answer has the date of the session's clock, whoever gives it.
 func TestAhead(t *testing.T) {
 	for _, fault := range []Fault{None, Conflict, TimeoutAfter, Stale} {
 		s, _ := behind(t, fault, Read)

@@ -1,4 +1,4 @@
-// Package fleet makes fleets of API servers that replay lists, some of which hang,
+// Package fleet makes fleets of API servers that replay lists. Some of them hang,
 // refuse or lie, for the report on many clusters.
 package fleet
 

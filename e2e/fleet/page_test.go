@@ -93,7 +93,7 @@ func TestCommandsOfThePage(t *testing.T) {
 	}
 }
 
-// only is the kubeconfig of some of the servers, the last of which is current.
+// only is a kubeconfig with some of the servers; the last one is current.
 func (f *fleet) only(names ...string) *clientcmdapi.Config {
 	config := clientcmdapi.NewConfig()
 	for _, name := range names {

@@ -33,7 +33,7 @@ type History struct {
 	// Machines are the driver's names for the nodes that do not have the node's
 	// own.
 	Machines map[string]string
-	// Fenced are the nodes of which a doctor was told that they are off.
+	// Fenced are the nodes that somebody told a doctor to be off.
 	Fenced map[string]bool
 	// Reruns are the runs after the faults had ended.
 	Reruns []Rerun

@@ -196,7 +196,7 @@ func setCondition(pod *corev1.Pod, kind corev1.PodConditionType, status corev1.C
 	pod.Status.Conditions = append(pod.Status.Conditions, condition)
 }
 
-// podIP is an address that differs from that of other pods often enough.
+// podIP is an address; two pods rarely get the same one.
 func podIP(uid types.UID) string {
 	hash := fnv.New32()
 	_, _ = hash.Write([]byte(uid)) // never fails

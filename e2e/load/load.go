@@ -118,7 +118,7 @@ func add(o *snapshot.Objects, object Object) {
 	}
 }
 
-// Compare says what of the drifts was not found, and what was found beside them.
+// Compare lists the drifts that were not found, and the findings that no drift explains.
 func Compare(drifts []Drift, findings []finding.Finding) []string {
 	var wrong []string
 	left := slices.Clone(drifts)

@@ -84,7 +84,7 @@ func (c Cluster) written(manager, subresource, fields string) metav1.ManagedFiel
 		FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(fields), Subresource: subresource}
 }
 
-// singles are those of which there are few.
+// singles are the objects of the kinds that a cluster has few of.
 func (c Cluster) singles() iter.Seq[Object] {
 	return func(yield func(Object) bool) {
 		objects := []Object{

@@ -67,7 +67,7 @@ var (
 	labelPair  = regexp.MustCompile(`(\w+)="((?:[^"\\]|\\.)*)"`)
 )
 
-// parseMetrics reads an answer; nil where there is none.
+// parseMetrics reads the metrics of an answer; nil if it has none.
 func parseMetrics(text string) metrics {
 	if text == "" {
 		return nil

@@ -16,7 +16,7 @@ const (
 	// slower is how much later than on the page a mode may be certain: the machine may be
 	// busy, and the stories do not begin at the same time.
 	slower = 2 * time.Minute
-	// namedWithin is how soon the cause must be named where the page says that it is;
+	// namedWithin is how soon the cause must be named, if the page claims that it is named;
 	// mostModes is for how many modes at least that must be so.
 	namedWithin = 3 * time.Minute
 	mostModes   = 50

@@ -36,7 +36,7 @@ const (
 	cuts = 5
 )
 
-// serving are two replicas of serve, one of which leads, with the observations about them.
+// serving are two replicas of serve, and the observations about them; one of the two leads.
 type serving struct {
 	modes    []mode
 	began    time.Time

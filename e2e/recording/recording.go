@@ -91,7 +91,7 @@ func (r *Recording) at(address string) {
 	r.address = address
 }
 
-// Address is where the process listens; "" while there is none.
+// Address is where the process listens; "" before it does.
 func (r *Recording) Address() string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

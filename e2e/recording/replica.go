@@ -137,7 +137,7 @@ func (r *Replica) Metrics(ctx context.Context) string {
 	return ""
 }
 
-// speech is what a process says, and where it says that it listens.
+// speech is the output of a process, and the address in it at which it listens.
 type speech struct {
 	mu      sync.Mutex
 	text    strings.Builder

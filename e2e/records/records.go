@@ -54,7 +54,7 @@ type Writer struct {
 	last    int
 }
 
-// Open goes on after the last record of the file, which it makes where there is none.
+// Open opens the file to add records behind its last one, and makes the file if it is missing.
 // Each record that is safe on the volume is written to the file named written, too.
 func Open(volume, written, name string) (*Writer, error) {
 	w := &Writer{name: name}

@@ -251,7 +251,7 @@ func (s *screen) await(t *testing.T, w *scenario.World, check string, wanted fun
 	return found
 }
 
-// of is the finding of the check that names the world's pod; nil where there is none.
+// of is the check's finding that names the world's pod; nil if there is no such finding.
 func of(report *finding.Report, w *scenario.World, check string) *finding.Finding {
 	i := slices.IndexFunc(report.Findings, func(f finding.Finding) bool {
 		return f.Check == check && f.Names(w.Namespace+"/"+w.Subject.Pod)

@@ -21,8 +21,8 @@ func misuseTaint(t *testing.T) {
 	shell(t, "", `kubectl patch node told --subresource=status --type=merge -p '{"status": {"conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}}'`)
 }
 
-// reportOf is the OpenReport in the namespace, or the ClusterReport for ""; nil where there
-// is none.
+// reportOf is the OpenReport in the namespace, or the ClusterReport for ""; nil if it does not
+// exist.
 func reportOf(ctx context.Context, namespace string) (*doctor.OpenReport, error) {
 	path := "/apis/openreports.io/v1alpha1/clusterreports"
 	if namespace != "" {

@@ -238,7 +238,7 @@ func asksForItsRights(t *testing.T, mark *int) {
 	}
 }
 
-// tokenOf is that of a user who may do nothing.
+// tokenOf is the token of a user who may do nothing.
 func tokenOf(t *testing.T) string {
 	t.Helper()
 	path, err := cluster.KubeconfigFor(controlplane.UserLimited)

@@ -145,11 +145,12 @@ func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
 	}
 }
 
-// keepLease reports whether the lease is that of a node, of the controller or of an attacher.
+// keepLease reports whether the lease is that of a node, of the controller, or of an attacher or
+// a resizer.
 func keepLease(l *coordinationv1.Lease) bool {
 	return l.Namespace == corev1.NamespaceNodeLease ||
 		l.Namespace == metav1.NamespaceSystem && l.Name == reconcile.ControllerManager ||
-		strings.HasPrefix(l.Name, reconcile.AttacherLeasePrefix)
+		strings.HasPrefix(l.Name, reconcile.AttacherLeasePrefix) || strings.HasPrefix(l.Name, reconcile.ResizerLeasePrefix)
 }
 
 // notFrequent excludes, on the server, the reasons that most events have. A field selector

@@ -86,6 +86,7 @@ func Checks() []check.Check {
 		resolution.ClaimGoneUnderPod,
 		resolution.VolumeTerminating,
 		resolution.DiskGone,
+		resolution.VolumeModificationStuck,
 		driver.DriverUninstalled,
 		driver.CsiNodeDriverMissing,
 		driver.CsiDriverMissing,
@@ -109,5 +110,6 @@ func Checks() []check.Check {
 		driver.InlineDriverMissing,
 		driver.ControllerDown,
 		driver.DiskUnclaimed,
+		driver.ResizerDown,
 	}
 }

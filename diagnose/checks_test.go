@@ -90,6 +90,7 @@ var names = map[finding.Code]string{
 	"VD514": "claim-gone-under-pod",
 	"VD515": "volume-terminating",
 	"VD516": "disk-gone",
+	"VD517": "volume-modification-stuck",
 	"VD601": "driver-uninstalled",
 	"VD602": "csinode-driver-missing",
 	"VD603": "csidriver-missing",
@@ -113,6 +114,7 @@ var names = map[finding.Code]string{
 	"VD621": "inline-driver-missing",
 	"VD622": "controller-down",
 	"VD623": "disk-unclaimed",
+	"VD624": "resizer-down",
 }
 
 var sections = []string{

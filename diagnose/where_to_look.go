@@ -17,6 +17,10 @@ func whereToLook(t *trace.Trace) string {
 	actor := verdict.Actor
 	plugin, isPlugin := strings.CutPrefix(actor, "the node plugin of ")
 	switch {
+	case stage.Helps() != "":
+		return stage.Helps()
+	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController && len(stage.Said) > 0:
+		return "fix what the controller names in its event: it tries again by itself"
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController:
 		return "{check} look at the pod's events for what refuses its claim (a quota, a webhook), and whether kube-controller-manager runs"
 	case stage.Ends != "" && (actor == trace.Nobody || actor == kubeletwords.WorkloadOwner && len(stage.Said) == 0):

@@ -42,6 +42,8 @@ const (
 	AttacherFinalizerPrefix = "external-attacher/"
 	// AttacherLeasePrefix is the start of the name of every external-attacher's lease.
 	AttacherLeasePrefix = "external-attacher-leader-"
+	// ResizerLeasePrefix is the start of the name of every external-resizer's lease.
+	ResizerLeasePrefix = "external-resizer-"
 )
 
 // The plugins that each kube-controller-manager registers for attaching. It also has the
@@ -90,3 +92,7 @@ func AttacherFinalizer(driver string) string { return AttacherFinalizerPrefix + 
 
 // AttacherLeaseName is the name of the lease of the driver's external-attacher.
 func AttacherLeaseName(driver string) string { return AttacherLeasePrefix + AttacherName(driver) }
+
+// ResizerLeaseName is the name of the lease of the driver's external-resizer, which writes its
+// driver's name as the external-attacher does (SanitizeName).
+func ResizerLeaseName(driver string) string { return ResizerLeasePrefix + AttacherName(driver) }

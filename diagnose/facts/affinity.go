@@ -7,11 +7,27 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
+
+// orderedReasons are the reasons of the events in which an autoscaler says that a node comes for the
+// pod (cluster-autoscaler, Karpenter).
+var orderedReasons = []string{"TriggeredScaleUp", "Nominated"}
+
+// NodeOrdered is when an autoscaler first said that it brings a node for the pod; zero where none has.
+// One that says so again and again brings none.
+func (p *View) NodeOrdered(pod *corev1.Pod) metav1.Time {
+	for _, e := range InOrder(p.EventsOf(pod)) {
+		if slices.Contains(orderedReasons, e.Reason) {
+			return FirstTime(e)
+		}
+	}
+	return metav1.Time{}
+}
 
 // KeptOffByPlace reports whether the scheduler's message says that the place of a volume keeps
 // the pod off nodes (kube-scheduler, plugins VolumeBinding and VolumeZone).

@@ -10,6 +10,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -51,7 +52,7 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 		}
 	}
 	for _, lease := range p.Snapshot.Leases {
-		holder := attacherHolder(lease)
+		holder := sidecarHolder(lease, reconcile.AttacherLeasePrefix)
 		for _, pod := range attachers {
 			if holder != "" && pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == holder {
 				claimed[pod] = true
@@ -90,10 +91,10 @@ func (p *View) isReuse(t Task) bool {
 	return reused
 }
 
-// LeaseHolder is the pod that holds the attacher's lease and is Ready on a Ready node; nil
-// where there is none.
+// LeaseHolder is the pod that holds the lease of an attacher or a resizer and is Ready on a Ready
+// node; nil where there is none.
 func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
-	holder := attacherHolder(lease)
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
 	if holder == "" {
 		return nil
 	}
@@ -106,9 +107,9 @@ func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
 	return nil
 }
 
-// oldAsItsNode reports whether the kubelet beside the attacher that holds the lease renewed its own
+// oldAsItsNode reports whether the kubelet beside the sidecar that holds the lease renewed its own
 // no later, on a node that is Ready. The clock of that machine is behind, or the node is about to be
-// taken for lost; neither shows that the attacher hangs, because another one that waits for the
+// taken for lost; neither shows that the sidecar hangs, because another one that waits for the
 // lease, and the controller that judges nodes, go by when they saw it change.
 func (p *View) oldAsItsNode(lease *coordinationv1.Lease) bool {
 	const renewals = time.Minute // both renew several times in it

@@ -113,8 +113,11 @@ func (p *View) AttacherLease(driver string) *coordinationv1.Lease {
 }
 
 func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
+	return p.newestLease(reconcile.AttacherLeaseName(driver))
+}
+
+func (p *View) newestLease(name string) *coordinationv1.Lease {
 	var last *coordinationv1.Lease
-	name := reconcile.AttacherLeaseName(driver)
 	for _, lease := range p.Snapshot.Leases {
 		if lease.Name == name && lease.Spec.RenewTime != nil &&
 			(last == nil || lease.Spec.RenewTime.After(last.Spec.RenewTime.Time)) {
@@ -124,8 +127,11 @@ func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
 	return last
 }
 
-// Renewed is when the lease was last renewed. The lease must have a renewTime.
+// Renewed is when the lease was last renewed; zero where it does not say so.
 func Renewed(lease *coordinationv1.Lease) metav1.Time {
+	if lease == nil || lease.Spec.RenewTime == nil {
+		return metav1.Time{}
+	}
 	return metav1.NewTime(lease.Spec.RenewTime.Time)
 }
 

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,6 +34,23 @@ func TestStarted(t *testing.T) {
 	} {
 		if got := Started(&corev1.Pod{Status: tt.status}); got != tt.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestRenewed: a lease that nobody has renewed yet has no time.
+func TestRenewed(t *testing.T) {
+	at := metav1.NewMicroTime(time.Unix(100, 0))
+	for name, tt := range map[string]struct {
+		lease *coordinationv1.Lease
+		want  metav1.Time
+	}{
+		"none":          {nil, metav1.Time{}},
+		"never renewed": {&coordinationv1.Lease{}, metav1.Time{}},
+		"renewed":       {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &at}}, metav1.NewTime(at.Time)},
+	} {
+		if got := Renewed(tt.lease); !got.Equal(&tt.want) {
+			t.Errorf("%s: %s", name, got)
 		}
 	}
 }

@@ -9,14 +9,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // PodNeeds are what makes otherwise irrelevant pods matter: Drained are the nodes that are
-// being deleted, whose pods VD113 looks at, and Holders hold an attacher's lease, by
-// reconcile.AttacherName (LeaseHolder).
+// being deleted, whose pods VD113 looks at, and Holders hold the lease of an attacher or a
+// resizer, by reconcile.AttacherName (LeaseHolder).
 type PodNeeds struct {
 	Drained, spaces sets.Set[string] // spaces are the namespaces of the Holders
 	Holders         sets.Set[types.NamespacedName]
@@ -31,7 +32,7 @@ func NeedsOf(o *snapshot.Objects) PodNeeds {
 		}
 	}
 	for _, lease := range o.Leases {
-		if holder := attacherHolder(lease); holder != "" {
+		if holder := sidecarHolder(lease, reconcile.AttacherLeasePrefix, reconcile.ResizerLeasePrefix); holder != "" {
 			n.Holders.Insert(types.NamespacedName{Namespace: lease.Namespace, Name: holder})
 			n.spaces.Insert(lease.Namespace)
 		}
@@ -41,7 +42,7 @@ func NeedsOf(o *snapshot.Objects) PodNeeds {
 
 // OfUse reports whether any code of this module needs the pod.
 func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) ||
+	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) || slices.ContainsFunc(pod.Spec.Containers, IsResizer) ||
 		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
 		(pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil) && pod.Spec.NodeName != "" || n.Drained.Has(pod.Spec.NodeName) ||
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
@@ -76,11 +77,17 @@ func IsAttacher(c corev1.Container) bool {
 	return strings.Contains(c.Image, "csi-attacher") || strings.Contains(c.Name, "csi-attacher")
 }
 
-func attacherHolder(lease *coordinationv1.Lease) string {
-	if lease.Spec.HolderIdentity == nil || !strings.HasPrefix(lease.Name, reconcile.AttacherLeasePrefix) {
+// IsResizer reports whether the container is an external-resizer, by its image or its name.
+func IsResizer(c corev1.Container) bool {
+	return strings.Contains(c.Image, "csi-resizer") || strings.Contains(c.Name, "csi-resizer")
+}
+
+// sidecarHolder is who holds the lease, where its name begins with one of the prefixes; "" else.
+func sidecarHolder(lease *coordinationv1.Lease, prefixes ...string) string {
+	if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(lease.Name, prefix) }) {
 		return ""
 	}
-	return *lease.Spec.HolderIdentity
+	return ptr.Deref(lease.Spec.HolderIdentity, "")
 }
 
 // podsByRole are the pods that many checks look for, found in one walk.

@@ -192,6 +192,9 @@ const (
 	// ConflictFails is when that is an error. Where the holder ends by itself, as a Job's pod
 	// does, the wait is not reported before.
 	ConflictFails = ConflictGrace + 2*time.Minute
+	// NodeComes is how long an autoscaler may take to bring a node for a pod. A judgement:
+	// machines come in one to three minutes, and register within one more.
+	NodeComes = 5 * time.Minute
 	// PVDeletionGrace is how long a persistent volume may be Terminating: its disk
 	// is detached, and the driver deletes it.
 	PVDeletionGrace = reconcile.CSITimeout + 3*time.Minute

@@ -200,9 +200,11 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		s.Detail, s.Ends = "its VolumeAttachment has not been touched", "the attacher takes the VolumeAttachment up"
 		if t.Age(va.CreationTimestamp) > attacherActs {
 			s.State = StageBlocked
-			s.Detail += ": no attacher of this driver seems to run"
 			if t.mistyped(&s, v) {
 				return t.never(s, since)
+			}
+			if held := t.AttacherLease(va.Spec.Attacher); held == nil || t.Age(facts.Renewed(held)) > facts.AttacherLeaseGrace {
+				s.Detail += ": no attacher of this driver seems to run"
 			}
 		}
 	default:

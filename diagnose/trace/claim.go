@@ -42,6 +42,9 @@ func (t *tracer) scheduled() Stage {
 			s.Detail = "the scheduler could not bind the pod to a node, though one suits it"
 		}
 		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
+		if s.helps = schedulerHelps(c.Message); s.helps != "" {
+			s.never = "delete the claim and make it again and again: that makes no room"
+		}
 		if facts.KeptOffByPlace(t.pod) {
 			s.Said[0].Means = strings.Join(append([]string{s.Said[0].Means}, t.VolumePlaces(t.pod)...), "; ")
 		}
@@ -64,6 +67,10 @@ func (t *tracer) scheduled() Stage {
 			t.doubt(&s, snapshot.Pods, snapshot.Claims)
 			since = facts.Latest(since, goes)
 		}
+	}
+	if ordered := t.NodeOrdered(t.pod); !ordered.IsZero() && t.Age(ordered) < facts.NodeComes {
+		s.Detail += "; an autoscaler brings a node for it"
+		return t.due(s, facts.Latest(since, ordered), facts.NodeComes)
 	}
 	return t.due(s, since, schedulerTakes)
 }
@@ -140,21 +147,23 @@ func (t *tracer) addKeptOff(v *tracedVolume, s *Stage) {
 const onePod = "readwriteoncepod access mode"
 
 // volumeRefusals are parts of the scheduler's messages about volumes that keep a pod off a
-// node, with their meaning.
-var volumeRefusals = []struct{ text, means string }{
-	{"unbound immediate persistentvolumeclaims", "a claim is not bound yet, and its class does not wait for the pod"},
-	{"volume node affinity conflict", "the volume is in another zone or on another machine"},
-	{"persistentvolume's node affinity", "the volume is in another zone or on another machine"},
-	{facts.MaxVolumes, "the nodes have as many volumes as they can attach"},
-	{"available persistent volumes to bind", "no free PV suits the claim on those nodes, and none is made there"},
-	{"enough free storage", "the driver reports too little capacity there"},
-	{"bound to non-existent p", "the claim is bound to a PV that does not exist"},
-	{"no available volume zone", "the volume is in another zone"},
-	{"no available disk", "the disk is in use there"},
-	{onePod, "another pod uses the claim, which only one pod may"},
-	{driverMissing, "the driver is not registered there"},
-	{strings.ToLower(volumeBinding), "a node suits the pod, and its claims were not bound to volumes in time"},
-	{"persistentvolumeclaim \"", "a claim is missing or being deleted"}, // the last: others that name a claim say more
+// node, with their meaning, and with what helps where that is not another node.
+var volumeRefusals = []struct{ text, means, helps string }{
+	{"unbound immediate persistentvolumeclaims", "a claim is not bound yet, and its class does not wait for the pod", ""},
+	{"volume node affinity conflict", "the volume is in another zone or on another machine", ""},
+	{"persistentvolume's node affinity", "the volume is in another zone or on another machine", ""},
+	{facts.MaxVolumes, "the nodes have as many volumes as they can attach", ""},
+	{"available persistent volumes to bind", "no free PV suits the claim on those nodes, and none is made there",
+		"create a PersistentVolume of the claim's class, size and access modes that a node for the pod can use, or make one free; or correct the class of the claim"},
+	{"enough free storage", "the driver reports too little capacity there",
+		"add room to the storage that the class uses, or free some: the CSIStorageCapacity objects of the class have what the driver reports for each place; or ask for less"},
+	{"bound to non-existent p", "the claim is bound to a PV that does not exist", ""},
+	{"no available volume zone", "the volume is in another zone", ""},
+	{"no available disk", "the disk is in use there", ""},
+	{onePod, "another pod uses the claim, which only one pod may", ""},
+	{driverMissing, "the driver is not registered there", ""},
+	{strings.ToLower(volumeBinding), "a node suits the pod, and its claims were not bound to volumes in time", ""},
+	{"persistentvolumeclaim \"", "a claim is missing or being deleted", ""}, // the last: others that name a claim say more
 }
 
 func schedulerMeans(message string) string {
@@ -168,6 +177,22 @@ func schedulerMeans(message string) string {
 		}
 	}
 	return strings.Join(means, "; ")
+}
+
+// schedulerHelps is what helps where the scheduler names one thing about volumes alone, which no
+// other node would change; "" else.
+func schedulerHelps(message string) string {
+	means, helps := 0, ""
+	for _, r := range volumeRefusals {
+		if strings.Contains(strings.ToLower(message), r.text) {
+			means++
+			helps = r.helps
+		}
+	}
+	if means != 1 {
+		return ""
+	}
+	return helps
 }
 
 // startUpTaint returns what the scheduler's message means where it is about a start-up taint,
@@ -221,6 +246,11 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		if v.source.Ephemeral != nil {
 			s.On, s.Ends = EphemeralController, "the controller makes the claim for the pod"
 			s.never = "make the claim by hand: the controller takes only one that it has made for this pod"
+			if e := t.LastEvent(t.pod, func(e *corev1.Event) bool {
+				return e.Reason == "FailedBinding" && facts.ContainsAny(e.Message, v.Claim)
+			}); e != nil {
+				s.State, s.Said = StageBlocked, []Said{quote(e, "the controller fails to make the claim, and tries again")}
+			}
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
 		s.permanent = true                                         // nothing that is under way makes it
@@ -250,6 +280,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	claim := v.claim
 	pv := t.Snapshot.Volume(claim.Spec.VolumeName)
+	since := facts.Latest(t.pod.CreationTimestamp, claim.CreationTimestamp)
 	s.On, s.Ends = "the persistent volume controller", "claim and volume name each other, and both are Bound"
 	switch {
 	case pv == nil && !t.knows(snapshot.Volumes, ""):
@@ -257,22 +288,22 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	case pv == nil:
 		s.On, s.Ends = Nobody, ""
 		s.Detail = fmt.Sprintf("%s is bound to %s, which does not exist", name, claim.Spec.VolumeName)
-		return t.due(s, facts.Latest(t.pod.CreationTimestamp, claim.CreationTimestamp), facts.ListsGrace)
+		return t.due(s, since, facts.ListsGrace)
 	case pv.Spec.ClaimRef == nil:
 		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
-		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
+		return t.due(s, since, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID == "" && pv.Spec.ClaimRef.Name == claim.Name && pv.Spec.ClaimRef.Namespace == claim.Namespace:
 		s.Detail = fmt.Sprintf("%s is reserved for %s by its name, and not bound yet", pv.Name, name)
-		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
+		return t.due(s, since, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID != claim.UID:
 		s.On, s.Ends = Nobody, ""
 		s.Detail = fmt.Sprintf("%s is bound to a claim with uid %s, and %s has %s", pv.Name, pv.Spec.ClaimRef.UID, name, claim.UID)
-		return t.due(s, claim.CreationTimestamp, facts.ListsGrace)
+		return t.due(s, since, facts.ListsGrace)
 	}
 	v.pv = pv
 	if claim.Status.Phase != corev1.ClaimBound {
 		s.State, s.Detail = StageWaiting, fmt.Sprintf("%s is %s, though it names %s", name, claim.Status.Phase, pv.Name)
-		return t.due(s, claim.CreationTimestamp, facts.ClaimBinds)
+		return t.due(s, since, facts.ClaimBinds)
 	}
 	return done(StageClaimBound, metav1.Time{}, "to "+pv.Name)
 }

@@ -252,7 +252,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	s.State, s.old = StageBlocked, t.NotRepeated(t.pod, failures)
 	t.doubt(&s, snapshot.Events) // an event that was not read may show that it is over
 	s.Detail = last.Step
-	s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
+	s.Said = []Said{quote(last.Event, t.mountMeans(v, last))}
 	permanent := t.blame(&s, last, v)
 	if e, w, ok := t.mountWaitFailure(v); ok {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))

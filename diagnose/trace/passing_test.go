@@ -211,5 +211,5 @@ func TestOneOfTwoVolumes(t *testing.T) {
 	}
 	// A driver that does not support such volumes never will, whether or not it is on the node.
 	traceCase{world: inline(testworld.New().Pending(1), files, storagev1.VolumeLifecyclePersistent), verdict: "stuck mounted",
-		says: []string{"for volume inline", "next to act: nobody", "does not list the mode Ephemeral"}}.run(t)
+		says: []string{"for volume inline", "next to act: a person, as no controller ends it", "does not list the mode Ephemeral"}}.run(t)
 }

@@ -153,6 +153,8 @@ type Stage struct {
 
 	// lacks replaces what the volume lacks in the stage, and never what must not be done about it.
 	lacks, never string
+	// helps is what helps, where the stage knows that; "" else.
+	helps string
 	// reason replaces the stage's name in the verdict.
 	reason string
 	// dueAt is when the wait exceeds its usual bound; nil where that is not known.
@@ -189,6 +191,9 @@ func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound ==
 // Never is what must not be done about the wait in this stage; "" where the stage knows of nothing
 // in particular.
 func (s Stage) Never() string { return s.never }
+
+// Helps is what helps in this stage; "" where the stage knows of nothing in particular.
+func (s Stage) Helps() string { return s.helps }
 
 // Means is the meaning of the first message about the stage as it is now; "" where there is no
 // message or no known meaning.
@@ -434,7 +439,7 @@ func (t *tracer) never(s Stage, since metav1.Time) Stage {
 
 // Nobody is the actor where neither the pod nor its volume can be changed so that the wait
 // ends.
-const Nobody = "nobody"
+const Nobody = "a person, as no controller ends it"
 
 func done(name StageName, since metav1.Time, detail string) Stage {
 	return Stage{Stage: name, State: StageDone, Since: unlessZero(since), Detail: detail}

@@ -124,6 +124,14 @@ func TestTraceUp(t *testing.T) {
 			w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(99), testworld.MinutesAgo(30)))
 			return w
 		}(), verdict: "stuck attached", says: []string{"no attacher of this driver seems to run", "was last renewed at 2026-11-20T09:30:00Z"}},
+		{name: "another attacher has just taken over", world: func() *testworld.World {
+			w := testworld.New().Pending(0.7).Unattached()
+			va := testworld.NewAttachment("n1")
+			va.Status.Attached, va.Finalizers, va.CreationTimestamp = false, nil, testworld.MinutesAgo(0.6)
+			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
+			w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(0.3), testworld.MinutesAgo(0.05)))
+			return w
+		}(), verdict: "in-flight attached", says: []string{"its VolumeAttachment has not been touched|"}},
 		{name: "no attachment yet", world: testworld.New().Pending(0.2).Unattached(), verdict: "in-flight attached",
 			says: []string{"there is no VolumeAttachment csi-", "the attach/detach controller"}},
 		{name: "the detach has just ended", world: testworld.New().Pending(5).Unattached().

@@ -113,7 +113,7 @@ func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 			return Stage{}, false
 		}
 		s.Said = []Said{quote(e, w.means(v.Name, t.kubelet))}
-		s.Detail = "the kubelet has no plugin for a volume of type " + v.Type
+		s.Detail = "the kubelet has no plugin for a volume of type " + v.kind()
 	}
 	return t.never(s, facts.WaitsSince(t.pod)), true
 }

@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"reflect"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -208,23 +210,24 @@ func unreadBefore(stages []Stage, earlier []StageName, name StageName) StageName
 	return name
 }
 
+// kind is the type of what the kubelet is to mount: of a claim's volume that of the PersistentVolume.
+func (v *tracedVolume) kind() string {
+	if v.pv == nil {
+		return v.Type
+	}
+	return sourceOf(v.pv.Spec.PersistentVolumeSource)
+}
+
 // volumeType is the name of the volume's source in the API.
-func volumeType(v *corev1.Volume) string {
-	for _, source := range []struct {
-		name string
-		set  bool
-	}{
-		{"persistentVolumeClaim", v.PersistentVolumeClaim != nil}, {"ephemeral", v.Ephemeral != nil}, {"csi", v.CSI != nil},
-		{"secret", v.Secret != nil}, {"configMap", v.ConfigMap != nil}, {"projected", v.Projected != nil},
-		{"downwardAPI", v.DownwardAPI != nil}, {"emptyDir", v.EmptyDir != nil}, {"hostPath", v.HostPath != nil},
-		{"nfs", v.NFS != nil}, {"image", v.Image != nil}, {"iscsi", v.ISCSI != nil}, {"fc", v.FC != nil},
-		{"flexVolume", v.FlexVolume != nil}, {"awsElasticBlockStore", v.AWSElasticBlockStore != nil},
-		{"gcePersistentDisk", v.GCEPersistentDisk != nil}, {"azureDisk", v.AzureDisk != nil}, {"azureFile", v.AzureFile != nil},
-		{"cinder", v.Cinder != nil}, {"vsphereVolume", v.VsphereVolume != nil}, {"portworxVolume", v.PortworxVolume != nil},
-		{"cephfs", v.CephFS != nil}, {"rbd", v.RBD != nil}, {"gitRepo", v.GitRepo != nil},
-	} {
-		if source.set {
-			return source.name
+func volumeType(v *corev1.Volume) string { return sourceOf(v.VolumeSource) }
+
+// sourceOf is the name of the only field of a volume's source that is set; "other" where none is.
+func sourceOf(source any) string {
+	v := reflect.ValueOf(source)
+	for i := range v.NumField() {
+		if !v.Field(i).IsNil() {
+			name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+			return name
 		}
 	}
 	return "other"

@@ -120,3 +120,13 @@ func TestTraceGaps(t *testing.T) {
 		t.Run(c.name, c.run)
 	}
 }
+
+// TestWaitsNoLongerThanItIs: a pod has waited for a claim that has been wrong for long since it was made
+// itself.
+func TestWaitsNoLongerThanItIs(t *testing.T) {
+	w := testworld.New().Pending(9)
+	w.Volumes[0].Spec.ClaimRef.UID = "x"
+	if v := traceOf(w).Verdict; v.Since == nil || v.Since.Before(&w.Pod.CreationTimestamp) {
+		t.Errorf("a pod of %s has waited since %v", w.Pod.CreationTimestamp, v.Since)
+	}
+}

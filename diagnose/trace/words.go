@@ -15,6 +15,20 @@ func meaningOf(message string, table []kubeletwords.Word) string {
 	return w.Means
 }
 
+// mountMeans is the meaning of a failed mount of the volume: what the driver's own words mean comes
+// before what only the code beside them says.
+func (t *tracer) mountMeans(v *tracedVolume, f facts.MountFailure) string {
+	if word, found := kubeletwords.Find(kubeletwords.MountWords, f.Reason); found && strings.HasPrefix(word.Text, codeAlone) {
+		if entry, known := facts.DriverSays(v.Driver, f.Reason); known && entry.Layer.Sure() && !entry.Wrapper {
+			return "the driver says that " + facts.WhatItSays(entry, 0)
+		}
+	}
+	return mountMeans(f, t.kubelet)
+}
+
+// codeAlone begins the kubelet's words that are no more than the code of a driver's answer.
+const codeAlone = "code = "
+
 // mountMeans is the meaning of a failed mount in the kubelet's release.
 func mountMeans(w facts.MountFailure, k facts.KubeletRelease) string {
 	switch {

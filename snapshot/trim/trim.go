@@ -97,11 +97,12 @@ var keptReasons = []string{
 	"FailedAttachVolume", "SuccessfulAttachVolume", "FailedMount", "FailedMapVolume", "FailedUnMount", "FailedUnmapDevice",
 	"SuccessfulMountVolume", "AlreadyMountedVolume", "VolumePermissionChangeInProgress", "VolumeConditionAbnormal",
 	"VolumeAttachmentLimitExceeded", "VolumeResizeFailed", "FileSystemResizeFailed",
-	// scheduler and node lifecycle
-	"FailedScheduling", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
+	// scheduler, autoscalers and node lifecycle
+	"FailedScheduling", "TriggeredScaleUp", "Nominated", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
 	// what holds a pod up that has its volumes, or keeps it from ending and letting them go
 	"FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedKillPod",
-	// volume binding and provisioning
+	// volume binding, provisioning, expansion and modification
+	"ExternalExpanding", "VolumeModifyFailed",
 	"FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "ProvisioningFailed",
 	"ClaimLost", "ClaimMisbound", "VolumeMismatch", "VolumeFailedDelete", "VolumeFailedRecycle", "VolumeDelete",
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -81,8 +82,12 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 			}
 		}
 	}
-	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for UnmountDevice or TearDown; find there what holds the mount "+
-		"(findmnt, multipath); {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node)
+	look := "UnmountDevice or TearDown; find there what holds the mount (findmnt, multipath)"
+	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && ptr.Deref(pv.Spec.VolumeMode, "") == corev1.PersistentVolumeBlock {
+		look = "UnmapVolume or UnmapDevice; find there what holds the device (lsof, losetup, dmsetup, multipath)"
+		f.Never = "delete the VolumeAttachment: it takes the disk from under what still uses it"
+	}
+	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for %s; {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node, look)
 	if p.Snapshot.Complete(snapshot.CSINodes) && !facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
 		f.Cause = fmt.Sprintf("driver %s is not registered on the node: the kubelet has nobody to ask for the unmount", driver)
 		f.Evidence = append(f.Evidence, p.RegisteredDrivers(p.Snapshot.Node(va.Node)))

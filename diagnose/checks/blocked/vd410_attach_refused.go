@@ -31,6 +31,7 @@ var AttachRefused = check.Check{
 	},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
+		{From: []finding.Code{"VD116"}, Share: check.OfVolume, Match: namesItsNode},
 	},
 	Never: "delete the VolumeAttachment: a new one asks the driver for the same",
 	Run:   runAttachRefused,
@@ -47,6 +48,17 @@ func runAttachRefused(p *check.Run) {
 		}
 	}
 	reportRefusals(p, refusals, "attach", "the attacher tries again, at most 5 min apart")
+}
+
+// namesItsNode reports whether the driver refuses because the machine of the cause's node has the volume,
+// as its message says: the node has it mounted still.
+func namesItsNode(p *facts.View, cause, effect finding.Finding) bool {
+	va := p.Snapshot.VolumeAttachment(effect.VolumeAttachment)
+	if va == nil || va.Status.AttachError == nil || cause.Volume != effect.Volume {
+		return false
+	}
+	held := p.NamedNode(facts.Attachment{VolumeAttachment: va, VolumeNode: effect.Pair()}, va.Status.AttachError.Message)
+	return held != nil && facts.NodeName(held) == cause.Node && facts.HeldElsewhere(va.Spec.Attacher, va.Status.AttachError.Message)
 }
 
 // explained reports whether objects say more than the driver's words, and other checks

@@ -96,7 +96,7 @@ func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []fac
 	}
 	f, volume := keeps(p.View, f, pod, held)
 	switch {
-	case volume == "":
+	case volume == "" || len(held) == 0 && sharedByMany(p.View, f.PersistentVolume) && !waitedFor(p.View, pod, held):
 	case reconcile.OutOfService(node):
 		outOfServiceInVain(p, f, pod, node, volume)
 	case len(held) == 0 || !waitedFor(p.View, pod, held):
@@ -141,6 +141,13 @@ func lastingInline(pod *corev1.Pod) string {
 		return ""
 	}
 	return pod.Spec.Volumes[i].Name
+}
+
+// sharedByMany reports whether several nodes may have the volume at a time: a pod that stays keeps it
+// from nobody.
+func sharedByMany(p *facts.View, name string) bool {
+	pv := p.Snapshot.Volume(name)
+	return pv != nil && (&reconcile.VolumeSpec{PV: pv}).MultiAttach()
 }
 
 // outOfServiceInVain is about a pod that the out-of-service taint should have ended.

@@ -46,17 +46,7 @@ func runAttacherDown(p *check.Run) {
 				"before within about 5 min"},
 			Advice: fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace),
 		}
-		var down []*corev1.Pod
-		for _, pod := range attacherPods(p.View, lease.Namespace) {
-			if !facts.Ready(pod) {
-				down = append(down, pod)
-			}
-			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
-		}
-		if len(down) == 1 {
-			f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", facts.PodName(down[0]), facts.PluginState(down[0]), f.Advice)
-			f.AdviceCommands = []string{facts.Logs(down[0])}
-		}
+		lookAtPods(p.View, &f, lease.Namespace, facts.IsAttacher)
 		if len(pods) == 0 {
 			f.Severity = finding.Warning
 		}
@@ -77,10 +67,22 @@ func endFirst(p *facts.View, f *finding.Finding, tasks []facts.Task) {
 	f.Advice = step.DeletePod.Of(names...) + " before the attacher is back; {do} " + f.Advice
 }
 
-// attacherPods are the namespace's pods with an external-attacher among their
-// containers; whose it is their images do not tell.
-func attacherPods(p *facts.View, namespace string) []*corev1.Pod {
-	return slices.DeleteFunc(slices.Clone(p.Snapshot.Pods), func(pod *corev1.Pod) bool {
-		return pod.Namespace != namespace || !slices.ContainsFunc(pod.Spec.Containers, facts.IsAttacher)
-	})
+// lookAtPods completes a finding about a sidecar that is down with how its pods in the namespace do;
+// whose they are their images do not tell.
+func lookAtPods(p *facts.View, f *finding.Finding, namespace string, isSidecar func(corev1.Container) bool) {
+	var down []*corev1.Pod
+	ready := false
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Namespace != namespace || !slices.ContainsFunc(pod.Spec.Containers, isSidecar) {
+			continue
+		}
+		if ready = ready || facts.Ready(pod); !facts.Ready(pod) {
+			down = append(down, pod)
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
+	}
+	if len(down) == 1 || len(down) > 1 && !ready {
+		f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", facts.PodName(down[0]), facts.PluginState(down[0]), f.Advice)
+		f.AdviceCommands = []string{facts.Logs(down[0])}
+	}
 }

@@ -44,7 +44,7 @@ func runBackendSideStuck(p *check.Run) {
 			if t.DeletionTimestamp != nil || t.Failure == nil || p.Age(t.Failure.Time) >= facts.AttacherSilent {
 				continue
 			}
-			if hint, grace := backendHint(t); hint != "" && p.Lasted(t.Since, grace) {
+			if hint, grace := backendHint(p.View, t); hint != "" && p.Lasted(t.Since, grace) {
 				backendStuck(p, truth, t, hint)
 			}
 		}
@@ -54,7 +54,7 @@ func runBackendSideStuck(p *check.Run) {
 // backendHint says what the driver's words hint at, and how long that may pass
 // as a delay; "" where they speak of something else. Only what the driver itself
 // said counts.
-func backendHint(t facts.Task) (string, time.Duration) {
+func backendHint(p *facts.View, t facts.Task) (string, time.Duration) {
 	entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure)
 	if !known || !facts.FromDriver(t.Failure.Message) {
 		return "", 0
@@ -65,9 +65,14 @@ func backendHint(t facts.Task) (string, time.Duration) {
 		return facts.Clause(about.Says), facts.StuckDeleting
 	case driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable:
 		return facts.Clause(about.Says), facts.OutageGrace
-	default:
-		return "", 0
+	case driverwords.AttachedElsewhere, driverwords.MultiAttach:
+		// of a volume that only one node may have rwo-many-consumers and its like tell
+		pair, ok := p.TaskPair(t)
+		if user, _ := usedElsewhere(p, pair); ok && user != nil && !p.OneNode(pair.Volume) {
+			return facts.Clause(about.Says), facts.RefusalGrace
+		}
 	}
+	return "", 0
 }
 
 func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string) {

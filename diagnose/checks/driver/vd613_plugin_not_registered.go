@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -74,9 +76,13 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		Advice:         readLog(plugin) + "; " + registersAgain(driver),
 		AdviceCommands: []string{facts.Logs(plugin)},
 	}
+	if attachedSince(p.View, node, driver, *f.Since) {
+		f.Since = nil // it had registered, and no object shows when that was lost
+	}
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
+		f.Since = new(facts.Latest(facts.ReadyChanged(plugin), facts.BoundAt(facts.LongestFirst(slices.Clone(pods))[0])))
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: the plugin of %s is not registered", facts.PodName(waiting[0].Pod), node.Name, driver)
 		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the plugin, pod %s, runs there",
 			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
@@ -84,6 +90,14 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	endsInVain(p.View, &f, users)
 	refused(&f, here)
 	p.Report(f)
+}
+
+// attachedSince reports whether a volume of the driver has been attached to the node since that moment,
+// which the attacher does only where the driver is registered.
+func attachedSince(p *facts.View, node *corev1.Node, driver string, since metav1.Time) bool {
+	return slices.ContainsFunc(p.AttachmentsOn(facts.NodeName(node)), func(va *storagev1.VolumeAttachment) bool {
+		return va.Spec.Attacher == driver && va.Status.Attached && va.CreationTimestamp.After(since.Time)
+	})
 }
 
 // registersAgain restarts the driver's node plugin, so that it registers.

@@ -100,6 +100,8 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		if facts.Runs(here[0]) {
 			f.Cause = "a container of the plugin fails; its socket is still registered, and where that container is the driver's own, calls to it end in refused connections"
 		}
+		f.Advice = fmt.Sprintf("bring the driver's node plugin on %s back: see why pod %s is not Ready", node.Name, facts.PodName(here[0]))
+		f.AdviceCommands = []string{facts.Logs(here[0])}
 		what = fmt.Sprintf("its pod %s has not been Ready there for %s", facts.PodName(here[0]), facts.Rounded(p.Age(since)))
 	} else {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})

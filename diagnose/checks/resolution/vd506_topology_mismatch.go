@@ -3,11 +3,12 @@ package resolution
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -24,8 +25,11 @@ var TopologyMismatch = check.Check{
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "relabel the node to a zone in which it is not: more pods would get stuck there",
-	Run:         runTopologyMismatch,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD310"}, Match: wantsLabel},
+	},
+	Never: "relabel the node to a zone in which it is not: more pods would get stuck there",
+	Run:   runTopologyMismatch,
 }
 
 func runTopologyMismatch(p *check.Run) {
@@ -47,7 +51,7 @@ func runTopologyMismatch(p *check.Run) {
 		return
 	}
 	for _, pod := range p.Snapshot.Pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && facts.KeptOffByPlace(pod) && p.Lasted(pod.CreationTimestamp, nodeComes) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && facts.KeptOffByPlace(pod) && p.Lasted(facts.Latest(pod.CreationTimestamp, p.NodeOrdered(pod)), facts.NodeComes) {
 			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return nowhere(p, pod, &v) }) {
 				apart(p, pod)
 			}
@@ -55,9 +59,42 @@ func runTopologyMismatch(p *check.Run) {
 	}
 }
 
-// nodeComes is how long an autoscaler may take to bring a node where the volume is. A
-// judgement: machines come in one to three minutes, and register within one more.
-const nodeComes = 5 * time.Minute
+// wantsLabel reports whether the volume of the pod asks its nodes for a label that the node of the
+// cause has lost, which is then one of those that it looks for in vain: its driver gave it that
+// label, and nothing else about the node says that it is in another place.
+func wantsLabel(p *facts.View, cause, effect finding.Finding) bool {
+	pv, node, csiNode := p.Snapshot.Volume(effect.PersistentVolume), p.Snapshot.Node(cause.Node), p.Snapshot.CSINode(cause.Node)
+	if pv == nil || node == nil || csiNode == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil || pv.Spec.CSI == nil || pv.Spec.CSI.Driver != p.DriverOf(cause) {
+		return false
+	}
+	i := slices.IndexFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == pv.Spec.CSI.Driver })
+	if i < 0 {
+		return false
+	}
+	return slices.ContainsFunc(pv.Spec.NodeAffinity.Required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		labels := map[string]string{}
+		maps.Copy(labels, node.Labels)
+		for _, r := range term.MatchExpressions {
+			_, has := labels[r.Key]
+			if !has && slices.Contains(csiNode.Spec.Drivers[i].TopologyKeys, r.Key) && len(r.Values) > 0 && mayBeIn(node, r) {
+				labels[r.Key] = r.Values[0]
+			}
+		}
+		if len(labels) == len(node.Labels) {
+			return false
+		}
+		again := node.DeepCopy()
+		again.Labels = labels
+		return facts.UnmetAffinity(pv, again) == ""
+	})
+}
+
+// mayBeIn reports whether the node may be in a place that the volume asks for: a driver's key for a
+// zone has the zone of the node for its value, where the node has one.
+func mayBeIn(node *corev1.Node, r corev1.NodeSelectorRequirement) bool {
+	zone, known := node.Labels[corev1.LabelTopologyZone]
+	return !known || !strings.HasSuffix(r.Key, "/zone") || slices.Contains(r.Values, zone)
+}
 
 // nowhere reports a pod without a node whose volume can be used on no node that takes pods.
 func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {

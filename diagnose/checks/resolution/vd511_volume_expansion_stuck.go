@@ -24,7 +24,10 @@ var VolumeExpansionStuck = check.Check{
 	Severity:    finding.Warning,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims},
 	OfNamespace: true,
-	Run:         runVolumeExpansionStuck,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD624"}, Match: waitsForResizer},
+	},
+	Run: runVolumeExpansionStuck,
 }
 
 const (
@@ -100,7 +103,35 @@ func expansionState(p *facts.View, claim *corev1.PersistentVolumeClaim, pods []*
 			}
 		}
 	}
+	if begins := nobodyBegins(p, claim); state == "" && !begins.IsZero() {
+		return notBegun, begins
+	}
 	return state, since
+}
+
+// notBegun is the state of an expansion that no resizer has taken up.
+const notBegun = "NotBegun"
+
+// nobodyBegins is since when kube-controller-manager leaves it to others to make the claim's volume
+// larger, and none of them has left a sign of it: a resizer begins by writing a condition. It is zero
+// where one has begun, or where no event shows when the claim asked.
+func nobodyBegins(p *facts.View, claim *corev1.PersistentVolumeClaim) (since metav1.Time) {
+	if !facts.Grows(claim) || claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != "" || facts.ClaimCondition(claim, corev1.PersistentVolumeClaimResizing) != nil {
+		return since
+	}
+	for _, e := range p.Snapshot.EventsOf(claim.UID) {
+		if e.Reason == "ExternalExpanding" {
+			since = facts.Latest(since, facts.EventTime(e))
+		}
+	}
+	return since
+}
+
+// waitsForResizer reports whether the cause is that the resizer of the claim's driver is down, and
+// the claim's disk is still to be changed: the rest is the kubelet's.
+func waitsForResizer(p *facts.View, cause, effect finding.Finding) bool {
+	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
+	return claim != nil && (facts.Grows(claim) || facts.Modifies(claim)) && check.SameDriver(p, cause, effect)
 }
 
 // resizeFailed is the resizer's latest event about the claim, if it is of late and says that
@@ -174,6 +205,17 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 	case corev1.PersistentVolumeClaimNodeResizeError:
 		f.Cause = "the disk has grown, and its file system cannot be: the driver on the node refuses, or the file system is damaged or read-only"
 		f.Advice = "{check} read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, end the pod and let it be checked"
+	case notBegun:
+		who = "and nobody has begun"
+		driver := p.BoundDriver(claim)
+		f.Cause = "no external-resizer serves the driver, or it does not run, or it may not change the claim; a storage class may allow what its driver cannot do"
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.conditions", Value: "none of an expansion"})
+		f.SelfHeals.Because = "kube-controller-manager leaves it to the driver's external-resizer, which has given no sign; pods that run are not affected"
+		f.Advice = fmt.Sprintf("{check} see whether the controller pods of driver %s run with an external-resizer, and what its log says; where the driver has none, its volumes cannot grow", driver)
+		if driver == "" {
+			f.Cause = "the volume is not one of a CSI driver, and nobody else makes it larger; a storage class may allow what its provisioner cannot do"
+			f.Advice = "move the data to a larger volume: nobody makes this one larger"
+		}
 	default:
 		f.Severity = finding.Info
 		who = "and its file system is still to grow"

@@ -164,13 +164,15 @@ func selectedNode(claim *corev1.PersistentVolumeClaim) types.NodeName {
 	return types.NodeName(claim.Annotations[reconcile.SelectedNodeAnnotation])
 }
 
-// madeForNode reports whether the claim's volume is to be made for the node of the cause,
-// whose driver is its provisioner, and whether that says so of the CSINode, which lacks the
-// driver: it takes from there where the volume can be used.
+// madeForNode reports whether the claim's provisioner, whose driver the node of the cause lacks, says
+// that it takes from that node's CSINode, or from those of all nodes, where the volume can be used.
 func madeForNode(p *facts.View, cause, effect finding.Finding) bool {
 	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
-	return claim != nil && selectedNode(claim) == cause.Node && p.Unbound(claim).Provisioner == p.DriverOf(cause) &&
-		effect.Said != nil && strings.Contains(effect.Said.Text, "CSINode")
+	if claim == nil || effect.Said == nil || p.Unbound(claim).Provisioner != p.DriverOf(cause) {
+		return false
+	}
+	return selectedNode(claim) == cause.Node && strings.Contains(effect.Said.Text, "CSINode") ||
+		strings.Contains(effect.Said.Text, "no available topology found")
 }
 
 // selectedNodeGone is about a claim whose volume is to be made for a node that was removed
@@ -213,16 +215,48 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 	return unboundReason{f, facts.ClaimBinds + facts.ListsGrace}
 }
 
-// sourceGone is the claim that this one is to be a copy of, where there is no such claim; "" else.
-func sourceGone(p *facts.View, claim *corev1.PersistentVolumeClaim) string {
+// withoutSource is about a claim that is to be a copy of another one, which does not exist or has no
+// volume yet; nil where that one is bound, or there is none.
+func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.Finding {
 	from := claim.Spec.DataSourceRef
+	if from == nil && claim.Spec.DataSource != nil { // up to 1.21 there is only this
+		from = &corev1.TypedObjectReference{Kind: claim.Spec.DataSource.Kind, Name: claim.Spec.DataSource.Name}
+	}
 	if from == nil || from.Kind != "PersistentVolumeClaim" || from.Namespace != nil && *from.Namespace != claim.Namespace {
-		return ""
+		return nil
 	}
-	if p.Snapshot.Claim(types.NamespacedName{Namespace: claim.Namespace, Name: from.Name}) != nil {
-		return ""
+	name := claim.Namespace + "/" + from.Name
+	source := p.Snapshot.Claim(types.NamespacedName{Namespace: claim.Namespace, Name: from.Name})
+	f := finding.Finding{
+		Message: fmt.Sprintf("its source, claim %s, does not exist", name),
+		Cause:   "the claim that it is to be a copy of was deleted, or has another name",
+		Evidence: []finding.Evidence{
+			{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + name},
+		},
+		SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
+		Never:     "recreate the claim without its source before you know where that data is: it gets an empty volume",
+		Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
 	}
-	return claim.Namespace + "/" + from.Name
+	switch {
+	case source == nil:
+		return &f
+	case source.Status.Phase == corev1.ClaimBound:
+		return nil
+	case source.Status.Phase == corev1.ClaimLost:
+		f.Message = fmt.Sprintf("its source, claim %s, has lost its volume", name)
+		f.Cause = "the claim that it is to be a copy of names a volume that is gone"
+	default:
+		f.Message = fmt.Sprintf("its source, claim %s, is not bound", name)
+		f.Cause = "the claim that it is to be a copy of has no volume itself"
+		f.SelfHeals.Because = "the provisioner goes on trying, and makes the copy once the source is bound"
+		f.Advice = fmt.Sprintf("{check} see why claim %s is not bound", name)
+		if p.Unbound(source).ForNode {
+			f.Cause += ": its storage class makes one only once a pod uses the claim"
+			f.Advice = fmt.Sprintf("start a pod that uses claim %s: its volume is made then, and the copy follows", name)
+		}
+	}
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(source), Field: "status.phase", Value: string(source.Status.Phase)})
+	return &f
 }
 
 func lastSaid(e *corev1.Event) string {
@@ -243,23 +277,13 @@ const whichVolume = "{check} find out which volume the message means: that of th
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
 	const again = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
-	if source := sourceGone(p, claim); source != "" {
-		f := finding.Finding{
-			Message: fmt.Sprintf("its source, claim %s, does not exist", source),
-			Cause:   "the claim that it is to be a copy of was deleted, or has another name",
-			Evidence: []finding.Evidence{
-				{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + source},
-			},
-			SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
-			Never:     "recreate the claim without its source before you know where that data is: it gets an empty volume",
-			Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
-		}
+	if f := withoutSource(p, claim); f != nil {
 		if n := len(about.Failures); n > 0 {
 			last := about.Failures[n-1]
 			f.Said = facts.QuoteEvent(last)
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "events", Value: lastSaid(last)})
 		}
-		return unboundReason{f, facts.ProvisionTakes}
+		return unboundReason{*f, facts.ProvisionTakes}
 	}
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{
@@ -302,7 +326,11 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		}
 		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Claim: claim, Namespace: claim.Namespace}
 		entry = p.Settled(entry, said)
-		f.Cause = facts.WhatItMeans(entry, p.Age(since))
+		lasts := p.Age(since)
+		if entry.Meaning == driverwords.VolumeNotReady && claim.Spec.DataSourceRef != nil {
+			lasts = 0 // what the volume is filled from may take hours
+		}
+		f.Cause = facts.WhatItMeans(entry, lasts)
 		lookUps := p.LookUps(said)
 		if len(lookUps) > 0 {
 			f.Cause += "; the objects say: " + strings.Join(lookUps, "; ")
@@ -310,7 +338,11 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		if node := cmp.Or(selectedNode(claim), p.NodeNamed(about.Provisioner, last.Message)); node != "" {
 			entry.Helps = strings.ReplaceAll(entry.Helps, step.RestartNodePlugin.Of(), step.RestartNodePlugin.Of(about.Provisioner+"@"+string(node)))
 		}
-		f.Advice, f.Actor, f.KnownFrom = entry.Helps, facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
+		f.Advice, f.Actor, f.KnownFrom = facts.Helps(entry, lasts), facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
+		if facts.Heals(entry, lasts) {
+			f.Severity = finding.Warning
+			f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the provisioner tries again and again, and usually succeeds in the end; it has taken longer than usual"}
+		}
 	}
 	return unboundReason{f, facts.ProvisionTakes}
 }

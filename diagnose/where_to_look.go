@@ -15,19 +15,16 @@ import (
 func whereToLook(t *trace.Trace) string {
 	verdict, driver, stage := t.Verdict, t.Waits().Driver, t.Stage()
 	actor := verdict.Actor
-	plugin, isPlugin := strings.CutPrefix(actor, "the node plugin of ")
 	switch {
-	case stage.Helps() != "":
-		return stage.Helps()
+	case stage.Do() != "":
+		return stage.Do()
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController && len(stage.Said) > 0:
 		return "fix what the controller names in its event: it tries again by itself"
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController:
 		return "{check} look at the pod's events for what refuses its claim (a quota, a webhook), and whether kube-controller-manager runs"
 	case stage.Ends != "" && (actor == trace.Nobody || actor == kubeletwords.WorkloadOwner && len(stage.Said) == 0):
 		return "see to it that " + stage.Ends
-	case verdict.Stage == trace.StageScheduled && isPlugin:
-		return "find out why the node plugin of " + plugin + " does not start on the nodes with its start-up taint: it takes that off once it has"
-	case isPlugin:
+	case strings.HasPrefix(actor, "the node plugin of "):
 		return "look at " + actor + ", and at its registrar"
 	case actor == trace.PodCollector:
 		return facts.CollectorLog

@@ -92,9 +92,20 @@ status:
     lastState: {terminated: {exitCode: 1, message: SECRET}}
     resources: {limits: {example.com/SECRET: 1}}
   - {name: registrar, lastState: {terminated: {exitCode: 1, message: "I1 log SECRET\nE1 RegisterPlugin error -- plugin registration failed with err: KEPT-refused \nSECRET"}}}
+  - {name: reserved, state: {waiting: {reason: CreateContainerError, message: 'SECRET failed to reserve container name "SECRET": name "SECRET" is reserved for "SECRET"'}}}
   - {name: crio, state: {waiting: {reason: CreateContainerError, message: "container create failed: executable file /bin/sh -c SECRET not found in $PATH"}}}
   - {name: mount, state: {waiting: {reason: CreateContainerError, message: 'exec SECRET: failed to stat "/var/lib/kubelet/pods/u/volumes/kubernetes.io~csi/KEPT-volume/mount": SECRET: Transport endpoint is not connected'}}}
   - {name: windows, state: {waiting: {reason: CreateContainerError, message: 'exec SECRET: failed to stat "c:\var\lib\kubelet\pods\u\volumes\kubernetes.io~csi\KEPT-share\mount": SECRET: Access is denied.'}}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: plugin, namespace: default}
+spec:
+  containers: [{name: driver, args: [SECRET]}]
+  volumes: [{name: KEPT-plugin-dir, hostPath: {path: /var/lib/kubelet/plugins/KEPT-dir/}}]
+status:
+  containerStatuses:
+  - {name: driver, lastState: {terminated: {exitCode: 1, message: "SECRET\nKEPT-last-line of the driver, token=SECRET\n"}}}
 ---
 apiVersion: apps/v1
 kind: Deployment

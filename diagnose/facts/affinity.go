@@ -83,6 +83,29 @@ func (p *View) VolumePlaces(pod *corev1.Pod) []string {
 	return list
 }
 
+// OnlyMachine is the volume of the pod that its node affinity ties to one machine, and that
+// machine: the affinity names the node itself, so that no node that is added can suit. They are
+// nil where the pod has no such volume, or its machine is not there.
+func (p *View) OnlyMachine(pod *corev1.Pod) (*corev1.PersistentVolume, *corev1.Node) {
+	for i := range pod.Spec.Volumes {
+		pv := p.BoundVolume(pod, &pod.Spec.Volumes[i])
+		if pv == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil || len(pv.Spec.NodeAffinity.Required.NodeSelectorTerms) != 1 {
+			continue
+		}
+		for _, r := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions {
+			if r.Operator != corev1.NodeSelectorOpIn || len(r.Values) != 1 {
+				continue
+			}
+			for _, node := range p.Snapshot.Nodes {
+				if (r.Values[0] == node.Name || r.Key == corev1.LabelHostname) && node.Labels[r.Key] == r.Values[0] {
+					return pv, node
+				}
+			}
+		}
+	}
+	return nil, nil
+}
+
 // mostSuiting is the largest number of suitable nodes that are named; more are counted.
 const mostSuiting = 3
 

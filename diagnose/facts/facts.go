@@ -49,12 +49,20 @@ func BoundAt(pod *corev1.Pod) metav1.Time {
 
 // WaitsSince is when the kubelet began to wait for the pod's volumes: when the pod was bound to
 // its node or, where the machine has restarted since, when the kubelet found the pod without a
-// sandbox and started it again.
+// sandbox and started it again, or else when its last container ended.
 func WaitsSince(pod *corev1.Pod) metav1.Time {
 	since := BoundAt(pod)
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
 			since = Latest(since, c.LastTransitionTime)
+		}
+	}
+	if Runs(pod) {
+		return since
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if last := c.LastTerminationState.Terminated; last != nil { // kubelets of before 1.29 write no such condition
+			since = Latest(since, last.FinishedAt)
 		}
 	}
 	return since

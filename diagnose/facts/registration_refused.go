@@ -5,26 +5,31 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// RefusedRegistration is the last message with which a node plugin's registrar ended: the
-// kubelet's answer to its registration.
-type RefusedRegistration struct {
+// LastWords is the last message with which a container of a node plugin ended.
+type LastWords struct {
 	Pod       *corev1.Pod
 	Container string
 	Message   string
 	At        metav1.Time
 }
 
-// LastRefusal is the latest refusal of the plugins, from the status of a container. The
-// registrar writes it to its log, which the status shows only with terminationMessagePolicy:
+// LastWordsOf are the latest last words of the plugins, from the status of a container: the
+// kubelet's refusal of a registration, or what a container that does not run ended with. A
+// container writes both to its log, which the status shows only with terminationMessagePolicy:
 // FallbackToLogsOnError.
-func LastRefusal(plugins []*corev1.Pod) (last RefusedRegistration, ok bool) {
+func LastWordsOf(plugins []*corev1.Pod) (last LastWords, ok bool) {
 	for _, pod := range plugins {
 		for _, c := range pod.Status.ContainerStatuses {
 			for _, ended := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
-				if ended != nil && ended.Message != "" && (!ok || last.At.Before(&ended.FinishedAt)) {
-					last, ok = RefusedRegistration{pod, c.Name, ended.Message, ended.FinishedAt}, true
+				if ended == nil || ended.Message == "" || c.State.Running != nil && !trim.RefusesRegistration(ended.Message) {
+					continue
+				}
+				if !ok || last.At.Before(&ended.FinishedAt) {
+					last, ok = LastWords{pod, c.Name, ended.Message, ended.FinishedAt}, true
 				}
 			}
 		}
@@ -32,9 +37,18 @@ func LastRefusal(plugins []*corev1.Pod) (last RefusedRegistration, ok bool) {
 	return last, ok
 }
 
-// Who is who has to act so that the registration succeeds, and why; both are "" where the
+// Who is the container that ended: the registrar, where the kubelet has refused its driver, or
+// else by its name.
+func (r LastWords) Who() string {
+	if trim.RefusesRegistration(r.Message) {
+		return "registrar"
+	}
+	return "container " + r.Container
+}
+
+// Blames is who has to act so that the registration succeeds, and why; both are "" where the
 // message does not tell.
-func (r RefusedRegistration) Who() (actor, because string) {
+func (r LastWords) Blames() (actor, because string) {
 	if d, denied := deniedBy(r.Message); denied {
 		return "the cluster admin", "what the kubelet writes for the driver is denied: " + d.Text()
 	}
@@ -44,14 +58,14 @@ func (r RefusedRegistration) Who() (actor, because string) {
 	return "", ""
 }
 
-// CrashLoops reports whether a container of the pod waits in a crash loop.
-func CrashLoops(pod *corev1.Pod) bool {
+// CrashLoops is the first container of the pod that waits in a crash loop; "" for none.
+func CrashLoops(pod *corev1.Pod) string {
 	for _, c := range pod.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil && strings.HasPrefix(w.Reason, "CrashLoop") {
-			return true
+			return c.Name
 		}
 	}
-	return false
+	return ""
 }
 
 // Runs reports whether a container of the pod runs.

@@ -137,6 +137,10 @@ const (
 	// OwnershipSilent is how old the last report of a change of ownership may be
 	// while the change goes on.
 	OwnershipSilent = 2 * OwnershipReport
+	// LongFileChange is how long the kubelet, or the container runtime, may change the owner or
+	// the label of a volume's files before that is worth a finding. A judgement: nothing has gone
+	// wrong, and the change takes as long as there are files.
+	LongFileChange = 10 * time.Minute
 	// UnusedGrace is how long a volume must have been without a user before it counts as kept:
 	// the kubelet unmounts immediately, retries after a failure, and writes its list.
 	UnusedGrace = 2*(reconcile.BackoffLast+reconcile.NodeStatusUpdate) + 36*time.Second

@@ -22,6 +22,7 @@ const (
 	OwnershipFailed  = "applyFSGroup failed"
 	GrowthReadOnly   = "requested read-only file system"
 	WhileExpanding   = "while expanding volume" // in the step, not in the reason
+	NoNodeExpansion  = "to not support node expansion"
 	UsedByOtherPod   = "ReadWriteOncePod access mode"
 	NotRegistered    = `" not registered`
 	CachesEmpty      = "failed to sync"

@@ -54,16 +54,18 @@ const (
 )
 
 const (
-	again      = "; the kubelet looks again after at most 2m2s"
-	attachedIt = "the controller has attached it again" + again
-	otherGoes  = "that pod ends and the volume is unmounted from it" + again
-	madeAgain  = "the pod is made again with a volume that its node can use"
-	oldCall    = "an earlier call for the volume still runs: look for the first error, not for this one"
-	noAnswer   = "the driver did not answer within 2 min: its node plugin hangs, or the storage cannot be reached from the node"
-	notLetIn   = "the storage does not let the driver in: the node's identity, or the driver's Secret"
-	noSuchOpt  = "the mount program of the node does not know a mount option that the volume asks for"
-	noSuchMode = "the driver does not know the access mode that the volume asks for"
-	corrected  = "the volume asks for what its driver and the node know"
+	again       = "; the kubelet looks again after at most 2m2s"
+	attachedIt  = "the controller has attached it again" + again
+	otherGoes   = "that pod ends and the volume is unmounted from it" + again
+	madeAgain   = "the pod is made again with a volume that its node can use"
+	oldCall     = "an earlier call for the volume still runs: look for the first error, not for this one"
+	noAnswer    = "the driver did not answer within 2 min: its node plugin hangs, or the storage cannot be reached from the node"
+	notLetIn    = "the storage does not let the driver in: the node's identity, or the driver's Secret"
+	noSuchOpt   = "the mount program of the node does not know a mount option that the volume asks for"
+	noSuchMode  = "the driver does not know the access mode that the volume asks for"
+	noSidecar   = "the pod lacks the sidecar that serves its volume: the driver's webhook put none in when the pod was made, as where an annotation is missing or the webhook did not answer"
+	withSidecar = "the pod is made again, with the sidecar: a pod's containers cannot be changed"
+	corrected   = "the volume asks for what its driver and the node know"
 )
 
 // MountWords are the texts of a failed mount. The first match counts: a gRPC code says less
@@ -103,6 +105,8 @@ var MountWords = []Word{
 	{Text: "unrecognized mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
 	{Text: "invalid mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
 	{Text: "fuse: unknown option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
+	{Text: "inject the sidecar container into the Pod spec", Speaker: Driver, Actor: WorkloadOwner, Permanent: true, Ends: withSidecar, Means: noSidecar},
+	{Text: "find the sidecar container in Pod spec", Speaker: Driver, Actor: WorkloadOwner, Permanent: true, Ends: withSidecar, Means: noSidecar},
 	{Text: "unsupported access mode", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
 	{Text: "access mode is not supported", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
 	{Text: "does not support access mode", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},

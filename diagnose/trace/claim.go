@@ -42,22 +42,24 @@ func (t *tracer) scheduled() Stage {
 			s.Detail = "the scheduler could not bind the pod to a node, though one suits it"
 		}
 		s.Said = []Said{{By: "the scheduler, condition PodScheduled", At: &c.LastTransitionTime, Text: c.Message, Means: schedulerMeans(c.Message)}}
-		if s.helps = schedulerHelps(c.Message); s.helps != "" {
+		if s.do = schedulerHelps(c.Message); s.do != "" {
 			s.never = "delete the claim and make it again and again: that makes no room"
 		}
 		if facts.KeptOffByPlace(t.pod) {
 			s.Said[0].Means = strings.Join(append([]string{s.Said[0].Means}, t.VolumePlaces(t.pod)...), "; ")
-		}
-		if means, plugin := t.startUpTaint(c.Message); means != "" {
-			if s.Said[0].Means == "" {
-				s.On, s.Ends = plugin, "the driver's node plugin starts on a node and takes the taint off"
+			if pv, node := t.OnlyMachine(t.pod); pv != nil {
+				s.do = fmt.Sprintf("make the pod fit on %s (its room, taints and the pod's own rules): volume %s is on that machine alone, and no other node will do", node.Name, pv.Name)
 			}
-			s.Said[0].Means = strings.TrimPrefix(s.Said[0].Means+"; "+means, "; ")
 		}
+		starts := t.addStartUpTaint(&s)
+		t.addAutoscaler(&s)
 		if s.On == Scheduler && strings.Contains(c.Message, volumeBinding) {
 			s.On = cmp.Or(t.bindsClaims(), s.On)
 		}
 		since = facts.Latest(since, c.LastTransitionTime)
+		if t.Age(starts) < facts.RegistrationGrace {
+			return t.due(s, facts.Latest(since, starts), facts.RegistrationGrace)
+		}
 		if strings.Contains(strings.ToLower(c.Message), onePod) {
 			holder, goes := t.hasClaim()
 			if holder != nil {
@@ -193,35 +195,6 @@ func schedulerHelps(message string) string {
 		return ""
 	}
 	return helps
-}
-
-// startUpTaint returns what the scheduler's message means where it is about a start-up taint,
-// and the node plugin that removes the taint once it has started. The taint's key begins with
-// its driver's name. Both are "" for other messages.
-func (t *tracer) startUpTaint(message string) (means, plugin string) {
-	if !strings.Contains(message, "untolerated taint") {
-		return "", ""
-	}
-	for _, driver := range t.Snapshot.CSIDrivers {
-		var tainted []string
-		for _, node := range t.Snapshot.Nodes {
-			for _, taint := range node.Spec.Taints {
-				// Releases that write "untolerated taint(s)" do not name the taint.
-				named := strings.Contains(message, "{"+taint.Key) || strings.Contains(message, "taint(s)")
-				if named && strings.HasPrefix(taint.Key, driver.Name+"/") && !slices.Contains(tainted, node.Name) {
-					tainted = append(tainted, node.Name)
-				}
-			}
-		}
-		if len(tainted) == 0 && strings.Contains(message, "{"+driver.Name+"/") {
-			return fmt.Sprintf("a taint of driver %s keeps the pod off; no node of those that were read has it now", driver.Name), "the node plugin of " + driver.Name
-		}
-		if len(tainted) > 0 {
-			return fmt.Sprintf("the start-up taint of driver %s is still on %s (first %s): its node plugin takes the taint off once it has started there",
-				driver.Name, nodesCounted(len(tainted)), tainted[0]), "the node plugin of " + driver.Name
-		}
-	}
-	return "", ""
 }
 
 func nodesCounted(n int) string {

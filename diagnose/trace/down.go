@@ -144,9 +144,24 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	if v.Driver != "" {
 		s.On = "CSI driver " + v.Driver + " on " + t.pod.Spec.NodeName
 	}
+	if server := nfsServer(v); server != "" {
+		s.do = fmt.Sprintf("{check} see from %s whether the NFS server %s answers: as long as it does not, the unmount hangs; {check} look at the log of the kubelet there", t.pod.Spec.NodeName, server)
+	}
 	t.withoutDriver(v, &s)
 	s.doubtful = s.State == StageBlocked && !t.everMounted()
 	return t.due(s, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
+}
+
+// nfsServer is the server of an NFS volume that the kubelet itself mounts; "" for others.
+func nfsServer(v *tracedVolume) string {
+	switch {
+	case v.source.NFS != nil:
+		return v.source.NFS.Server
+	case v.pv != nil && v.pv.Spec.NFS != nil:
+		return v.pv.Spec.NFS.Server
+	default:
+		return ""
+	}
 }
 
 // notRemoved are the volumes of a Terminating pod, which nothing else keeps, that the kubelet

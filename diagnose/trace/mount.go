@@ -129,10 +129,10 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		s.Detail += fmt.Sprintf("; pod %s: %s", facts.PodName(plugin), facts.PluginState(plugin))
 		since = facts.Latest(since, plugin.CreationTimestamp)
 	}
-	if last, ok := facts.LastRefusal(plugins); ok {
-		actor, because := last.Who()
+	if last, ok := facts.LastWordsOf(plugins); ok {
+		actor, because := last.Blames()
 		s.On, s.passed = cmp.Or(actor, s.On), true // mounts from before it stay
-		s.Said = append(s.Said, Said{By: "the kubelet, in the registrar's last words", At: unlessZero(last.At), Text: last.Message, Means: because})
+		s.Said = append(s.Said, Said{By: "the plugin's " + last.Who() + ", at its end", At: unlessZero(last.At), Text: last.Message, Means: because})
 	}
 	if !t.knows(snapshot.Pods, "") {
 		s.unread = snapshot.Pods
@@ -254,6 +254,9 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, t.mountMeans(v, last))}
 	permanent := t.blame(&s, last, v)
+	if twin := t.Twin(t.pod, v.source); twin != "" && s.Said[0].Means == "" {
+		s.Said[0].Means, s.do = twin+": where the mount fails for that, one XFS file system is mounted once on a machine", facts.OtherNode
+	}
 	if e, w, ok := t.mountWaitFailure(v); ok {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))
 	}

@@ -153,8 +153,8 @@ type Stage struct {
 
 	// lacks replaces what the volume lacks in the stage, and never what must not be done about it.
 	lacks, never string
-	// helps is what helps, where the stage knows that; "" else.
-	helps string
+	// do is the first step, where the stage knows one.
+	do string
 	// reason replaces the stage's name in the verdict.
 	reason string
 	// dueAt is when the wait exceeds its usual bound; nil where that is not known.
@@ -192,8 +192,8 @@ func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound ==
 // in particular.
 func (s Stage) Never() string { return s.never }
 
-// Helps is what helps in this stage; "" where the stage knows of nothing in particular.
-func (s Stage) Helps() string { return s.helps }
+// Do is the first step about the wait in this stage; "" where the stage knows of none in particular.
+func (s Stage) Do() string { return s.do }
 
 // Means is the meaning of the first message about the stage as it is now; "" where there is no
 // message or no known meaning.

@@ -574,7 +574,6 @@ const (
 	volumeProtection = "kubernetes.io/pv-protection"
 	provisionerKeeps = "external-provisioner.volume.kubernetes.io/finalizer"
 	inTreeKeeps      = "kubernetes.io/pv-controller"
-	snapshotSource   = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
 )
 
 // addKept adds each finalizer with what needs it.
@@ -583,11 +582,10 @@ func (u *useTracer) addKept() {
 		object := finding.Object{Kind: "PersistentVolumeClaim", Namespace: u.claim.Namespace, Name: u.claim.Name, UID: u.claim.UID}
 		for _, f := range u.claim.Finalizers {
 			k := Keeper{Object: object, Finalizer: f, Holds: Yes, By: "whoever put it on takes it off"}
-			switch f {
-			case claimProtection:
+			if known, ok := facts.KnownFinalizer(f); ok {
+				k.By = fmt.Sprintf("the %s, for %s of it", known.Program, known.For)
+			} else if f == claimProtection {
 				k.Holds, k.By = u.podsHold()
-			case snapshotSource:
-				k.By = "a snapshot that is being taken of it"
 			}
 			u.Kept = append(u.Kept, k)
 		}

@@ -234,6 +234,13 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 		v.Message = fmt.Sprintf("%s; it was mounted, and container %s cannot be started with the mount", v.Headline, broken.Container)
 		return v
 	}
+	if slow, ok := t.SlowCreate(t.pod); ok {
+		v := waitIn(t.due(Stage{Stage: StageMounted, On: "the container runtime of " + t.pod.Spec.NodeName, reason: "ContainerCreated"}, slow.Since, facts.LongFileChange))
+		v.Volume = slow.Volume.Name
+		v.Headline = fmt.Sprintf("Pod %s waits on node %s: its runtime has not created container %s", facts.PodName(t.pod), t.pod.Spec.NodeName, slow.Container)
+		v.Message = fmt.Sprintf("%s; volume %s is mounted, and the runtime may be labelling its files (SELinux)", v.Headline, slow.Volume.Name)
+		return v
+	}
 	for _, c := range t.pod.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil {
 			switch {

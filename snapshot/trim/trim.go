@@ -3,6 +3,7 @@
 package trim
 
 import (
+	"cmp"
 	"encoding/json"
 	"maps"
 	"regexp"
@@ -60,7 +61,7 @@ func Object(object metav1.Object) {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		trimPodSpec(&o.Spec)
-		trimPodStatus(&o.Status)
+		trimPodStatus(&o.Status, servesKubelet(&o.Spec))
 	case *appsv1.Deployment:
 		o.Spec.Template.Annotations = trimAnnotations(o.Spec.Template.Annotations)
 		o.Spec.Template.ManagedFields, o.Spec.Template.SelfLink = nil, "" //nolint:staticcheck // a file may hold it, whatever API servers do
@@ -98,7 +99,7 @@ var keptReasons = []string{
 	"SuccessfulMountVolume", "AlreadyMountedVolume", "VolumePermissionChangeInProgress", "VolumeConditionAbnormal",
 	"VolumeAttachmentLimitExceeded", "VolumeResizeFailed", "FileSystemResizeFailed",
 	// scheduler, autoscalers and node lifecycle
-	"FailedScheduling", "TriggeredScaleUp", "Nominated", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
+	"FailedScheduling", "TriggeredScaleUp", "NotTriggerScaleUp", "Nominated", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
 	// what holds a pod up that has its volumes, or keeps it from ending and letting them go
 	"FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedKillPod",
 	// volume binding, provisioning, expansion and modification
@@ -265,11 +266,23 @@ func trimContainer(c corev1.Container) corev1.Container {
 	return kept
 }
 
-func trimPodStatus(status *corev1.PodStatus) {
+// servesKubelet reports whether the pod mounts the kubelet's directory of plugins, as the node
+// plugin of a CSI driver does.
+func servesKubelet(spec *corev1.PodSpec) bool {
+	return slices.ContainsFunc(spec.Volumes, func(v corev1.Volume) bool {
+		return v.HostPath != nil && kubeletPlugins.MatchString(v.HostPath.Path)
+	})
+}
+
+// kubeletPlugins matches the directories in which the kubelet looks for plugins.
+var kubeletPlugins = regexp.MustCompile(`[/\\]plugins(_registry)?([/\\]|$)`)
+
+// trimPodStatus keeps the last words of the containers of a node plugin: a driver's own error.
+func trimPodStatus(status *corev1.PodStatus, plugin bool) {
 	for _, list := range [][]corev1.ContainerStatus{status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses} {
 		for i, c := range list {
-			trimState(&c.State)
-			trimState(&c.LastTerminationState)
+			trimState(&c.State, plugin)
+			trimState(&c.LastTerminationState, plugin)
 			list[i] = corev1.ContainerStatus{
 				Name:                 c.Name,
 				State:                c.State,
@@ -289,16 +302,20 @@ func trimPodStatus(status *corev1.PodStatus) {
 // trimState removes texts that hold a command or its output. A container runtime's message
 // about a container that it could not make or start (reasons such as CreateContainerError)
 // repeats the command; the reason why it was not asked to does not. Of a message that is
-// removed, the path of a volume is kept, with the kernel's error, and of a container's last
-// output a kubelet's refusal of a driver's registration.
-func trimState(state *corev1.ContainerState) {
+// removed, the path of a volume is kept, with the kernel's error; of a container's last output a
+// kubelet's refusal of a driver's registration, or else the last line of a node plugin.
+func trimState(state *corev1.ContainerState, plugin bool) {
 	if t := state.Terminated; t != nil && NotStarted(t) {
 		t.Message = aboutMount(t.Message)
 	} else if t != nil {
-		t.Message = safetext.Redact(refusal.FindString(t.Message))
+		kept := refusal.FindString(t.Message)
+		if kept == "" && plugin {
+			kept = lastLine.FindString(strings.TrimSpace(t.Message))
+		}
+		t.Message = safetext.Redact(kept)
 	}
 	if w := state.Waiting; w != nil && w.Reason != "CreateContainerConfigError" && (strings.HasSuffix(w.Reason, "Error") || w.Reason == "ContainerCannotRun") {
-		w.Message = aboutMount(w.Message)
+		w.Message = cmp.Or(aboutMount(w.Message), nameReserved.FindString(w.Message))
 	}
 }
 
@@ -312,6 +329,20 @@ func NotStarted(t *corev1.ContainerStateTerminated) bool {
 // refusal matches the kubelet's answer to a driver's registration, as its registrar logs it
 // (GenerateRegisterPluginFunc, pluginmanager/operationexecutor).
 var refusal = regexp.MustCompile(`RegisterPlugin error -- [^\n]{1,1000}`)
+
+// RefusesRegistration reports whether the words are the kubelet's refusal.
+func RefusesRegistration(words string) bool { return refusal.MatchString(words) }
+
+// lastLine matches the beginning of the last line of a text.
+var lastLine = regexp.MustCompile(`[^\n]{1,500}[^\n]*$`)
+
+// nameReserved matches a runtime's words where an earlier call to create the same container has
+// not ended (containerd, internal/cri/server/container_create.go; CRI-O, server/container_create.go).
+var nameReserved = regexp.MustCompile(`failed to reserve container name|error reserving ctr name`)
+
+// StillCreates reports whether the message of a waiting container says that the runtime has not
+// ended an earlier call to create it.
+func StillCreates(message string) bool { return nameReserved.MatchString(message) }
 
 // volumePath matches the path of a pod's volume in the kubelet's directory.
 var volumePath = regexp.MustCompile(`/[\w./-]*/pods/[\w-]+/(volumes/[\w.~-]+/[\w.-]+|volume-subpaths/[\w.-]+)[\w./-]*`)

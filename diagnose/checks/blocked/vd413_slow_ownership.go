@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,18 +20,13 @@ import (
 var SlowOwnership = check.Check{
 	Code:        "VD413",
 	Name:        "slow-ownership",
-	Title:       "A pod waits while the kubelet changes the owner of each file of its volume",
+	Title:       "A pod waits while the owner or the label of each file of its volume is changed",
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(snapshot.CSINodes, snapshot.Events),
 	OfNamespace: true,
 	Never:       "delete the pod: the next one begins from the start",
 	Run:         runSlowOwnership,
 }
-
-// longOwnership is how long a change of ownership that the kubelet reports may
-// take before it is worth a finding. A judgement: nothing has gone wrong, and
-// what the change takes depends on the number of files alone.
-const longOwnership = 10 * time.Minute
 
 // ownership is one pod's volume whose files get another owner.
 type ownership struct {
@@ -54,6 +48,11 @@ func runSlowOwnership(p *check.Run) {
 			if o, ok := changesOwner(p.View, pod, node, &pod.Spec.Volumes[i]); ok {
 				found = append(found, o)
 			}
+		}
+	}
+	for _, pod := range p.Snapshot.Pods {
+		if slow, ok := p.SlowCreate(pod); ok && pod.DeletionTimestamp == nil && !reconcile.PodTerminated(pod) && p.Age(slow.Since) >= facts.LongFileChange {
+			slowCreate(p, pod, slow)
 		}
 	}
 	for _, list := range check.GroupBy(found, func(o ownership) string { return o.pv.Name }) {
@@ -93,7 +92,7 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 	o := ownership{pod: pod, pv: pv, said: p.LastOwnershipReport(pod, pv.Name)}
 	if o.said != nil {
 		o.since = facts.FirstTime(o.said)
-		return o, p.Age(o.since) >= longOwnership || p.Age(facts.EventTime(o.said)) > facts.OwnershipSilent
+		return o, p.Age(o.since) >= facts.LongFileChange || p.Age(facts.EventTime(o.said)) > facts.OwnershipSilent
 	}
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	policy := pod.Spec.SecurityContext.FSGroupChangePolicy
@@ -120,6 +119,26 @@ func gaveUp(p *facts.View, pod *corev1.Pod, volume string, kubelet facts.Kubelet
 		m := kubeletwords.WaitFailed.FindStringSubmatch(e.Message)
 		return m != nil && e.Reason == "FailedMount" && (kubelet >= facts.SilentTimeout || !slices.Contains(strings.Fields(m[1]), volume))
 	})
+}
+
+// slowCreate reports a container that its runtime still creates.
+func slowCreate(p *check.Run, pod *corev1.Pod, slow facts.SlowCreate) {
+	name := p.KubeletName(pod, slow.Volume)
+	f := finding.Finding{
+		Subject: facts.PodObject(pod), Node: facts.NodeOf(pod), Pods: []string{facts.PodName(pod)}, Since: &slow.Since,
+		Message: fmt.Sprintf("Pod %s waits on node %s: its runtime has not created container %s", facts.PodName(pod), pod.Spec.NodeName, slow.Container),
+		Detail:  fmt.Sprintf("volume %s is mounted, and the container runtime still works on the first call to create the container", name),
+		Cause: "not known: where SELinux is on, the runtime gives each file of the volume a label first, which takes as long as there are files; " +
+			"else the mount does not answer, or the node's own disk is slow",
+		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + slow.Container, Value: "the container's name is reserved"}},
+		SelfHeals: finding.SelfHeals{Unknown: true, Because: "the container starts once the runtime has labelled all files; a mount that does not answer looks the same"},
+		Advice: "{check} look at the log of the container runtime of " + pod.Spec.NodeName + ", and whether the volume's mount answers there (stat). Where files are labelled, let it end; " +
+			"{later} choose a driver whose CSIDriver has seLinuxMount, so that the mount gets the label and not each file",
+	}
+	if slow.PV != nil {
+		f.PersistentVolume = slow.PV.Name
+	}
+	p.Report(f)
 }
 
 func slowOwnership(p *check.Run, list []ownership) {

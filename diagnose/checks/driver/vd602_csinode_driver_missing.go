@@ -88,19 +88,24 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		p.Report(f)
 		return
 	}
-	crashes := slices.IndexFunc(plugins, facts.CrashLoops)
+	pluginFails(&f, driver, plugins)
+	p.Report(f)
+}
+
+// pluginFails adds how the driver's node plugins on the finding's node fail: one that crashes
+// before one that is not Ready, and that before one that is.
+func pluginFails(f *finding.Finding, driver string, plugins []*corev1.Pod) {
+	crashes := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return facts.CrashLoops(pod) != "" })
 	starts := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) })
 	plugin := plugins[max(0, cmp.Or(crashes+1, starts+1)-1)]
 	f.Cause = fmt.Sprintf("the driver's node plugin there, pod %s (%s), has not registered with the kubelet", facts.PodName(plugin), facts.PluginState(plugin))
-	refused(&f, plugins)
+	refused(f, plugins)
 	if crashes < 0 && starts >= 0 {
-		f.Advice = fmt.Sprintf("{check} see why pod %s, the driver's node plugin on %s, is not Ready (%s)", facts.PodName(plugin), node.Name, facts.PluginState(plugin))
+		f.Advice = fmt.Sprintf("{check} see why pod %s, the driver's node plugin on %s, is not Ready (%s)", facts.PodName(plugin), f.Node, facts.PluginState(plugin))
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "pod/"+plugin.Name, "-n", plugin.Namespace)}
-	} else {
-		f.Advice = readLog(plugin) + ", and that of the driver beside it; " + registersAgain(driver)
-		f.AdviceCommands = []string{facts.Logs(plugin)}
+		return
 	}
-	p.Report(f)
+	readLog(f, driver, plugin)
 }
 
 // keepsPlugin reports whether the cause is what the driver's own node plugin waits for.

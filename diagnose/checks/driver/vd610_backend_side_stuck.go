@@ -88,8 +88,11 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	f.Cause = hint + "; no object confirms that"
 	if entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure); known {
 		f.KnownFrom = facts.KnownFrom(entry)
+		if about, _ := entry.Meaning.About(); entry.Helps != about.Helps {
+			f.Advice = entry.Helps // what these very words ask for, and whom it hits
+		}
 	}
-	f.Advice += ": the cluster's own objects are right"
+	f.Advice = strings.TrimSuffix(f.Advice, ".") + ": the cluster's own objects are right"
 	if user, node := usedElsewhere(p.View, pair); user != nil {
 		inUse(p.View, &f, user, node)
 	}

@@ -72,17 +72,16 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 			{Object: "pod/" + facts.PodName(plugin), Field: "spec.volumes", Value: "registers in " + facts.RegistrationDirectory(plugin)},
 			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
 		}, facts.PluginEvidence(here)...),
-		SelfHeals:      finding.SelfHeals{Because: kubelet.RegistersAgain()},
-		Advice:         readLog(plugin) + "; " + registersAgain(driver),
-		AdviceCommands: []string{facts.Logs(plugin)},
+		SelfHeals: finding.SelfHeals{Because: kubelet.RegistersAgain()},
 	}
+	readLog(&f, driver, plugin)
 	if attachedSince(p.View, node, driver, *f.Since) {
 		f.Since = nil // it had registered, and no object shows when that was lost
 	}
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
-		f.Since = new(facts.Latest(facts.ReadyChanged(plugin), facts.BoundAt(facts.LongestFirst(slices.Clone(pods))[0])))
+		f.Since = new(facts.Latest(facts.ReadyChanged(plugin), facts.BoundAt(facts.LongestFirst(slices.Clone(pods))[0]))) // the wait, not what it is for
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: the plugin of %s is not registered", facts.PodName(waiting[0].Pod), node.Name, driver)
 		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the plugin, pod %s, runs there",
 			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
@@ -100,31 +99,35 @@ func attachedSince(p *facts.View, node *corev1.Node, driver string, since metav1
 	})
 }
 
-// registersAgain restarts the driver's node plugin, so that it registers.
-func registersAgain(driver string) string {
-	return step.RestartNodePlugin.Of(driver) + ": its successor registers again"
-}
-
-// readLog shows what the kubelet has told the plugin's registrar.
-func readLog(plugin *corev1.Pod) string {
-	return fmt.Sprintf("{check} read the log of the registrar in pod %s, which has the kubelet's message", facts.PodName(plugin))
+// readLog is the advice about a plugin that is not registered: to read what the kubelet has told
+// its registrar, and to restart it. One that crashes is restarted all the time, and its log
+// tells why it ends.
+func readLog(f *finding.Finding, driver string, plugin *corev1.Pod) {
+	if container := facts.CrashLoops(plugin); container != "" {
+		f.Advice = fmt.Sprintf("{check} read why container %s of pod %s ends again and again", container, facts.PodName(plugin))
+		f.AdviceCommands = []string{facts.LogsOfLastRun(plugin, container)}
+		return
+	}
+	f.Advice = fmt.Sprintf("{check} read the log of the registrar in pod %s, which has the kubelet's message; %s: its successor registers again",
+		facts.PodName(plugin), step.RestartNodePlugin.Of(driver))
+	f.AdviceCommands = []string{facts.Logs(plugin)}
 }
 
 // refused adds what the kubelet has last answered to one of the plugins, where the status
 // of its container has it, and who has to act after that.
 func refused(f *finding.Finding, plugins []*corev1.Pod) {
-	last, ok := facts.LastRefusal(plugins)
+	last, ok := facts.LastWordsOf(plugins)
 	if !ok {
 		return
 	}
-	facts.Also(f, "its registrar has ended")
-	f.Said = &finding.Quote{Text: last.Message, By: "the plugin's registrar, at its end"}
+	facts.Also(f, "its %s has ended", last.Who())
+	f.Said = &finding.Quote{Text: last.Message, By: "the plugin's " + last.Who() + ", at its end"}
 	if !last.At.IsZero() {
 		f.Said.At = &last.At
 	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(last.Pod), Field: "status.containerStatuses[" + last.Container + "].lastState.terminated.message",
 		Value: fmt.Sprintf("%s at %s", last.Message, facts.Stamp(last.At))})
-	if actor, because := last.Who(); actor != "" {
+	if actor, because := last.Blames(); actor != "" {
 		f.Actor, f.Cause = actor, facts.Acting(because, actor)
 	}
 }

@@ -21,7 +21,7 @@ var InlineDriverMissing = check.Check{
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes},
 	OfDriver: true,
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD602"}, Share: check.OnNode, Match: check.SameDriver},
+		{From: []finding.Code{"VD602", "VD613"}, Share: check.OnNode, Match: check.SameDriver},
 	},
 	Never: "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
 	Run:   runInlineDriverMissing,
@@ -87,7 +87,7 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
 		}
 		if len(plugins) > 0 {
-			f.Advice += "; " + registersAgain(driver)
+			pluginFails(&f, driver, plugins)
 		}
 	case meant != "":
 		f.Message = fmt.Sprintf("%snot installed, but %s is", where, meant)

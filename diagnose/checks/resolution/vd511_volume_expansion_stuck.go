@@ -3,6 +3,7 @@ package resolution
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,9 +79,18 @@ func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods
 				return pod, f.Event
 			}
 		}
+		for _, e := range slices.Backward(facts.InOrder(p.EventsOf(pod))) {
+			m := kubeletwords.Failed.FindStringSubmatch(e.Message)
+			if slices.Contains(expansionFailed, e.Reason) && m != nil && m[2] == claim.Spec.VolumeName && p.Age(facts.EventTime(e)) < expansionSaid {
+				return pod, e
+			}
+		}
 	}
 	return nil, nil
 }
+
+// expansionFailed are the reasons of a kubelet's event about a volume that it could not expand.
+var expansionFailed = []string{"VolumeResizeFailed", "FileSystemResizeFailed"}
 
 // expansionState says in which state the claim's expansion has come to a stop,
 // and since when; "" where it has not. One that waits for a node waits for a pod
@@ -180,9 +190,15 @@ func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *cor
 	f.Detail = "the claim is mounted, and its volume cannot be made larger there, without which the pod does not start"
 	f.Said = facts.QuoteEvent(said)
 	f.Cause = "the file system is read-only or damaged, or the driver on the node refuses; the kubelet's words tell"
+	f.Advice = "fix what the driver or the file system's tool reports, on the node"
+	if strings.Contains(said.Message, kubeletwords.NoNodeExpansion) {
+		f.Cause = "the kubelet asks the driver's node plugin to expand the volume, as the claim's status has less than the volume, and this plugin expands none"
+		f.Advice = "{check} see why the driver's resizer has not written the claim's new size (status.capacity): its log, and the claim's events; " +
+			"once that is the volume's size, the kubelet asks for no expansion"
+		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
+	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "event " + said.Reason, Value: said.Message})
 	f.SelfHeals.Because = "the kubelet tries again at most 2m2s apart, and fails as long as the driver or the file system does"
-	f.Advice = "fix what the driver or the file system's tool reports, on the node"
 	f.Never = "ask for the old size again: that does not undo what the storage system has done"
 	p.Report(f)
 }

@@ -91,6 +91,13 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
 		f.Never = "take the finalizers off: what their program has yet to do for the claim, such as a snapshot, is then left out"
 		f.Advice = whoPutsOn(claim.Finalizers)
+		if k, known := facts.KnownFinalizer(claim.Finalizers[0]); known && len(claim.Finalizers) == 1 {
+			holds("the "+k.Program+" keeps it for "+k.For, "the finalizer is "+claim.Finalizers[0], "the "+k.Program+" has not taken its finalizer off")
+			f.SelfHeals.Because = "it goes once the " + k.Program + " needs it no longer for " + k.For
+			if k.Kind != "" {
+				f.AdviceCommands = []string{safetext.Kubectl("get", k.Kind, "-n", claim.Namespace)}
+			}
+		}
 	case len(live) > 0:
 		f.Pods = facts.PodNames(live)
 		holds(fmt.Sprintf("pod %s on node %s uses it", facts.PodName(live[0]), live[0].Spec.NodeName), othersToo(live), "the claim was deleted while pods name it; "+deleted)

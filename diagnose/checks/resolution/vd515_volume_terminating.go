@@ -89,6 +89,9 @@ func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
 // whoPutsOn is a look at the programs of the finalizers.
 func whoPutsOn(finalizers []string) string {
 	if len(finalizers) == 1 {
+		if k, known := facts.KnownFinalizer(finalizers[0]); known {
+			return fmt.Sprintf("{check} %s; where there is none, see whether the %s runs: it takes the finalizer off", k.Look, k.Program)
+		}
 		return fmt.Sprintf("{check} find the program that puts finalizer %s on, and see whether it runs and what it waits for", finalizers[0])
 	}
 	return fmt.Sprintf("{check} find the programs that put the finalizers %s on, and see whether they run and what they wait for", strings.Join(finalizers, ", "))

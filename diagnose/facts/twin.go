@@ -1,0 +1,70 @@
+package facts
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+)
+
+// xfs is the file system whose UUID its kernel driver lets be mounted once on a machine.
+const xfs = "xfs"
+
+// OtherNode is the advice about a volume with a twin on its node.
+const OtherNode = "run the pod on a node where no copy of the volume is mounted, or end the pod that has it; the mount option nouuid of the StorageClass lets both be mounted"
+
+// Twin is a clause: which volume with the same data is mounted on the pod's node, where the
+// pod's volume is a copy of it and both have XFS: their file systems have one UUID, and the
+// kernel mounts the second one only with the option nouuid. It is "" where there is none.
+func (p *View) Twin(pod *corev1.Pod, v *corev1.Volume) string {
+	own := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	pv := p.BoundVolume(pod, v)
+	if own == nil || pv == nil || pv.Spec.CSI == nil || pv.Spec.CSI.FSType != xfs || BlockMode(pv) {
+		return ""
+	}
+	from := copiedFrom(own)
+	if from.name == (types.NamespacedName{}) {
+		return ""
+	}
+	for _, other := range p.Snapshot.PodsOnNode(NodeOf(pod)) {
+		if other == pod || !Mounted(other) {
+			continue
+		}
+		for i := range other.Spec.Volumes {
+			twin := p.BoundVolume(other, &other.Spec.Volumes[i])
+			if twin == nil || twin == pv || twin.Spec.CSI == nil || twin.Spec.CSI.Driver != pv.Spec.CSI.Driver || twin.Spec.CSI.FSType != xfs {
+				continue
+			}
+			key := ClaimKey(other, reconcile.ClaimName(other, &other.Spec.Volumes[i]))
+			claim := p.Snapshot.Claim(key)
+			switch {
+			case from.kind == "PersistentVolumeClaim" && key == from.name:
+				return fmt.Sprintf("its volume is a copy of %s, which pod %s has mounted on this node", twin.Name, PodName(other))
+			case claim != nil && copiedFrom(claim) == from:
+				return fmt.Sprintf("its volume and %s, which pod %s has mounted on this node, are copies of one %s", twin.Name, PodName(other), from.kind)
+			}
+		}
+	}
+	return ""
+}
+
+// source is what a claim's volume is a copy of.
+type source struct {
+	kind string
+	name types.NamespacedName
+}
+
+// copiedFrom is the claim or the snapshot whose data the claim's volume began with; the zero
+// value for an empty one.
+func copiedFrom(claim *corev1.PersistentVolumeClaim) source {
+	if ref := claim.Spec.DataSourceRef; ref != nil {
+		return source{ref.Kind, types.NamespacedName{Namespace: ptr.Deref(ref.Namespace, claim.Namespace), Name: ref.Name}}
+	}
+	if ref := claim.Spec.DataSource; ref != nil {
+		return source{ref.Kind, types.NamespacedName{Namespace: claim.Namespace, Name: ref.Name}}
+	}
+	return source{}
+}

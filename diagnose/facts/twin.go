@@ -18,7 +18,9 @@ const OtherNode = "run the pod on a node where no copy of the volume is mounted,
 
 // Twin is a clause: which volume with the same data is mounted on the pod's node, where the
 // pod's volume is a copy of it and both have XFS: their file systems have one UUID, and the
-// kernel mounts the second one only with the option nouuid. It is "" where there is none.
+// kernel mounts the second one only with the option nouuid. What a snapshot was taken of is not
+// read, so that a copy of one may have any older volume of its driver for a twin. It is "" where
+// there is none.
 func (p *View) Twin(pod *corev1.Pod, v *corev1.Volume) string {
 	own := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
 	pv := p.BoundVolume(pod, v)
@@ -29,6 +31,7 @@ func (p *View) Twin(pod *corev1.Pod, v *corev1.Volume) string {
 	if from.name == (types.NamespacedName{}) {
 		return ""
 	}
+	maybe := ""
 	for _, other := range p.Snapshot.PodsOnNode(NodeOf(pod)) {
 		if other == pod || !Mounted(other) {
 			continue
@@ -45,10 +48,12 @@ func (p *View) Twin(pod *corev1.Pod, v *corev1.Volume) string {
 				return fmt.Sprintf("its volume is a copy of %s, which pod %s has mounted on this node", twin.Name, PodName(other))
 			case claim != nil && copiedFrom(claim) == from:
 				return fmt.Sprintf("its volume and %s, which pod %s has mounted on this node, are copies of one %s", twin.Name, PodName(other), from.kind)
+			case from.kind != "PersistentVolumeClaim" && maybe == "" && twin.CreationTimestamp.Before(&pv.CreationTimestamp):
+				maybe = fmt.Sprintf("its volume is a copy of %s %s, which may be one of %s, which pod %s has mounted on this node", from.kind, from.name.Name, twin.Name, PodName(other))
 			}
 		}
 	}
-	return ""
+	return maybe
 }
 
 // source is what a claim's volume is a copy of.

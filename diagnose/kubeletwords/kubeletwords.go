@@ -22,6 +22,8 @@ const (
 	OwnershipFailed  = "applyFSGroup failed"
 	GrowthReadOnly   = "requested read-only file system"
 	WhileExpanding   = "while expanding volume" // in the step, not in the reason
+	NotInjected      = "inject the sidecar container into the Pod spec"
+	NoSidecar        = "find the sidecar container in Pod spec"
 	NoNodeExpansion  = "to not support node expansion"
 	UsedByOtherPod   = "ReadWriteOncePod access mode"
 	NotRegistered    = `" not registered`

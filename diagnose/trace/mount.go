@@ -11,6 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -256,6 +257,11 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	permanent := t.blame(&s, last, v)
 	if twin := t.Twin(t.pod, v.source); twin != "" && s.Said[0].Means == "" {
 		s.Said[0].Means, s.do = twin+": where the mount fails for that, one XFS file system is mounted once on a machine", facts.OtherNode
+	}
+	if s.On == Controller && v.attachable && t.attachmentOf(v) == nil && t.knows(snapshot.VolumeAttachments, "") {
+		s.Detail += "; there is no VolumeAttachment now"
+		s.do = "{check} read what kube-controller-manager's leader writes to its log about the volume and the node; {if if it writes nothing about them,} " +
+			step.RestartManager.Of() + ": one that has just started attaches the volume"
 	}
 	if e, w, ok := t.mountWaitFailure(v); ok {
 		s.Said = append(s.Said, quote(e, w.means(v.Name, t.kubelet)))

@@ -39,7 +39,7 @@ func (t *tracer) addStartUpTaint(s *Stage) (starts metav1.Time) {
 			starts = facts.Latest(starts, plugin.CreationTimestamp)
 		}
 		if s.do == "" && t.knows(snapshot.Pods, "") {
-			s.do = takesTaintOff(driver, node, plugins)
+			s.do = taintAdvice(driver, node, plugins)
 			if i := slices.IndexFunc(plugins, facts.Ready); i >= 0 {
 				means = fmt.Sprintf("the start-up taint of driver %s is still on %s, though its node plugin is Ready there (pod %s): it has not taken the taint off",
 					driver, node.Name, facts.PodName(plugins[i]))
@@ -50,8 +50,8 @@ func (t *tracer) addStartUpTaint(s *Stage) (starts metav1.Time) {
 	return starts
 }
 
-// takesTaintOff is the first step about a start-up taint that stays on the node.
-func takesTaintOff(driver string, node *corev1.Node, plugins []*corev1.Pod) string {
+// taintAdvice is the first step about a start-up taint that stays on the node.
+func taintAdvice(driver string, node *corev1.Node, plugins []*corev1.Pod) string {
 	switch {
 	case len(plugins) == 0:
 		return fmt.Sprintf("{check} find out why no node plugin of %s runs on %s: it takes the start-up taint off once it has started", driver, node.Name)

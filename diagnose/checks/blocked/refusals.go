@@ -29,6 +29,8 @@ type refusal struct {
 	said string
 	// says is what the words mean, and who has to act.
 	says string
+	// objects is what the cluster's own objects say of the cause; "" where they say nothing.
+	objects string
 	// helps is what helps, where more is known than the entry has.
 	helps string
 	// actor is who has to act, "" where the words do not tell.
@@ -99,6 +101,9 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	f.Detail = finding.Clauses("it says that "+lead.says, facts.Alike(pods))
 	f.Cause = "only these words tell why"
 	lookUps := p.LookUps(facts.Said{Driver: lead.driver, Message: lead.said, Node: lead.node, Volume: p.Snapshot.Volume(lead.volume), Namespace: lead.pods[0].Namespace})
+	if lead.objects != "" {
+		lookUps = append(lookUps, lead.objects)
+	}
 	if len(lookUps) > 0 {
 		f.Cause = "the objects say: " + strings.Join(lookUps, "; ")
 	}

@@ -89,9 +89,16 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	return u, true
 }
 
+// lacksSidecar reports whether the driver's webhook put no sidecar into the pod.
+func (u unmountable) lacksSidecar() bool {
+	return facts.ContainsAny(u.said.Message, kubeletwords.NotInjected, kubeletwords.NoSidecar)
+}
+
 // toCorrect is what the kubelet's words ask for, and in which object it stands.
 func (u unmountable) toCorrect() string {
 	switch {
+	case u.lacksSidecar():
+		return "{check} see that the driver's webhook runs, and that the pod's template has the annotations that it asks for"
 	case u.pv != nil:
 		return "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come"
 	case facts.ContainsAny(u.said.Message, kubeletwords.ModeNotSupported):
@@ -135,6 +142,10 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
 		f.Cause = "the driver or the node's mount program does not know a mount option, an access mode or a kind of volume that is asked for"
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
+		if first.lacksSidecar() {
+			f.Cause = "the pod has no sidecar to serve the volume: the driver's webhook put none in when the pod was made"
+			f.SelfHeals.Because = "the containers of a pod do not change"
+		}
 		f.Never = "mount the volume on the node by hand: the kubelet goes on with its own attempt, and fails"
 		f.Advice = first.toCorrect() + "; " + step.DeletePod.Of(f.Pods...)
 	}

@@ -86,13 +86,15 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	f.Detail = "the driver's words hint at the storage system"
 	f.Said = facts.QuoteDriver(t.Spec.Attacher, t.Failure)
 	f.Cause = hint + "; no object confirms that"
-	if entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure); known {
+	entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure)
+	if known {
 		f.KnownFrom = facts.KnownFrom(entry)
-		if about, _ := entry.Meaning.About(); entry.Helps != about.Helps {
-			f.Advice = entry.Helps // what these very words ask for, and whom it hits
-		}
 	}
-	f.Advice = strings.TrimSuffix(f.Advice, ".") + ": the cluster's own objects are right"
+	if about, _ := entry.Meaning.About(); known && entry.Helps != about.Helps {
+		f.Advice = facts.Helps(entry, p.Age(t.Since)) // what these very words ask for, and whom it hits
+	} else {
+		f.Advice += ": the cluster's own objects are right"
+	}
 	if user, node := usedElsewhere(p.View, pair); user != nil {
 		inUse(p.View, &f, user, node)
 	}

@@ -235,8 +235,12 @@ func TestLessThanWasThere(t *testing.T) {
 	}
 	for i := range pairs {
 		a, b := shuffled[i%len(shuffled)], shuffled[(i+1+i/len(shuffled))%len(shuffled)]
+		both := testcases.Cross(a.read, b.read)
+		if isMadeUp(both, a.read, b.read) {
+			continue
+		}
 		t.Run(a.name+" with "+b.name, func(t *testing.T) {
-			check(t, examined(a.name+" with "+b.name, testcases.Cross(a.read, b.read), a.settings))
+			check(t, examined(a.name+" with "+b.name, both, a.settings))
 		})
 	}
 	for _, pair := range doubtedPairs {

@@ -12,36 +12,35 @@ import (
 )
 
 // An API server shows every node, pod, claim, volume and VolumeAttachment with a status, and every
-// object with a UID. An object without them beside others that have them is not what an API server
-// showed: something such as kubectl neat has taken them away, or somebody has written the object by
-// hand. Nothing is known of its state, so it is not used, and its kind is a gap. An input in which no
-// object has both may be a small example, all of whose objects are written by hand.
+// object with a UID and the time of its creation. In an input in which anything has a UID, an object
+// without them is not what an API server showed: something such as kubectl neat has taken them away,
+// or somebody has written the object by hand. Nothing is known of its state, so it is not used, and
+// its kind is a gap. An input in which nothing has a UID may be a small example that is written by
+// hand throughout.
 
 // fewAltered is the number of objects from which the lack of any status is no example.
 const fewAltered = 3
 
 // altered are the objects that lack what an API server always shows.
 type altered struct {
-	// of are the objects without a status until all is read, and then those that were dropped.
+	// of are the objects that lack it until all is read, and then those that were dropped.
 	of map[Kind][]identity
-	// served reports whether an object has a status and a UID; all counts those that have to have a
-	// status, by kind.
+	// served reports whether an object has a UID; all counts those that have to have a status, by kind.
 	served bool
 	all    map[Kind]int
 }
 
 // note notes whether the object is as an API server shows it.
 func (a *altered) note(key identity, raw []byte, object apiObject) {
+	a.served = a.served || object.GetUID() != ""
+	lacks := object.GetUID() == "" && object.GetCreationTimestamp().Time.IsZero()
 	switch object.(type) {
 	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node, *storagev1.VolumeAttachment:
-	default:
-		return // of no other kind does anything depend on a status that is always there
+		a.count(key.kind, 1)
+		lacks = !hasStatus(raw, object)
 	}
-	a.count(key.kind, 1)
-	if !hasStatus(raw, object) {
+	if lacks {
 		a.add(key)
-	} else if object.GetUID() != "" {
-		a.served = true
 	}
 }
 

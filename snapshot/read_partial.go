@@ -139,14 +139,9 @@ func (o *Objects) csiNodeElsewhere() string {
 // volumeElsewhere returns a reason if a claim is Bound to a volume that is missing beside others. If
 // the volume really were gone, the claim would be Lost.
 func (o *Objects) volumeElsewhere() string {
-	volumes, attached := sets.New[string](), sets.New[string]()
+	volumes, attached := sets.New[string](), o.attachedVolumes()
 	for _, pv := range o.Volumes {
 		volumes.Insert(pv.Name)
-	}
-	for _, va := range o.VolumeAttachments {
-		if name := va.Spec.Source.PersistentVolumeName; name != nil && va.Status.Attached {
-			attached.Insert(*name)
-		}
 	}
 	for _, claim := range o.Claims {
 		if name := claim.Spec.VolumeName; claim.Status.Phase == corev1.ClaimBound && len(volumes) > 0 && !volumes.Has(name) {
@@ -160,10 +155,21 @@ func (o *Objects) volumeElsewhere() string {
 	return ""
 }
 
+// attachedVolumes returns the names of the volumes that are attached to a node.
+func (o *Objects) attachedVolumes() sets.Set[string] {
+	attached := sets.New[string]()
+	for _, va := range o.VolumeAttachments {
+		if name := va.Spec.Source.PersistentVolumeName; name != nil && va.Status.Attached {
+			attached.Insert(*name)
+		}
+	}
+	return attached
+}
+
 // podElsewhere returns a namespace that is not among those read, and the object that names a pod in
 // it; "" if there is none. If one list has pods of several namespaces, a volume may be in use without
-// its pod because of a failure, and an event may have outlived its pod. lists is the number of lists
-// if each has pods of one namespace.
+// its pod because of a failure, and an event may have outlived its pod, so both are needed. lists is
+// the number of lists if each has pods of one namespace.
 func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, what string) {
 	for _, claim := range o.Claims {
 		for _, owner := range claim.OwnerReferences {
@@ -177,20 +183,17 @@ func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, wha
 			return d.Namespace, "a deployment has ready pods"
 		}
 	}
-	if len(read) != 1 && lists < 2 {
+	if len(read) == 0 {
 		return "", ""
 	}
-	inUse := sets.New[string]()
-	for _, node := range o.Nodes {
-		for _, v := range node.Status.VolumesInUse {
-			inUse.Insert(string(v))
-		}
+	few := len(read) == 1 || lists >= 2
+	if namespace, what := o.volumeOfElsewhere(func(namespace string) bool {
+		return !read.Has(namespace) && (few || o.hasEvents("Pod", namespace))
+	}); what != "" {
+		return namespace, what
 	}
-	for _, pv := range o.Volumes {
-		ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI
-		if ref != nil && csi != nil && pv.Status.Phase == corev1.VolumeBound && !read.Has(ref.Namespace) && inUse.Has("kubernetes.io/csi/"+csi.Driver+"^"+csi.VolumeHandle) {
-			return ref.Namespace, "a node has in its volumesInUse a volume"
-		}
+	if !few {
+		return "", ""
 	}
 	if lists >= 2 {
 		for _, claim := range o.Claims {
@@ -200,6 +203,38 @@ func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, wha
 		}
 	}
 	return o.eventElsewhere("Pod", read)
+}
+
+// volumeOfElsewhere returns the first of the namespaces that has a volume on a node, and what shows it.
+func (o *Objects) volumeOfElsewhere(is func(namespace string) bool) (namespace, what string) {
+	inUse, attached, asked := sets.New[string](), o.attachedVolumes(), map[string]bool{}
+	for _, node := range o.Nodes {
+		for _, v := range node.Status.VolumesInUse {
+			inUse.Insert(string(v))
+		}
+	}
+	for _, pv := range o.Volumes {
+		ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI
+		if ref == nil || pv.Status.Phase != corev1.VolumeBound {
+			continue
+		}
+		what := ""
+		switch {
+		case csi != nil && inUse.Has("kubernetes.io/csi/"+csi.Driver+"^"+csi.VolumeHandle):
+			what = "a node has in its volumesInUse a volume"
+		case attached.Has(pv.Name):
+			what = "a VolumeAttachment is of a volume"
+		default:
+			continue
+		}
+		if _, known := asked[ref.Namespace]; !known {
+			asked[ref.Namespace] = is(ref.Namespace)
+		}
+		if asked[ref.Namespace] {
+			return ref.Namespace, what
+		}
+	}
+	return "", ""
 }
 
 // claimElsewhere returns the same for a claim.
@@ -224,6 +259,12 @@ func (o *Objects) eventElsewhere(kind string, read sets.Set[string]) (namespace,
 		}
 	}
 	return "", ""
+}
+
+func (o *Objects) hasEvents(kind, namespace string) bool {
+	return slices.ContainsFunc(o.Events, func(e *corev1.Event) bool {
+		return e.InvolvedObject.Kind == kind && e.InvolvedObject.Namespace == namespace
+	})
 }
 
 const wasAllGiven = ": was -A given?"

@@ -271,6 +271,9 @@ func TestOneNamespace(t *testing.T) {
 		return "apiVersion: v1\nkind: List\nitems: [" + strings.Join(items, ", ") + "]\n---\n"
 	}
 	claims := claim("a") + claim("b") + claim("d")
+	attached := func(is string) string {
+		return "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: va}\nspec: {attacher: d, nodeName: n1, source: {persistentVolumeName: used}}\nstatus: {attached: " + is + "}\n---\n"
+	}
 	const csi = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: used}\nspec: {csi: {driver: d, volumeHandle: h}, claimRef: {namespace: b, name: c}}\nstatus: {phase: Bound}\n---\n"
 	const inUse = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {volumesInUse: [kubernetes.io/csi/d^h]}\n---\n"
 	onlyPods, onlyClaims := []Gap{{Kind: Pods, Namespace: "a"}}, []Gap{{Kind: Claims, Namespace: "a"}}
@@ -278,33 +281,38 @@ func TestOneNamespace(t *testing.T) {
 		file string
 		want []Gap // of claims and pods, without their details
 	}{
-		"a node uses a volume of another namespace":  {csi + inUse + claim("a") + claim("b") + pod("a"), onlyPods},
-		"... which has a pod":                        {csi + inUse + claim("a") + claim("b") + pod("a") + pod("b"), nil},
-		"... and no node uses it":                    {csi + claim("a") + claim("b") + pod("a"), nil},
-		"a pod owns a claim elsewhere":               {claim("a") + owned("b", "") + pod("a"), onlyPods},
-		"... which is going":                         {claim("a") + owned("b", `, deletionTimestamp: "2026-11-20T09:00:00Z"`) + pod("a"), nil},
-		"a deployment elsewhere has pods":            {claim("a") + deployment("b", 1) + pod("a"), onlyPods},
-		"... or none":                                {claim("a") + deployment("b", 0) + pod("a"), nil},
-		"a workload elsewhere has pods":              {claim("a") + workload("StatefulSet", "b", "readyReplicas: 1") + pod("a"), onlyPods},
-		"... on each node":                           {claim("a") + workload("DaemonSet", "b", "numberReady: 2") + pod("a"), onlyPods},
-		"... or is scaled to zero":                   {claim("a") + workload("StatefulSet", "b", "replicas: 0") + pod("a"), nil},
-		"... or has its pods here":                   {claim("a") + workload("ReplicaSet", "a", "readyReplicas: 1") + pod("a"), nil},
-		"a revision, which outlives pods":            {claim("a") + workload("ControllerRevision", "b", "readyReplicas: 1") + pod("a"), nil},
-		"one of several namespaces is missing":       {pv("b", "Bound", "b") + claim("a") + claim("d") + pod("a") + pod("d"), []Gap{{Kind: Claims, Namespace: "a,d"}, {Kind: Pods, Namespace: "a,d"}}},
-		"a workload in one of several":               {owned("a", "") + workload("StatefulSet", "b", "readyReplicas: 1") + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
-		"a list of pods for two of three namespaces": {claims + podList("a") + podList("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
-		"... or for each of them":                    {claims + podList("a") + podList("b") + podList("d"), nil},
-		"... or one of two namespaces":               {claims + podList("a", "d"), nil},
-		"... and events of pods of the third":        {claim("a") + claim("d") + event("Pod", "b") + podList("a") + podList("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
-		"events of pods elsewhere":                   {claim("a") + event("Pod", "b") + pod("a"), onlyPods},
-		"events of pods here":                        {claim("a") + event("Pod", "a") + pod("a"), nil},
-		"events of claims elsewhere":                 {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},
-		"a pod elsewhere runs with a claim":          {claim("a") + pod("a") + running("b", "Running"), onlyClaims},
-		"... or has ended":                           {claim("a") + pod("a") + running("b", "Succeeded"), nil},
-		"the volumes' claims are there":              {pv("c", "Bound", "a") + claim("a") + pod("a"), nil},
-		"one is missing":                             {pv("a", "Bound", "a") + pv("b", "Bound", "b") + claim("a") + pod("a"), []Gap{{Kind: Claims, Namespace: "a"}, {Kind: Pods, Namespace: "a"}}},
-		"pods were read with -A":                     {pv("b", "Bound", "b") + claim("a") + pod("a") + pod("b"), []Gap{{Kind: Claims, Namespace: "a"}}},
-		"a released volume has lost its claim":       {pv("b", "Released", "b") + claim("a") + pod("a"), nil},
+		"a node uses a volume of another namespace":                  {csi + inUse + claim("a") + claim("b") + pod("a"), onlyPods},
+		"... which has a pod":                                        {csi + inUse + claim("a") + claim("b") + pod("a") + pod("b"), nil},
+		"... which is attached":                                      {csi + attached("true") + claim("a") + claim("b") + pod("a"), onlyPods},
+		"... or is not attached yet":                                 {csi + attached("false") + claim("a") + claim("b") + pod("a"), nil},
+		"... beside pods of two others, and an event of a pod there": {csi + inUse + claims + event("Pod", "b") + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"... and no event of a pod there":                            {csi + inUse + claims + event("Pod", "a") + pod("a") + pod("d"), nil},
+		"... and no node uses it, though there is one":               {csi + claims + event("Pod", "b") + pod("a") + pod("d"), nil},
+		"... and no node uses it":                                    {csi + claim("a") + claim("b") + pod("a"), nil},
+		"a pod owns a claim elsewhere":                               {claim("a") + owned("b", "") + pod("a"), onlyPods},
+		"... which is going":                                         {claim("a") + owned("b", `, deletionTimestamp: "2026-11-20T09:00:00Z"`) + pod("a"), nil},
+		"a deployment elsewhere has pods":                            {claim("a") + deployment("b", 1) + pod("a"), onlyPods},
+		"... or none":                                                {claim("a") + deployment("b", 0) + pod("a"), nil},
+		"a workload elsewhere has pods":                              {claim("a") + workload("StatefulSet", "b", "readyReplicas: 1") + pod("a"), onlyPods},
+		"... on each node":                                           {claim("a") + workload("DaemonSet", "b", "numberReady: 2") + pod("a"), onlyPods},
+		"... or is scaled to zero":                                   {claim("a") + workload("StatefulSet", "b", "replicas: 0") + pod("a"), nil},
+		"... or has its pods here":                                   {claim("a") + workload("ReplicaSet", "a", "readyReplicas: 1") + pod("a"), nil},
+		"a revision, which outlives pods":                            {claim("a") + workload("ControllerRevision", "b", "readyReplicas: 1") + pod("a"), nil},
+		"one of several namespaces is missing":                       {pv("b", "Bound", "b") + claim("a") + claim("d") + pod("a") + pod("d"), []Gap{{Kind: Claims, Namespace: "a,d"}, {Kind: Pods, Namespace: "a,d"}}},
+		"a workload in one of several":                               {owned("a", "") + workload("StatefulSet", "b", "readyReplicas: 1") + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"a list of pods for two of three namespaces":                 {claims + podList("a") + podList("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"... or for each of them":                                    {claims + podList("a") + podList("b") + podList("d"), nil},
+		"... or one of two namespaces":                               {claims + podList("a", "d"), nil},
+		"... and events of pods of the third":                        {claim("a") + claim("d") + event("Pod", "b") + podList("a") + podList("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"events of pods elsewhere":                                   {claim("a") + event("Pod", "b") + pod("a"), onlyPods},
+		"events of pods here":                                        {claim("a") + event("Pod", "a") + pod("a"), nil},
+		"events of claims elsewhere":                                 {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},
+		"a pod elsewhere runs with a claim":                          {claim("a") + pod("a") + running("b", "Running"), onlyClaims},
+		"... or has ended":                                           {claim("a") + pod("a") + running("b", "Succeeded"), nil},
+		"the volumes' claims are there":                              {pv("c", "Bound", "a") + claim("a") + pod("a"), nil},
+		"one is missing":                                             {pv("a", "Bound", "a") + pv("b", "Bound", "b") + claim("a") + pod("a"), []Gap{{Kind: Claims, Namespace: "a"}, {Kind: Pods, Namespace: "a"}}},
+		"pods were read with -A":                                     {pv("b", "Bound", "b") + claim("a") + pod("a") + pod("b"), []Gap{{Kind: Claims, Namespace: "a"}}},
+		"a released volume has lost its claim":                       {pv("b", "Released", "b") + claim("a") + pod("a"), nil},
 		"the file says that it is complete": {"apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: \"2026-11-20T10:00:00Z\"\ncomplete: [pods, persistentvolumeclaims]\n---\n" +
 			pv("b", "Bound", "b") + claim("a") + pod("a"), nil},
 	} {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -20,6 +21,28 @@ func TestNumbered(t *testing.T) {
 		if got := numbered(headline, 3); got != want {
 			t.Errorf("%q is %q, not %q", headline, got, want)
 		}
+	}
+}
+
+// TestHeadlineCountsVolumes checks over the corpus that no headline names one volume where the cause
+// stands for several, without their number.
+func TestHeadlineCountsVolumes(t *testing.T) {
+	seen := 0
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, tree := range r.Roots() {
+			volumes := distinct(texts(alike(tree), func(f finding.Finding) string { return f.PersistentVolume }))
+			if len(volumes) < 2 || tree[0].Subject.Kind == "Pod" || !strings.Contains(tree[0].Message, volumes[0]) {
+				continue
+			}
+			seen++
+			told := tell(r, tree)
+			if text := told.what + told.sums; !strings.Contains(text, count(len(volumes), "volume")) && !strings.Contains(text, "more like it") {
+				t.Errorf("it stands for %d volumes: %s", len(volumes), text)
+			}
+		}
+	})
+	if seen < 3 {
+		t.Errorf("%d causes of several volumes", seen)
 	}
 }
 

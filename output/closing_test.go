@@ -17,9 +17,9 @@ func TestSilentNodesAreNoGoodNews(t *testing.T) {
 		left int
 		want string
 	}{
-		{nil, 0, "Nothing wrong: 2 checks at 0001-01-01T00:00:00Z, complete."},
-		{[]string{"default/db-0"}, 0, "Nothing found: 2 checks at 0001-01-01T00:00:00Z, complete; whether pod default/db-0 still runs is not known, as nothing is heard of its node."},
-		{[]string{"default/db-0", "default/db-1"}, 2, "Nothing found: 2 checks at 0001-01-01T00:00:00Z, complete; whether 2 pods still run is not known, as nothing is heard of their nodes: default/db-0, default/db-1; not shown: 2 suppressed."},
+		{nil, 0, "Nothing wrong: 2 checks at an unknown time, complete."},
+		{[]string{"default/db-0"}, 0, "Nothing found: 2 checks at an unknown time, complete; whether pod default/db-0 still runs is not known, as nothing is heard of its node."},
+		{[]string{"default/db-0", "default/db-1"}, 2, "Nothing found: 2 checks at an unknown time, complete; whether 2 pods still run is not known, as nothing is heard of their nodes: default/db-0, default/db-1; not shown: 2 suppressed."},
 	} {
 		r := finding.New(finding.Report{Complete: true, Suppressed: c.left, Checks: []finding.Code{"VD101", "VD102"}, Scope: finding.Scope{Checks: 2, PodsOnSilentNodes: c.pods}})
 		if text := foundThere(r); text != c.want || good(r) != (c.pods == nil) {

@@ -57,9 +57,6 @@ func (f *flight) unmountHangs(pair reconcile.VolumeNode) []string {
 	}
 	users := f.World.LivePods(pair)
 	if !reconcile.NodeReady(f.node) {
-		if len(users) > 0 {
-			return []string{f.staysThere()}
-		}
 		return []string{"the node is not Ready: its kubelet " + f.kubeletCan() + " unmount it"}
 	}
 	var why []string

@@ -46,8 +46,11 @@ func (f *flight) here(v flightVolume) bool {
 // node may be able to take it, or something that was not read may show it on this one.
 func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	var needs []snapshot.Kind
-	if f.node == nil || !f.takenElsewhere(v) {
+	if f.node == nil || len(f.takers(v)) == 0 {
 		needs = append(needs, snapshot.Nodes)
+	}
+	if len(f.takers(v)) == 0 && len(f.suited(v)) > 0 {
+		needs = append(needs, snapshot.CSINodes)
 	}
 	if v.unsure {
 		needs = append(needs, snapshot.CSIDrivers)
@@ -89,7 +92,7 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, f.nowhere(v)
 	case f.down() && (v.one && f.here(v) || owner.Kind == "StatefulSet"):
-		w.For, w.Never, w.Because = WaitsForPod, true, f.staysThere()
+		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet "+f.kubeletCan()+" end the containers, and the pod stays until "+byHand
 	case !f.here(v):
 		w.For, w.Because = WaitsForNothing, notHere
 	case !v.one:
@@ -113,11 +116,6 @@ func (f *flight) withController(w Wait, v flightVolume) Wait {
 		w.Because += fmt.Sprintf("; but the driver's only attacher, pod %s, leaves the node, too: nothing is detached before its successor runs", facts.PodName(pod))
 	}
 	return w
-}
-
-// staysThere is why a drain does not end the pods of a node that is not Ready.
-func (f *flight) staysThere() string {
-	return "the node is not Ready: its kubelet " + f.kubeletCan() + " end the containers, and the pod stays until " + byHand
 }
 
 // lostWith is the wait for one volume after the node has gone silent. The
@@ -222,11 +220,8 @@ func reaches(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 
 // reachable reports whether another node may have the volume, or may be one that was not read.
 func (f *flight) reachable(v flightVolume) bool {
-	return !f.Snapshot.Complete(snapshot.Nodes) || f.takenElsewhere(v)
+	return len(f.takers(v)) > 0 || !f.Snapshot.Complete(snapshot.Nodes) || len(f.suited(v)) > 0 && !f.Snapshot.Complete(snapshot.CSINodes)
 }
-
-// takenElsewhere reports whether one of the other nodes that were read may have the volume.
-func (f *flight) takenElsewhere(v flightVolume) bool { return len(f.takers(v)) > 0 }
 
 // suited are the other nodes that take pods and whose place suits the volume.
 func (f *flight) suited(v flightVolume) []*corev1.Node {
@@ -237,7 +232,7 @@ func (f *flight) suited(v flightVolume) []*corev1.Node {
 func (f *flight) takers(v flightVolume) []*corev1.Node {
 	driver := v.driver()
 	return slices.DeleteFunc(f.suited(v), func(node *corev1.Node) bool {
-		return driver != "" && f.Snapshot.Complete(snapshot.CSINodes) && !facts.Registers(f.Snapshot.CSINode(facts.NodeName(node)), driver)
+		return driver != "" && !facts.Registers(f.Snapshot.CSINode(facts.NodeName(node)), driver)
 	})
 }
 
@@ -290,7 +285,7 @@ func (f *flight) mayPart(p *Preflight, moving []*corev1.Pod) {
 		}
 	}
 	for _, v := range shared {
-		if len(f.takers(v)) < 2 && f.Snapshot.Complete(snapshot.Nodes) {
+		if len(f.takers(v)) < 2 {
 			continue // they have one node to go to
 		}
 		h := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: facts.PodNames(sharers[v.pv]), Perhaps: true,
@@ -299,10 +294,10 @@ func (f *flight) mayPart(p *Preflight, moving []*corev1.Pod) {
 	}
 }
 
-// unbound takes the bound off the waits for volumes that hang.
-func (s *Scenario) unbound() {
+// unbound takes the bound off the waits for volumes that hang, or may do so for what was not read.
+func (s *Scenario) unbound(missing bool) {
 	for i := range s.Waits {
-		if w := &s.Waits[i]; s.HangOf(*w) != nil {
+		if w := &s.Waits[i]; w.For != WaitsForNothing && (missing || s.HangOf(*w) != nil) {
 			w.AtMost = ""
 		}
 	}

@@ -170,7 +170,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	}
 	f.hangs(p, moving)
 	for _, s := range []*Scenario{&p.Drain, &p.Loss} {
-		s.unbound()
+		s.unbound(len(p.Missing) > 0)
 	}
 	if len(p.Missing) == 0 { // else a node has room that was not read
 		p.Room = f.room(moving)

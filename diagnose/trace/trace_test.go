@@ -1,12 +1,14 @@
 package trace_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -282,6 +284,51 @@ func TestTraceVerdicts(t *testing.T) {
 		}), verdict: "stuck mounted", says: []string{"the pod's volume again is the same one"}},
 	} {
 		t.Run(c.name, c.run)
+	}
+}
+
+// TestAttacherStuckOnTheLostNode: where the driver's own attacher ran on the lost node, and its
+// StatefulSet makes no other, the pod is named; one that is made again elsewhere is not.
+func TestAttacherStuckOnTheLostNode(t *testing.T) {
+	world := func(kind string, ready corev1.ConditionStatus) *testworld.World {
+		w := testworld.New().Pending(3).Unattached()
+		w.Node.Status.VolumesInUse = nil
+		lost := w.Nodes[1]
+		lost.Status.VolumesInUse, lost.Status.VolumesAttached = []corev1.UniqueVolumeName{testworld.Volume}, []corev1.AttachedVolume{{Name: testworld.Volume}}
+		lost.Status.Conditions[0].Status, lost.Status.Conditions[0].LastTransitionTime = ready, testworld.MinutesAgo(40)
+		w.VolumeAttachments = []*storagev1.VolumeAttachment{testworld.NewAttachment("n2")}
+		attacher := testworld.NewPod("ebs-0", "n2")
+		attacher.Namespace, attacher.Spec.Volumes, attacher.Spec.Containers = "kube-system", nil, []corev1.Container{{Name: "csi-attacher"}}
+		yes, told, holder := true, testworld.MinutesAgo(20), "ebs-0"
+		attacher.DeletionTimestamp = &told
+		attacher.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "ebs", UID: "uid-ebs", Controller: &yes}}
+		lease := testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(99), testworld.MinutesAgo(41))
+		lease.Spec.HolderIdentity = &holder
+		w.Pods, w.Leases = append(w.Pods, attacher), append(w.Leases, lease)
+		return w
+	}
+	for name, c := range map[string]struct {
+		world *testworld.World
+		stuck bool
+	}{
+		"made by a StatefulSet": {world("StatefulSet", corev1.ConditionUnknown), true},
+		"made by a ReplicaSet":  {world("ReplicaSet", corev1.ConditionUnknown), false},
+		"on a node that lives":  {world("StatefulSet", corev1.ConditionTrue), false},
+	} {
+		doc := traceOf(c.world)
+		text := traceText(doc)
+		for _, f := range doc.Findings {
+			text += fmt.Sprintln(f.Code, f.Detail, f.Whole.Advice)
+		}
+		for _, words := range []string{"the attacher's pod kube-system/ebs-0 is stuck Terminating on lost node n2",
+			"its pod kube-system/ebs-0 is stuck Terminating on lost node n2 itself", "so that the driver's controller pod kube-system/ebs-0 can start elsewhere"} {
+			if strings.Contains(text, words) != c.stuck {
+				t.Errorf("%s: %q: %t\n%s", name, words, !c.stuck, text)
+			}
+		}
+		if c.stuck && !strings.Contains(text, "the driver's attacher runs again, and ") {
+			t.Errorf("%s: the wait ends without the attacher:\n%s", name, text)
+		}
 	}
 }
 

@@ -122,6 +122,7 @@ const (
 	PodStarting PodState = "starting" // and does not wait for this volume
 	PodEnding   PodState = "terminating"
 	PodEnded    PodState = "completed" // its object is still there
+	PodUnheard  PodState = "unknown"   // its node is silent, and its status is as old as that
 )
 
 // UsingPod is a pod that names the claim.
@@ -416,6 +417,9 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	case t.Direction == Down && v.stage(StageStopped).State != StageDone && facts.Mounted(pod):
 		p.Mounted = Yes // its containers run
 	}
+	if t.Verdict.Reason == reasonSilent {
+		p.Mounted, p.MountedSince = Unknown, nil
+	}
 	if p.Mounted == No && mounted.Stage != "" && mounted.State != StageNotNeeded && t.Node != "" && u.unreadOf() != "" {
 		p.Mounted = Unknown // an object that was not read may show that it is
 	}
@@ -440,6 +444,8 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 		}
 	case waits:
 		p.State, p.Since = PodWaits, t.Verdict.Since
+	case t.Verdict.Reason == reasonSilent:
+		p.State, p.Since = PodUnheard, t.Verdict.Since
 	case anyRuns(pod):
 		p.State, p.Since = PodRuns, unlessZero(facts.RunningSince(pod))
 	default:

@@ -185,7 +185,7 @@ var frames = []struct {
 	code  string
 }{
 	{regexp.MustCompile(`(?i)\bDetachVolume\.|\bDetach ?Error`), controller, "VD103"},
-	{regexp.MustCompile(`(?i)\bAttachVolume\.|Multi-Attach error`), controller, "VD410"},
+	{regexp.MustCompile(`(?i)\bAttachVolume\.|Multi-Attach error|\bWaiting for detach for volume`), controller, "VD410"},
 	{regexp.MustCompile(`(?i)\bUnm(?:ount|ap)(?:Volume|Device)\b`), kubelet, "VD104"},
 	{regexp.MustCompile(`(?i)\bM(?:ount|ap)Volume\.|\bFailedMount\b|\bNodeExpandVolume|unmounted volumes=|^kubelet\b`), kubelet, "VD411"},
 	{regexp.MustCompile(`(?i)nodes are available`), scheduler, ""},

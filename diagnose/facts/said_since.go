@@ -32,15 +32,16 @@ func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.
 	if len(events) == 0 {
 		return nil // as for most pods
 	}
-	onNode := Latest(pod.CreationTimestamp, BoundAt(pod))
+	began := pod.CreationTimestamp // a pod that names its node may be told of before the kubelet writes that it is bound
 	if node := v.Snapshot.Node(NodeOf(pod)); node != nil {
-		onNode = Latest(onNode, node.CreationTimestamp)
+		began = Latest(began, node.CreationTimestamp)
 	}
+	onNode := Latest(began, BoundAt(pod))
 	inLife := Latest(onNode, lifeBegan(pod))
 	return slices.DeleteFunc(slices.Clone(events), func(e *corev1.Event) bool {
 		switch e.Reason {
 		case AttachFailedReason, AttachSucceededReason:
-			return !SaidSince(e, onNode)
+			return !SaidSince(e, began)
 		case FailedKillPodReason:
 			return !SaidSince(e, onNode, endAsked(pod))
 		default:

@@ -48,7 +48,7 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	}
 	t.kubeletDown(&s)
 	t.doubt(&s, snapshot.Events)
-	return t.due(s, facts.WaitsSince(t.pod), announceTakes)
+	return t.due(s, t.kubeletWaits(), announceTakes)
 }
 
 // notTakenUp is the kubelet's last event about a failure to take the volume up. An event that was

@@ -145,14 +145,15 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 // to its desired state (DesiredStateOfWorld.AddPod), and keeps to it as long as the pod exists.
 func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
-	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !strings.Contains(e.Message, multiAttachError) || !facts.SaidSince(e, facts.BoundAt(t.pod)) {
+	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) {
 		return nil
 	}
 	return e
 }
 
-// multiAttachError begins the controller's message about a volume that another node has.
-const multiAttachError = "Multi-Attach error"
+// conflictWords begin the controller's message about a volume that another node has: the first
+// up to 1.36, the second from 1.37 on.
+var conflictWords = []string{"Multi-Attach error", "Waiting for detach"}
 
 // attaching is the stage of a volume whose VolumeAttachment exists.
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
@@ -276,7 +277,7 @@ func attachMeans(message string) string {
 	switch {
 	case facts.ContainsAny(message, kubeletwords.AttacherTimeout, kubeletwords.AttachTimeout, "Attach timeout for volume"):
 		return "the controller waited 2 min for the attacher; it tries again after a pause of at most 2m2s"
-	case facts.ContainsAny(message, multiAttachError, "Waiting for detach"):
+	case facts.ContainsAny(message, conflictWords...):
 		return "this event is written once when the wait began, not each time the controller looks"
 	case strings.Contains(message, kubeletwords.BeingDetached):
 		return "an earlier detach of the volume from this node has not ended"

@@ -279,7 +279,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 // mountBegan is the earliest moment, by the objects, at which the kubelet could mount the
 // volume.
 func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
-	began := facts.WaitsSince(t.pod)
+	began := t.kubeletWaits()
 	if va := t.attachmentOf(v); va != nil {
 		began = facts.Latest(began, va.CreationTimestamp)
 	}
@@ -290,6 +290,16 @@ func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
 		began = facts.Latest(began, facts.EventTime(e))
 	}
 	return began
+}
+
+// kubeletWaits is since when the kubelet waits for the pod's volumes: one that was cut off goes on
+// once its node is Ready again.
+func (t *tracer) kubeletWaits() metav1.Time {
+	since := facts.WaitsSince(t.pod)
+	if reconcile.NodeReady(t.node) {
+		since = facts.Latest(since, facts.ReadyCondition(t.node).LastTransitionTime)
+	}
+	return since
 }
 
 // unattachedThen reports whether the volume was not attached at the failed wait, which then

@@ -108,6 +108,12 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 	})
 }
 
+// using are those of the pods that may have their volumes mounted: one that waits there waits for
+// something else.
+func using(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !facts.MayUseVolumes(pod) })
+}
+
 func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueVolumeName) {
 	pv := p.ShortVolume(volume)
 	f := facts.AboutNode(node, finding.Finding{
@@ -132,7 +138,7 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 		f.Severity, f.VolumeAttachment = finding.Error, va.Name
 		facts.Also(&f, "the volume is now attached to node %s", va.Node)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: "true on node " + string(va.Node)})
-		f.Pods = facts.PodNames(p.World.LivePods(va.VolumeNode))
+		f.Pods = facts.PodNames(using(p.World.LivePods(va.VolumeNode)))
 	}
 	f = f.UntilAgain(p.Snapshot.TakenAt, facts.ListsGrace, "a pod that waited there for the volume was deleted a moment ago, and the kubelet has not taken the volume off its list yet")
 	if !statusUnchanged(p.View, node) {

@@ -72,8 +72,8 @@ func (r *Record) claimOf(l Look, f finding.Finding) string {
 // Serves is since when a pod with the claim runs, as the world ends; zero where none does.
 func (r *Record) Serves(claim string) time.Time {
 	for _, p := range r.Pods {
-		if slices.Contains(p.Claims, claim) && is(p.Running, r.Ended) && p.Deleted.IsZero() && p.Gone.IsZero() && p.Ended.IsZero() {
-			return p.Running
+		if since := p.runs(r.Ended); slices.Contains(p.Claims, claim) && !since.IsZero() {
+			return since
 		}
 	}
 	return time.Time{}
@@ -84,7 +84,7 @@ func (r *Record) Serves(claim string) time.Time {
 func (r *Record) Lost(when time.Time) map[string]string {
 	lost := map[string]string{}
 	for _, p := range r.Pods {
-		if len(p.Claims) > 0 && !r.stopped(p.Node, when) && is(p.Running, when) && !is(p.Deleted, when) && !is(p.Gone, when) && (!p.Deleted.IsZero() || !p.Gone.IsZero()) {
+		if len(p.Claims) > 0 && !r.stopped(p.Node, when) && !p.runs(when).IsZero() && (!p.Deleted.IsZero() || !p.Gone.IsZero()) {
 			lost[p.Name] = p.Claims[0]
 		}
 	}

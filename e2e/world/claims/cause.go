@@ -89,13 +89,38 @@ const echo = 8 * time.Minute
 // that the attacher pauses a second time, for five minutes at most.
 const chained = echo + 5*time.Minute
 
-// at reports whether the cause is at work at that moment, or was shortly before.
-func (c Cause) at(when time.Time) bool {
+// ElectionTime is what a process takes until its lease shows that it leads.
+const ElectionTime = 30 * time.Second
+
+// works reports whether the cause is at work at that moment, or was shortly before.
+func (r *Record) works(c Cause, when time.Time) bool {
 	after := echo
 	if slices.Contains(detaches, c.Kind) {
 		after = chained
 	}
-	return !c.From.After(when) && (slices.Contains(lasting, c.Kind) || c.To.IsZero() || when.Sub(c.To) < after)
+	return !c.From.After(when) && (slices.Contains(lasting, c.Kind) || c.To.IsZero() || when.Sub(c.To)-r.idle(c.To, when) < after)
+}
+
+// idle is for how much of the time between the two moments the controller or the attacher was
+// stopped: what follows from a cause stands still meanwhile.
+func (r *Record) idle(from, to time.Time) (idle time.Duration) {
+	for _, c := range r.Causes { // in the order of their beginnings
+		if c.Kind != "stop the manager" && c.Kind != "stop the attacher" {
+			continue
+		}
+		end := to
+		if back := c.To.Add(ElectionTime); !c.To.IsZero() && back.Before(to) {
+			end = back
+		}
+		if c.From.After(from) {
+			from = c.From
+		}
+		if end.After(from) {
+			idle += end.Sub(from)
+			from = end
+		}
+	}
+	return idle
 }
 
 // about reports whether the cause can be what a finding is about: of the volume that the
@@ -128,7 +153,7 @@ func (j *judging) cause(l Look, f finding.Finding) {
 	}
 	j.Judged[judge]++
 	at := func(c Cause) bool {
-		return c.at(l.ended()) || slices.Contains(traces, f.Code) && !c.From.After(l.ended())
+		return j.works(c, l.ended()) || slices.Contains(traces, f.Code) && !c.From.After(l.ended())
 	}
 	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return at(c) && slices.Contains(kinds, c.Kind) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "there was none of: "+strings.Join(kinds, ", "))
@@ -140,7 +165,7 @@ func (j *judging) remainder(l Look, f finding.Finding) {
 	const judge = "cause"
 	j.Judged[judge]++
 	f.Node = "" // the pod may wait on another node than the one that is lost
-	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return !slices.Contains(harmless, c.Kind) && c.at(l.ended()) && c.about(f) }) {
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return !slices.Contains(harmless, c.Kind) && j.works(c, l.ended()) && c.about(f) }) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "nothing was wrong")
 	}
 }
@@ -161,6 +186,8 @@ var actors = []struct {
 	{regexp.MustCompile(`^the kubelet of `), slices.Concat(lostNodes, unmounts, mounts, []string{"keep the containers", "run a second pod"})},
 	{regexp.MustCompile(`^node `), lostNodes},
 	{regexp.MustCompile(`^pod `), []string{"run a second pod"}},
+	// the controller keeps to the access modes that it has read
+	{regexp.MustCompile(`^whoever owns the pod$`), shares},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},
 }
 
@@ -176,7 +203,7 @@ func (j *judging) actor(l Look, w finding.Waiting) {
 			continue
 		}
 		j.Judged[judge]++
-		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return c.at(l.ended()) && slices.Contains(a.kinds, c.Kind) }) {
+		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return j.works(c, l.ended()) && slices.Contains(a.kinds, c.Kind) }) {
 			j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(a.kinds, ", "))
 		}
 		return

@@ -31,8 +31,8 @@ type Record struct {
 	// Causes are what was wrong, and when.
 	Causes []Cause
 	// Tries are the calls of the driver, in the order of their ends, and Cures what was wrong
-	// with it until then.
-	Tries, Cures []Try
+	// with it until then. Breaks are what was wrong with it from then on.
+	Tries, Cures, Breaks []Try
 }
 
 // Try is a call of the driver, or all of those that a fault was about: then the volume, its
@@ -75,8 +75,8 @@ func (r *Record) untouched(from time.Time) time.Time {
 	return r.Ended
 }
 
-// calm reports whether nobody has done anything that could show between the two moments,
-// and no call of the driver that had failed has succeeded.
+// calm reports whether nobody has done anything that could show between the two moments, no
+// call of the driver that had failed has succeeded, and none was the first to fail as it was told to.
 func (r *Record) calm(from, to time.Time) bool {
 	failed := map[Try]bool{}
 	for _, t := range r.Tries {
@@ -85,6 +85,12 @@ func (r *Record) calm(from, to time.Time) bool {
 			return false
 		}
 		failed[key] = t.Failed
+	}
+	for _, b := range r.Breaks {
+		first := slices.IndexFunc(r.Tries, func(t Try) bool { return t.Failed && t.of(b) && t.At.After(b.At) })
+		if first >= 0 && r.Tries[first].At.After(from) && !r.Tries[first].At.After(to) {
+			return false
+		}
 	}
 	return !slices.ContainsFunc(r.Acts, func(a Act) bool { return (!a.At.Before(from) || a.Shown.After(from)) && !a.At.After(to) })
 }
@@ -192,6 +198,9 @@ const (
 	// moves is how much later a wait may be due than was said, when an object has come that it
 	// is counted from: an attach that the controller begins anew has a minute to fail.
 	moves = facts.RefusalGrace
+	// handsOver is the same where another part has to act since then: a driver may take that
+	// long without an answer.
+	handsOver = facts.NoAnswerGrace
 	// begun is how long a wait may be younger than the lists of a look.
 	begun = 20 * time.Second
 )
@@ -339,8 +348,12 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 		if now := later.Waiting(w.Pod); now != nil && now.Verdict == finding.InFlight && now.Stage == w.Stage && p.Waits(l.At) && p.Waits(later.At) {
 			truth := "it is in flight in that stage at " + j.since(later.At)
 			if now.DueAt != nil {
-				if now.DueAt.Sub(w.DueAt.Time) <= moves {
+				switch later := now.DueAt.Sub(w.DueAt.Time); {
+				case later <= moves:
 					j.exempt(judge, "its time moved by at most "+moves.String())
+					return
+				case now.Actor != w.Actor && later <= handsOver:
+					j.exempt(judge, "another part has to act, and its time moved by at most "+handsOver.String())
 					return
 				}
 				truth += ", due at " + j.since(now.DueAt.Time)
@@ -382,7 +395,7 @@ func (j *judging) healing(i int, f finding.Finding) {
 	}
 	var served []string
 	for _, p := range waits {
-		if s := p.Served(l.At); !s.IsZero() && s.Before(end) && s.After(l.At.Add(2*time.Second)) && (s.Equal(p.Running) || is(p.Deleted, l.At)) {
+		if s, ran := p.Served(l.At); !s.IsZero() && s.Before(end) && s.After(l.At.Add(2*time.Second)) && (ran || is(p.Deleted, l.At)) {
 			served = append(served, fmt.Sprintf("%s at %s", p.Name, j.since(s)))
 		}
 	}

@@ -39,6 +39,15 @@ func TestJudges(t *testing.T) {
 		}
 		return []Pod{p}
 	}
+	// rebooted is a pod whose machine was off from minute 2 to 3, and which runs again then or never.
+	rebooted := func(minutes float64) []Pod {
+		p := serves(1.5)
+		p[0].Stopped = []Span{{From: at(3)}}
+		if minutes > 0 {
+			p[0].Stopped[0].To = at(minutes)
+		}
+		return p
+	}
 	const volume = "kubernetes.io/csi/d^vol-1"
 	about := func(f finding.Finding) []finding.Finding {
 		f.Code, f.Severity, f.Pods, f.Volume, f.Fingerprint = "VD413", finding.Error, []string{"shop/db-0"}, volume, "1"
@@ -67,6 +76,11 @@ func TestJudges(t *testing.T) {
 		}
 		return w
 	}
+	hands := func(verdict finding.WaitState, due float64) finding.Waiting {
+		w := waits(verdict, due)
+		w.Actor = "the attacher"
+		return w
+	}
 	changes := func(attachments string, l Look) Look {
 		l.Attachments = attachments
 		return l
@@ -79,19 +93,28 @@ func TestJudges(t *testing.T) {
 		"a pod without a word that runs soon":     {Record{Pods: serves(6), Looks: []Look{looksAt(5, nil)}}, ""},
 		"a pod that has only begun to wait":       {Record{Pods: serves(0), Looks: []Look{looksAt(1.1, nil)}}, ""},
 		"a pod whose kubelet does not run":        {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil)}, Stopped: map[string][]Span{"n1": {{From: at(4)}}}}, ""},
+		"a rebooted pod without a word":           {Record{Pods: rebooted(0), Looks: []Look{looksAt(5, nil)}}, "nothing is wrong "},
+		"a rebooted pod that runs again soon":     {Record{Pods: rebooted(6), Looks: []Look{looksAt(5, nil)}}, ""},
+		"a rebooted pod that runs again, healed":  {Record{Pods: rebooted(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
 		"a pod without a word, and somebody acts": {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil)}, Acts: []Act{{At: at(6)}}}, ""},
-		"a gap":                                 {Record{Looks: []Look{{At: at(5), Report: finding.Report{Gaps: gap}}}}, "exit code "},
-		"stuck without a finding":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.Stuck, 0))}}, "exit code "},
-		"exit 0 while it is stuck":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
-		"exit 0 when a cure begins to show":     {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(5.4)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
-		"exit 0 of what was done meanwhile":     {Record{Pods: serves(0), Acts: []Act{{At: at(6.1)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), {At: at(6), Until: at(6.2)}}}, ""},
-		"a trace of long ago":                   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "delete the node"}}, Looks: []Look{looksAt(20, of("VD302"))}}, ""},
-		"exit 0 when a call succeeds at last":   {Record{Pods: serves(0), Tries: []Try{{At: at(4), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
-		"exit 0 when another call succeeds":     {Record{Pods: serves(0), Tries: []Try{{At: at(5.5), Call: "Attach", Volume: "vol-2"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
-		"exit 0 when a detach begins":           {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), changes("; pv1 on n1 is being deleted", looksAt(6, nil, waits(finding.Unsure, 0)))}}, ""},
-		"exit 0 when the driver answers":        {Record{Pods: serves(0), Looks: []Look{changes("; pv1 on n1 is not attached", looksAt(5, never, waits(finding.Stuck, 0))), changes("; pv1 on n1 is not attached, refused", looksAt(6, nil, waits(finding.Unsure, 0)))}}, "exit code "},
-		"exit 0 when it runs":                   {Record{Pods: serves(5.5), Acts: []Act{{At: at(5.2)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil)}}, ""},
-		"in flight past its time":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
+		"a gap":                               {Record{Looks: []Look{{At: at(5), Report: finding.Report{Gaps: gap}}}}, "exit code "},
+		"stuck without a finding":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.Stuck, 0))}}, "exit code "},
+		"exit 0 while it is stuck":            {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"exit 0 when a cure begins to show":   {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(5.4)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
+		"exit 0 of what was done meanwhile":   {Record{Pods: serves(0), Acts: []Act{{At: at(6.1)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), {At: at(6), Until: at(6.2)}}}, ""},
+		"a trace of long ago":                 {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "delete the node"}}, Looks: []Look{looksAt(20, of("VD302"))}}, ""},
+		"exit 0 when a call succeeds at last": {Record{Pods: serves(0), Tries: []Try{{At: at(4), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
+		"exit 0 when another call succeeds":   {Record{Pods: serves(0), Tries: []Try{{At: at(5.5), Call: "Attach", Volume: "vol-2"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"exit 0 when a detach begins":         {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), changes("; pv1 on n1 is being deleted", looksAt(6, nil, waits(finding.Unsure, 0)))}}, ""},
+		"exit 0 when the driver answers":      {Record{Pods: serves(0), Looks: []Look{changes("; pv1 on n1 is not attached", looksAt(5, never, waits(finding.Stuck, 0))), changes("; pv1 on n1 is not attached, refused", looksAt(6, nil, waits(finding.Unsure, 0)))}}, "exit code "},
+		"exit 0 when it runs":                 {Record{Pods: serves(5.5), Acts: []Act{{At: at(5.2)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil)}}, ""},
+		"in flight past its time":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
+		"another part acts, and is due later": {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, hands(finding.InFlight, 8.5))}}, ""},
+		"another part acts, and due too late": {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, hands(finding.InFlight, 10))}}, "in flight "},
+		"the driver begins to fail": {Record{Pods: serves(0), Breaks: []Try{{At: at(4.9), Call: "Attach"}}, Tries: []Try{{At: at(5.5), Call: "Attach", Volume: "vol-1", Failed: true}},
+			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, ""},
+		"the driver has failed before": {Record{Pods: serves(0), Breaks: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1", Failed: true}},
+			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
 		"stuck when its time has come":          {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
 		"stuck, then in flight":                 {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, suspected, waits(finding.InFlight, 40))}}, "in flight "},
 		"in flight, and certain not to heal":    {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.InFlight, 40))}}, "in flight VD413"},
@@ -108,6 +131,10 @@ func TestJudges(t *testing.T) {
 		"the rest, and only a node is drained":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "drain"}}, Looks: []Look{looksAt(5, rest)}}, "cause VD409"},
 		"it acts with which something is wrong": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d on n1"))}}, ""},
 		"it acts with which nothing is wrong":   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d"))}}, "actor "},
+		"what follows waits for the controller": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}, {Span: Span{From: at(4), To: at(8)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(16, never, acts("CSI driver d"))}}, ""},
+		"what follows has had its time":         {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(18, never, acts("node n1"))}}, "actor "},
+		"the controller keeps to the old modes": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, ""},
+		"nobody has edited the modes":           {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, "actor "},
 		"it refuses what edited modes promise":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, of("VD410"), acts("CSI driver d"))}}, ""},
 		"for nobody, and it stands":             {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},
 		"for nobody, and it is gone":            {Record{Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, "stands VD413"},

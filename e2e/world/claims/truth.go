@@ -26,8 +26,11 @@ type Pod struct {
 	Claims                                   []string
 	Node                                     string
 	Created, Scheduled, Running, Ended, Gone time.Time
-	// Deleted is when the deletion was asked for, and Stopped when its containers had ended.
-	Deleted, Stopped time.Time
+	// Deleted is when the deletion was asked for.
+	Deleted time.Time
+	// Stopped are the times in which all of its containers had ended: because it was to end, or
+	// until those that had ended with their machine were started again.
+	Stopped []Span
 }
 
 // NewTruth knows nothing.
@@ -62,8 +65,24 @@ func (t *Truth) Pod(before, after *corev1.Pod) {
 	set(&life.Running, p.Status.Phase == corev1.PodRunning)
 	set(&life.Ended, p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed)
 	set(&life.Deleted, p.DeletionTimestamp != nil)
-	set(&life.Stopped, len(p.Status.ContainerStatuses) > 0 && !slices.ContainsFunc(p.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil }))
 	set(&life.Gone, after == nil)
+	life.containers(p.Status.ContainerStatuses, now)
+}
+
+// containers takes in what the pod's containers are now.
+func (p *Pod) containers(are []corev1.ContainerStatus, now time.Time) {
+	stopped := len(are) > 0 && !slices.ContainsFunc(are, func(c corev1.ContainerStatus) bool { return c.State.Terminated == nil })
+	switch known := p.stopped(now); {
+	case stopped && !known:
+		p.Stopped = append(p.Stopped, Span{From: now})
+	case !stopped && known:
+		p.Stopped[len(p.Stopped)-1].To = now
+	}
+}
+
+// stopped reports whether all of the pod's containers had ended at that time, and none ran.
+func (p *Pod) stopped(when time.Time) bool {
+	return slices.ContainsFunc(p.Stopped, func(s Span) bool { return s.covers(when) })
 }
 
 // Pods are all that there ever were, in the order of their creation.
@@ -84,24 +103,45 @@ func (t *Truth) Pods() []Pod {
 }
 
 // Waits reports whether the pod waits for a volume at that time: it is on a node and does
-// not run yet, or its containers have ended and it does not go.
+// not run yet, or not again after its machine was off, or its containers have ended and it
+// does not go.
 func (p *Pod) Waits(when time.Time) bool {
 	switch {
 	case p == nil, !is(p.Scheduled, when), is(p.Gone, when), is(p.Ended, when):
 		return false
 	case is(p.Deleted, when):
-		return is(p.Stopped, when)
+		return p.stopped(when)
 	default:
-		return !is(p.Running, when)
+		return !is(p.Running, when) || p.stopped(when)
 	}
 }
 
-// Served is when the pod stopped waiting: it ran, or was gone; zero where it never did.
-func (p *Pod) Served(when time.Time) time.Time {
-	if !is(p.Running, when) && !p.Running.IsZero() && (p.Gone.IsZero() || p.Running.Before(p.Gone)) {
-		return p.Running
+// Served is when the pod stopped waiting, and whether it ran then or was gone; zero where it
+// never did.
+func (p *Pod) Served(when time.Time) (at time.Time, ran bool) {
+	again := slices.IndexFunc(p.Stopped, func(s Span) bool { return s.covers(when) && !s.To.IsZero() })
+	switch {
+	case again >= 0:
+		return p.Stopped[again].To, true
+	case !is(p.Running, when) && !p.Running.IsZero() && (p.Gone.IsZero() || p.Running.Before(p.Gone)):
+		return p.Running, true
+	default:
+		return p.Gone, false
 	}
-	return p.Gone
+}
+
+// runs is since when the pod has run without a break at that time; zero where it does not.
+func (p *Pod) runs(when time.Time) time.Time {
+	if !is(p.Running, when) || is(p.Deleted, when) || is(p.Gone, when) || is(p.Ended, when) || p.stopped(when) {
+		return time.Time{}
+	}
+	since := p.Running
+	for _, s := range p.Stopped {
+		if is(s.To, when) {
+			since = s.To
+		}
+	}
+	return since
 }
 
 // is reports whether something has happened by then.

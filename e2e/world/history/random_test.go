@@ -123,7 +123,11 @@ func keepHistory(t *testing.T, name string, h History, wrong string, played Play
 	if err := os.WriteFile(name+".json", text, 0o600); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(name+".log", []byte(wrong+"\n\n"+strings.Join(played.Log, "\n")), 0o600); err != nil {
+	log := slices.Concat([]string{wrong, ""}, played.Log, []string{"", "calls of the driver:"})
+	for _, c := range played.Record.Tries {
+		log = append(log, fmt.Sprintf("%s %s of %s on %s, failed %t", clock(c.At.Sub(played.Record.Began)), c.Call, c.Volume, c.Node, c.Failed))
+	}
+	if err := os.WriteFile(name+".log", []byte(strings.Join(log, "\n")+"\n"), 0o600); err != nil {
 		t.Error(err)
 	}
 }

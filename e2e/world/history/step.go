@@ -156,9 +156,6 @@ type undone struct {
 // reportTime is what a kubelet that begins to work takes until its node's status shows it.
 const reportTime = 3 * time.Second
 
-// electionTime is what a process takes until its lease shows that it leads.
-const electionTime = 30 * time.Second
-
 // shown sets when the objects could first show that something was undone.
 func (w *World) shown() {
 	for _, u := range w.undone {
@@ -169,7 +166,7 @@ func (w *World) shown() {
 		case "stop the kubelet", "switch off", "delete the node":
 			a.Shown = a.At.Add(reportTime)
 		case "stop the manager", "stop the attacher":
-			a.Shown = a.At.Add(electionTime)
+			a.Shown = a.At.Add(claims.ElectionTime)
 		}
 	}
 }
@@ -464,11 +461,15 @@ func breakDriver(w *World, s Step) (func(*World) error, error) {
 		f.Volume = pv.Spec.CSI.VolumeHandle
 	}
 	w.Driver.Break(f)
-	return func(w *World) error {
-		w.Driver.Cure(f)
+	note := func(to *[]claims.Try) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.cures = append(w.cures, claims.Try{At: time.Now(), Call: string(f.Call), Volume: f.Volume, Node: f.Node})
+		*to = append(*to, claims.Try{At: time.Now(), Call: string(f.Call), Volume: f.Volume, Node: f.Node})
+	}
+	note(&w.breaks)
+	return func(w *World) error {
+		w.Driver.Cure(f)
+		note(&w.cures)
 		return nil
 	}, nil
 }

@@ -74,6 +74,16 @@ var Stories = []Story{
 		{At: 3 * time.Minute, Do: "strip the attachment", Claim: "web0"},
 	}, "VD410", 0},
 	{"a second pod wants a volume for one node, and the first runs on", []Step{{At: 2 * time.Minute, Do: "run a second pod", Claim: "web0", For: 20 * time.Minute}}, "VD203", 2 * time.Minute},
+	{"a second pod waits for a volume for one node, and its access modes are edited", []Step{
+		{At: 2 * time.Minute, Do: "run a second pod", Claim: "web0", For: 20 * time.Minute}, {At: 6 * time.Minute, Do: "edit the access modes", Claim: "web0", For: 10 * time.Minute},
+	}, "VD409", 2 * time.Minute},
+	{"a node is deleted and comes back while nobody controls", []Step{
+		{At: 2 * time.Minute, Do: "delete the node", Node: "@data-db0-0", For: 5 * time.Minute}, {At: 3*time.Minute + 40*time.Second, Do: "stop the manager", For: 9 * time.Minute},
+	}, "VD622", 3*time.Minute + 55*time.Second},
+	{"a VolumeAttachment is deleted while its volume cannot be unstaged, and the next mount takes long", []Step{
+		broken(driver.Fault{Call: driver.Unstage, Words: "the target is busy", Code: codes.Internal}, 20*time.Minute), broken(driver.Fault{Call: driver.Stage, After: 100 * time.Second}, 20*time.Minute),
+		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 25 * time.Minute}, {At: 4 * time.Minute, Do: "delete the attachment", Claim: "web0"},
+	}, "VD116", 4 * time.Minute},
 
 	{"a claimRef is edited under a pod, and mended after ten minutes", []Step{{At: 2 * time.Minute, Do: "edit the claimRef", Claim: "web0", For: 10 * time.Minute}}, "VD501", 0},
 	{"a node loses its annotation under a pod, and the controller restarts", []Step{
@@ -117,6 +127,10 @@ var Stories = []Story{
 	}, "", 0},
 	{"healthy: the driver is throttled for twenty seconds", drained(broken(driver.Fault{Call: driver.Attach, Words: "rate limit exceeded", Code: codes.ResourceExhausted}, 30*time.Second)), "", 0},
 	{"healthy: a kubelet restarts", []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 20 * time.Second}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}}, "", 0},
+	{"healthy: a kubelet is cut off for four minutes while it mounts", drained(
+		broken(driver.Fault{Call: driver.Stage, After: time.Minute}, 20*time.Minute), broken(driver.Fault{Call: driver.Publish, After: 30 * time.Second}, 20*time.Minute),
+		Step{At: 2*time.Minute + 45*time.Second, Do: "stop the kubelet", Node: "@web0", For: 4 * time.Minute},
+	), "", 0},
 	{"healthy: another controller takes the lease over during a drain", []Step{
 		{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 2*time.Minute + 5*time.Second, Do: "stop the manager", For: 20 * time.Second},
 	}, "", 0},

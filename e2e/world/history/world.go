@@ -81,6 +81,7 @@ type World struct {
 	stopped map[string][]claims.Span
 	undone  []undone
 	cures   []claims.Try
+	breaks  []claims.Try
 	advice  *Advice
 }
 

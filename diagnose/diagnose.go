@@ -96,8 +96,23 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	r.Volumes = records(view, r.Findings)
 	r.Waiting = entries(traces)
 	r.Cluster = &finding.Cluster{Context: s.Source.Context, Server: s.Source.Server, Release: s.Source.ServerVersion}
-	r.Scope = finding.Scope{Objects: s.Counts(), PodsWithAttachedVolume: withAttached(view), Checks: len(r.Checks)}
+	r.Scope = finding.Scope{Objects: s.Counts(), PodsWithAttachedVolume: withAttached(view), PodsOnSilentNodes: onSilentNodes(view), Checks: len(r.Checks)}
 	return finding.New(*r)
+}
+
+// onSilentNodes names the pods with a claim that ran when their nodes were last heard of.
+func onSilentNodes(view *facts.View) []string {
+	var names []string
+	for _, pod := range view.Snapshot.Pods {
+		node := view.Snapshot.Node(facts.NodeOf(pod))
+		if pod.Spec.NodeName == "" || node == nil && !view.Snapshot.Complete(snapshot.Nodes) || !view.Lost(node) {
+			continue
+		}
+		if pod.DeletionTimestamp == nil && !reconcile.PodTerminated(pod) && facts.MayUseVolumes(pod) && len(facts.ClaimNames(pod)) > 0 {
+			names = append(names, facts.PodName(pod))
+		}
+	}
+	return names
 }
 
 // withAttached counts the pods that have a volume which is attached to their node. It returns nil

@@ -152,8 +152,8 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 	for _, a := range r.Answers {
 		lines(attributed(r, a.Message))
 	}
-	if left := leftOut(r); left != "" && len(r.Findings) > 0 {
-		lines("not shown: " + left)
+	if len(r.Findings) > 0 {
+		lines(leftOutText(r))
 	}
 	for _, text := range gapTexts(r) {
 		lines("gap: " + text)
@@ -165,9 +165,18 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 	lines(toSend(r.Gaps))
 }
 
-// good reports whether everything was examined and nothing was found.
+// good reports whether everything was examined and nothing was found, and no status is too old to
+// show it.
 func good(r *finding.Report) bool {
-	return len(r.Findings) == 0 && examinedAll(r) && stuckUntold(r) == 0
+	return len(r.Findings) == 0 && examinedAll(r) && stuckUntold(r) == 0 && len(r.Scope.PodsOnSilentNodes) == 0
+}
+
+// silent says of which pods nobody knows whether they run.
+func silent(r *finding.Report) string {
+	if pods := r.Scope.PodsOnSilentNodes; len(pods) > 1 {
+		return fmt.Sprintf("whether %d pods still run is not known, as nothing is heard of their nodes: %s", len(pods), some(pods))
+	}
+	return fmt.Sprintf("whether pod %s still runs is not known, as nothing is heard of its node", r.Scope.PodsOnSilentNodes[0])
 }
 
 // found sums up the report in one line.
@@ -183,9 +192,11 @@ func foundThere(r *finding.Report) string {
 	}
 	switch {
 	case good(r) && leftOut(r) != "":
-		return fmt.Sprintf("Nothing else is wrong%s, complete; not shown: %s.", over, leftOut(r))
+		return fmt.Sprintf("Nothing else is wrong%s, complete; %s.", over, leftOutText(r))
 	case good(r):
 		return fmt.Sprintf("Nothing wrong%s, complete.", over)
+	case examinedAll(r) && stuckUntold(r) == 0:
+		return fmt.Sprintf("Nothing found%s, complete; %s.", over, strings.Join(said(visible(silent(r)), leftOutText(r)), "; "))
 	case examinedAll(r): // pods are stuck, but no check that ran explains it
 		return fmt.Sprintf("No finding of the checks that were asked for%s, and yet %s for longer than is usual.", over, waitFor(stuckUntold(r)))
 	case nothingRead(r):
@@ -234,6 +245,14 @@ func overWhat(r *finding.Report) string {
 		text += " in " + name
 	}
 	return visible(text + " at " + facts.Stamp(r.TakenAt))
+}
+
+// leftOutText is what leftOut counts, as the end of a sentence; "" if there is nothing.
+func leftOutText(r *finding.Report) string {
+	if left := leftOut(r); left != "" {
+		return "not shown: " + left
+	}
+	return ""
 }
 
 // leftOut counts the findings that are not shown, by the reason why.

@@ -9,6 +9,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+// TestSilentNodesAreNoGoodNews checks that a report without a finding does not say that nothing is
+// wrong where the status of a pod is as old as the silence of its node.
+func TestSilentNodesAreNoGoodNews(t *testing.T) {
+	for _, c := range []struct {
+		pods []string
+		left int
+		want string
+	}{
+		{nil, 0, "Nothing wrong: 2 checks at an unknown time, complete."},
+		{[]string{"default/db-0"}, 0, "Nothing found: 2 checks at an unknown time, complete; whether pod default/db-0 still runs is not known, as nothing is heard of its node."},
+		{[]string{"default/db-0", "default/db-1"}, 2, "Nothing found: 2 checks at an unknown time, complete; whether 2 pods still run is not known, as nothing is heard of their nodes: default/db-0, default/db-1; not shown: 2 suppressed."},
+	} {
+		r := finding.New(finding.Report{Complete: true, Suppressed: c.left, Checks: []finding.Code{"VD101", "VD102"}, Scope: finding.Scope{Checks: 2, PodsOnSilentNodes: c.pods}})
+		if text := foundThere(r); text != c.want || good(r) != (c.pods == nil) {
+			t.Errorf("good: %t\n%s, want\n%s", good(r), text, c.want)
+		}
+	}
+}
+
 // TestCountsAreOfWhatWasRead checks that no format counts the objects of a list that was not
 // read, and that the number of objects of a partial list says that it is partial.
 func TestCountsAreOfWhatWasRead(t *testing.T) {

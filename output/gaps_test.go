@@ -323,8 +323,13 @@ func preflightClaims(claims map[string]string, p *preflight.Preflight) {
 		of := fmt.Sprintf("preflight %s %s ", p.Node, name)
 		for _, w := range scenario.Waits {
 			if w.For != preflight.WaitsForUnknown {
-				claims[of+w.Pod+" "+w.PersistentVolume] = fmt.Sprintf("%s %s %v", w.For, w.AtMost, w.Never)
-				because(of+w.Pod+" "+w.PersistentVolume, w.Because)
+				claims[of+w.Pod+" "+w.PersistentVolume] = fmt.Sprintf("%s %v", w.For, w.Never)
+				if w.AtMost != "" { // else no bound is given
+					claims[of+w.Pod+" "+w.PersistentVolume+" at most"] = w.AtMost
+				}
+				for _, why := range strings.Split(w.Because, "; ") {
+					because(of+w.Pod+" "+w.PersistentVolume, why)
+				}
 			}
 		}
 		for _, h := range scenario.Hangs {

@@ -106,13 +106,14 @@ func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
 	h := html.Volume{ID: id, Class: "info", Title: visible(traceTitle(v)), Notes: texts(v.Notes, visible)}
 	for _, s := range v.Stages {
 		broken := s.Stage == v.Broken || s.State == trace.StageBlocked
-		h.Stages = append(h.Stages, html.Stage{Mark: stageMark(s, v), Text: stageText(s.Stage), Broken: broken})
+		h.Stages = append(h.Stages, html.Stage{Mark: stageMark(s, v), Text: stageText(s.Stage), Waits: broken, Fails: stageFails(s, v)})
 		if !broken {
 			continue
 		}
-		h.Class = "warning"
-		if s.Overdue || s.State == trace.StageBlocked {
+		if stageFails(s, v) {
 			h.Class = "error"
+		} else if h.Class != "error" {
+			h.Class = "warning"
 		}
 		wait := html.Wait{Title: stageText(s.Stage) + ": " + stateText(s)}
 		for _, fact := range stageFacts(t, s) {

@@ -112,6 +112,8 @@ type PlanDecision struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Holders          []types.NodeName        `json:"holders,omitempty"`
 	Contenders       []types.NodeName        `json:"contenders,omitempty"`
+	// WaitedFor are the nodes that get the volume only once this one has let go of it.
+	WaitedFor []types.NodeName `json:"waitedFor,omitempty"`
 	// NotKnown is a kind that was not read in full although the decision depends on it. Verb is
 	// then Unknown.
 	NotKnown snapshot.Kind `json:"notKnown,omitempty"`
@@ -193,6 +195,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		p.Skipped = append(p.Skipped, k)
 	}
 	notKnown := map[reconcile.VolumeNode]bool{}
+	waitedFor := waitedForBy(plan)
 	for _, d := range plan.Decisions {
 		if !shown(d.Node) {
 			continue
@@ -202,7 +205,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 			after = 0 // another event may end the decision earlier
 		}
 		row := PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
-			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d),
+			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d), WaitedFor: waitedFor[d.VolumeNode],
 			Remembered: planRemembered(w.Memory, d.VolumeNode), MayBeForced: w.MayBeForced(&d)}
 		for _, pod := range d.MayKeep {
 			row.MayKeep = append(row.MayKeep, pod.String())
@@ -233,6 +236,24 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		p.NodeStatus = append(p.NodeStatus, row)
 	}
 	return p
+}
+
+// waitedForBy returns for each volume and node the nodes whose decisions wait for that one to let go
+// of it.
+func waitedForBy(plan *reconcile.Plan) map[reconcile.VolumeNode][]types.NodeName {
+	by := map[reconcile.VolumeNode][]types.NodeName{}
+	for _, d := range plan.Decisions {
+		if d.Verb != reconcile.MultiAttach && d.Verb != reconcile.Blocked {
+			continue
+		}
+		for _, holder := range d.Holders {
+			if holder != d.Node {
+				pair := reconcile.VolumeNode{Volume: d.Volume, Node: holder}
+				by[pair] = append(by[pair], d.Node)
+			}
+		}
+	}
+	return by
 }
 
 // skippedUnread reports whether the row was skipped because an object was not found that may

@@ -43,6 +43,10 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 			return err
 		}
 	}
+	for _, c := range p.Controllers {
+		fmt.Fprintln(b)
+		hanging(b, controllerText(c), "", opts)
+	}
 	if len(p.Deletes) > 0 {
 		fmt.Fprintln(b)
 		hanging(b, deletesText(p), "", opts)
@@ -55,7 +59,7 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 		hanging(b, "Would not come back, having no controller: "+strings.Join(p.Stranded, ", "), "", opts)
 	}
 	listed(b, "Room on the other nodes", p.Room, roomText, opts)
-	listed(b, "Findings on the node now", finding.Alike(p.Findings, func(f finding.Brief) string { return string(f.Code) + string(f.Severity) }), func(alike []finding.Brief) string {
+	listed(b, "Findings on the node now", briefsAlike(p), func(alike []finding.Brief) string {
 		text := fmt.Sprintf("%s %s %s: %s", alike[0].Severity, alike[0].Code, alike[0].Check, alike[0].Line())
 		if len(alike) > 1 {
 			text += fmt.Sprintf("; and %d more like it (-o json lists them)", len(alike)-1)
@@ -74,6 +78,11 @@ func printPreflight(b *strings.Builder, p *preflight.Preflight, opts Options, wi
 	}
 	closeTrace(b, opts, p.Source, p.Gaps, nil)
 	return nil
+}
+
+// briefsAlike groups the findings of one check and severity.
+func briefsAlike(p *preflight.Preflight) [][]finding.Brief {
+	return finding.Alike(p.Findings, func(f finding.Brief) string { return string(f.Code) + string(f.Severity) })
 }
 
 // scenarioTitle is a scenario with its title.
@@ -147,6 +156,11 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	}
 }
 
+// controllerText says what becomes of a driver whose only attacher runs on the node.
+func controllerText(c preflight.Controller) string {
+	return fmt.Sprintf("The only attacher of %s, pod %s, runs on the node. Once it is gone, %s", c.Driver, c.Pod, c.Away)
+}
+
 // preflightAnswer returns the verdict and the reason for it; the reason is "" if the verdict needs
 // none.
 func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
@@ -168,6 +182,9 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 		if lacking > 0 {
 			why = append(why, count(lacking, "volume")+" would find no room")
 		}
+		if lacking == 0 && p.Perhaps() {
+			return "something may hang", strings.Join(why, "; ")
+		}
 		return "something would hang", strings.Join(why, "; ")
 	case len(p.Deletes) > 0:
 		return "data would be deleted", count(len(p.Deletes), "disk") + " on a drain"
@@ -187,7 +204,7 @@ func deletesText(p *preflight.Preflight) string {
 // scenario writes one row for all pods that wait for the same reason, or, with wide, one row for
 // each pod and volume.
 func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool) error {
-	groups := grouped(s.Waits)
+	groups := grouped(s)
 	if wide {
 		groups = groups[:0]
 		for _, w := range s.Waits {
@@ -202,7 +219,7 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 	var reasons []string
 	for _, waits := range groups {
 		w := waits[0]
-		most := Safe(longest(w))
+		most := Safe(longest(s, w))
 		if w.Never {
 			most = paint(opts.Color, most, color.FgYellow)
 		}
@@ -212,25 +229,30 @@ func scenario(b *strings.Builder, s preflight.Scenario, opts Options, wide bool)
 		}
 		pods := distinct(texts(waits, func(w preflight.Wait) string { return w.Pod }))
 		rows = append(rows, []string{fmt.Sprint(len(pods)), Safe(string(w.For)), most, Safe(some(pods))})
-		reasons = append(reasons, w.Because)
+		reason := w.Because
+		if h := s.HangOf(w); h != nil && (!w.Never || h.Because == w.Because) {
+			reason = "" // the hang says it
+		}
+		reasons = append(reasons, reason)
 	}
 	if err := table(b, header, rows, reasons, opts); err != nil {
 		return err
 	}
 	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
 		var line strings.Builder
-		hanging(&line, "hangs: "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
+		label := hangLabel(&hangs[0]) + ":"
+		hanging(&line, label+" "+hangText(hangs, wide)+": "+hangs[0].Because, "", opts)
 		// colored only now, because wrapping would show the escape sequence as text
-		b.WriteString(strings.Replace(line.String(), "hangs:", paint(opts.Color, "hangs:", color.FgRed, color.Bold), 1))
+		b.WriteString(strings.Replace(line.String(), label, paint(opts.Color, label, color.FgRed, color.Bold), 1))
 	}
 	return nil
 }
 
 // grouped puts waits into one group if they differ only in the pod and the volume. The groups are
 // in the order of their first waits.
-func grouped(waits []preflight.Wait) [][]preflight.Wait {
-	return finding.Alike(waits, func(w preflight.Wait) string {
-		return strings.Join([]string{string(w.For), longest(w), w.Because}, "\x00")
+func grouped(s preflight.Scenario) [][]preflight.Wait {
+	return finding.Alike(s.Waits, func(w preflight.Wait) string {
+		return strings.Join([]string{string(w.For), longest(s, w), w.Because}, "\x00")
 	})
 }
 
@@ -255,18 +277,36 @@ func hangText(hangs []preflight.Hang, wide bool) string {
 	return text
 }
 
-func longest(w preflight.Wait) string {
-	if w.Never {
-		return "never by itself"
+func hangLabel(h *preflight.Hang) string {
+	if h.Perhaps {
+		return "may hang"
 	}
-	return cmp.Or(w.AtMost, "-")
+	return "hangs"
+}
+
+// longest is how long the wait takes at most, or why nothing bounds it.
+func longest(s preflight.Scenario, w preflight.Wait) string {
+	hang := s.HangOf(w)
+	switch {
+	case w.Never:
+		return "never by itself"
+	case hang != nil:
+		return hangLabel(hang)
+	case w.AtMost == "" && w.For != preflight.WaitsForNothing:
+		return "not known"
+	default:
+		return cmp.Or(w.AtMost, "-")
+	}
 }
 
 func roomText(r preflight.Room) string {
 	text := fmt.Sprintf("%s: %s would move", r.Driver, count(r.Moving, "volume"))
-	if r.Unlimited {
+	switch {
+	case r.Unlimited:
 		text += "; some nodes name no limit"
-	} else {
+	case r.Free == 0 && r.Lacking == 0: // they hang for want of a node
+		text += "; the other nodes can take none"
+	default:
 		text += fmt.Sprintf("; there is room for %d", r.Free)
 	}
 	if r.Lacking > 0 {

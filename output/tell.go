@@ -139,10 +139,12 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 		}
 	}
 	if waiting > 1 || waiting == 1 && len(shared) > 1 {
-		if n := len(distinct(texts(alike(tree), func(f finding.Finding) string { return f.PersistentVolume }))); n > 1 && f.Subject.Kind != "Pod" && len(strings.Fields(text))+5 <= finding.MostWords {
+		if n := len(distinct(texts(alike(tree), func(f finding.Finding) string { return f.PersistentVolume }))); n > 1 && f.Subject.Kind != "Pod" {
 			counts = append(counts, count(n, "volume"))
 		}
-		counts = append(counts, podsWait(waiting))
+		if waits := podsWait(waiting); len(counts) == 0 || len(strings.Fields(text+" "+counts[0]+" "+waits)) <= finding.MostWords {
+			counts = append(counts, waits) // else "who" has them
+		}
 	} else if n := len(alike(tree)) - 1; n > 0 {
 		counts = append(counts, fmt.Sprintf("%d more like it", n))
 	}

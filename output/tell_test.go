@@ -1,9 +1,11 @@
 package output
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -21,6 +23,42 @@ func TestNumbered(t *testing.T) {
 			t.Errorf("%q is %q, not %q", headline, got, want)
 		}
 	}
+}
+
+// TestHeadlineCountsVolumes checks that no headline names one volume where the cause stands for
+// several, without their number, whatever the length of its sentence and of its pods.
+func TestHeadlineCountsVolumes(t *testing.T) {
+	for _, c := range []struct {
+		message       string
+		volumes, pods int
+		want          string
+	}{
+		{"Volume pv-0 cannot be detached from node n1: the driver fails", 3, 5, "; 3 volumes, 5 pods wait"},
+		{"Volume pv-0 cannot leave node n1: its attacher no longer runs", 3, 5, "; 3 volumes, 5 pods wait"},
+		{"The kubelet of node n1 cannot unmount unused volume pv-0", 3, 5, "; 3 volumes, 5 pods wait"},
+		{"Volume pv-0 is still attached to node n1, where no pod uses it now", 3, 5, "; 3 volumes"},
+		{"Volume pv-0 is still attached to node n1, where no pod uses it now", 1, 5, "; 5 pods wait"},
+		{"Volume pv-0 cannot be detached from node n1: the driver fails", 3, 0, "; 2 more like it"},
+	} {
+		var tree []finding.Finding
+		for i := range c.volumes {
+			f := finding.Finding{Code: "VD103", Message: c.message, PersistentVolume: fmt.Sprintf("pv-%d", i), Fingerprint: fmt.Sprint(i), CausedBy: "0"}
+			tree = append(tree, f)
+		}
+		tree[0].CausedBy = ""
+		if text, sums := headline(tree, c.pods); text != c.message || sums != c.want {
+			t.Errorf("%q%q, want %q", text, sums, c.want)
+		}
+	}
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, tree := range r.Roots() {
+			volumes := distinct(texts(alike(tree), func(f finding.Finding) string { return f.PersistentVolume }))
+			told := tell(r, tree)
+			if text := told.what + told.sums; len(volumes) > 1 && tree[0].Subject.Kind != "Pod" && !strings.Contains(text, count(len(volumes), "volume")) && !strings.Contains(text, "more like it") {
+				t.Errorf("it stands for %d volumes: %s", len(volumes), text)
+			}
+		}
+	})
 }
 
 // TestWhatIsDoneToOneIsDoneToAll checks that a cause that stands for others names the other

@@ -221,16 +221,17 @@ func stageLine(b *strings.Builder, v trace.VolumeTrace, opts Options) {
 				used += displaywidth.String(arrow)
 			}
 		}
-		line += paintStage(s, text, opts)
+		line += paintStage(s, v, text, opts)
 		used += columns
 	}
 	fmt.Fprintln(b, line)
 }
 
-// stageMark returns the mark for the stage's state: done, broken, still to come or not known.
+// stageMark returns the mark for the stage's state: done, broken, under way, still to come or not
+// known.
 func stageMark(s trace.Stage, v trace.VolumeTrace) string {
 	switch {
-	case s.Stage == v.Broken || s.State == trace.StageBlocked:
+	case stageFails(s, v):
 		return "✗"
 	case s.State == trace.StageDone:
 		return "✓"
@@ -238,9 +239,16 @@ func stageMark(s trace.Stage, v trace.VolumeTrace) string {
 		return "?"
 	case s.State == trace.StageNotNeeded:
 		return "-"
+	case s.Stage == v.Broken:
+		return "…"
 	default:
 		return "·"
 	}
+}
+
+// stageFails reports whether the stage is reached and not merely under way.
+func stageFails(s trace.Stage, v trace.VolumeTrace) bool {
+	return s.State == trace.StageBlocked || s.Stage == v.Broken && s.State == trace.StageWaiting && s.Overdue
 }
 
 // printTraceWide writes one row with all fields for each stage.
@@ -251,7 +259,7 @@ func printTraceWide(b *strings.Builder, t *trace.Trace, opts Options) error {
 		for _, s := range v.Stages {
 			said := texts(s.Said, func(words trace.Said) string { return words.By + ": " + words.Text })
 			rows = append(rows, []string{Safe(v.Name), or(v.PersistentVolume), or(v.VolumeAttachment), stageText(s.Stage),
-				paintStage(s, stateText(s), opts), or(s.On), agoOr(t.TakenAt, s.Since), or(s.UsualBound), or(s.Detail), or(strings.Join(said, "; "))})
+				paintStage(s, v, stateText(s), opts), or(s.On), agoOr(t.TakenAt, s.Since), or(s.UsualBound), or(s.Detail), or(strings.Join(said, "; "))})
 		}
 	}
 	if len(rows) > 0 {

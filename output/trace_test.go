@@ -112,6 +112,81 @@ func TestTraceTable(t *testing.T) {
 	}
 }
 
+// TestOnlyWhatFailsIsRed checks that the stage in which a volume waits is marked as failed, and red,
+// only where it is late or blocked, and that no stage is which has not been reached.
+func TestOnlyWhatFailsIsRed(t *testing.T) {
+	const red = "\x1b[31"
+	for _, c := range []struct {
+		name         string
+		stage        trace.Stage
+		broken       trace.StageName
+		mark         string
+		fails, paint bool
+	}{
+		{"under way", trace.Stage{Stage: trace.StageAttached, State: trace.StageWaiting}, trace.StageAttached, "…", false, true},
+		{"late", trace.Stage{Stage: trace.StageAttached, State: trace.StageWaiting, Overdue: true}, trace.StageAttached, "✗", true, true},
+		{"blocked", trace.Stage{Stage: trace.StageAttached, State: trace.StageBlocked}, trace.StageAttached, "✗", true, true},
+		{"blocked beside another", trace.Stage{Stage: trace.StageAttached, State: trace.StageBlocked}, trace.StageRegistered, "✗", true, true},
+		{"not known", trace.Stage{Stage: trace.StageAttached, State: trace.StageUnknown}, trace.StageAttached, "?", false, true},
+		{"not reached, and late", trace.Stage{Stage: trace.StageInVolumesInUse, State: trace.StageWaiting, Overdue: true}, trace.StageAttached, "·", false, false},
+		{"not reached", trace.Stage{Stage: trace.StageMounted, State: trace.StageWaiting}, trace.StageAttached, "·", false, false},
+	} {
+		v := trace.VolumeTrace{Broken: c.broken, Stages: []trace.Stage{c.stage}}
+		painted := paintStage(c.stage, v, "x", Options{Color: true})
+		if mark := stageMark(c.stage, v); mark != c.mark || strings.HasPrefix(painted, red) != c.fails || (painted != "x") != c.paint {
+			t.Errorf("%s: %q, %q", c.name, mark, painted)
+		}
+		page := newHTMLVolume(&trace.Trace{}, v, "v1")
+		if stage := page.Stages[0]; stage.Fails != c.fails || (page.Class == "error") != c.fails {
+			t.Errorf("%s: %+v", c.name, page)
+		}
+	}
+}
+
+// TestHangsHaveNoBound checks that the table and the page of a preflight give no bound to a pod whose
+// volume hangs, and no reason twice.
+func TestHangsHaveNoBound(t *testing.T) {
+	wait := preflight.Wait{Pod: "default/db-0", PersistentVolume: "pv", For: preflight.WaitsForUnmount, Because: "usually seconds"}
+	hang := preflight.Hang{PersistentVolume: "pv", Pods: []string{"default/db-0"}, Because: "its detach fails already"}
+	perhaps := hang
+	perhaps.Perhaps = true
+	stays := preflight.Wait{Pod: "default/db-0", PersistentVolume: "pv", For: preflight.WaitsForPod, Never: true, Because: hang.Because}
+	other := preflight.Wait{Pod: "default/web-0", PersistentVolume: "pv-2", For: preflight.WaitsForUnmount, AtMost: "2m40s", Because: "usually seconds"}
+	unbound := preflight.Wait{Pod: "default/web-0", PersistentVolume: "pv-2", For: preflight.WaitsForUnmount, Because: "its controller leaves, too"}
+	for name, c := range map[string]struct {
+		waits         []preflight.Wait
+		hang          preflight.Hang
+		verdict       string
+		want          []string
+		page          string
+		usual, reason int
+	}{
+		"hangs":        {[]preflight.Wait{wait}, hang, "something would hang", []string{"Unmount   hangs ", "\nhangs: pv (default/db-0): its detach fails"}, "1 pod: wait for Unmount, which hangs", 0, 1},
+		"may hang":     {[]preflight.Wait{wait}, perhaps, "something may hang", []string{"Unmount   may hang ", "\nmay hang: pv"}, "1 pod: wait for Unmount, which may hang", 0, 1},
+		"stays there":  {[]preflight.Wait{stays}, hang, "something would hang", []string{"never by itself"}, "1 pod would not come back by itself", 0, 1},
+		"beside it":    {[]preflight.Wait{wait, other}, hang, "something would hang", []string{"Unmount   hangs ", "Unmount   2m40s "}, "1 pod: wait for Unmount, at most 2m40s", 1, 1},
+		"not bounded":  {[]preflight.Wait{unbound}, hang, "something would hang", []string{"Unmount   not known "}, "1 pod: wait for Unmount", 0, 1},
+		"needs no end": {[]preflight.Wait{{Pod: "default/r-0", PersistentVolume: "pv", For: preflight.WaitsForNothing, Because: "many nodes may have it"}}, hang, "something would hang", []string{"Nothing   - "}, "1 pod: wait for Nothing", 0, 1},
+	} {
+		p := &preflight.Preflight{Node: "n1", Drain: preflight.Scenario{Waits: c.waits, Hangs: []preflight.Hang{c.hang}}}
+		var text, page strings.Builder
+		if err := PreflightFormats.Print(&text, "table", p, Options{}); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range append(c.want, "verdict: "+c.verdict+"\n") {
+			if !strings.Contains(text.String(), want) {
+				t.Errorf("%s: lacks %q:\n%s", name, want, text.String())
+			}
+		}
+		if strings.Count(text.String(), "usually seconds") != c.usual || strings.Count(text.String(), hang.Because) != c.reason {
+			t.Errorf("%s: a reason is told where none is, or twice:\n%s", name, text.String())
+		}
+		if err := PreflightFormats.Print(&page, "html", p, Options{}); err != nil || !strings.Contains(page.String(), c.page) {
+			t.Errorf("%s: the page lacks %q: %v", name, c.page, err)
+		}
+	}
+}
+
 // TestNobodyIsAccusedByAFile checks that a trace of a file does not tell its reader that he may not
 // list something: somebody else has read the cluster.
 func TestNobodyIsAccusedByAFile(t *testing.T) {

@@ -51,13 +51,13 @@ func paintWaitAs(texts map[finding.WaitState]string, state finding.WaitState, op
 	}
 }
 
-func paintStage(s trace.Stage, text string, opts Options) string {
+func paintStage(s trace.Stage, v trace.VolumeTrace, text string, opts Options) string {
 	switch {
 	case s.State == trace.StageDone:
 		return paint(opts.Color, text, color.FgGreen)
-	case s.State == trace.StageBlocked || s.Overdue:
+	case stageFails(s, v):
 		return paint(opts.Color, text, color.FgRed, color.Bold)
-	case s.State == trace.StageWaiting:
+	case s.State == trace.StageWaiting && s.Stage == v.Broken:
 		return paint(opts.Color, text, color.FgCyan)
 	case s.State == trace.StageUnknown:
 		return paint(opts.Color, text, color.FgYellow)

@@ -64,7 +64,19 @@ func planUntil(d reconcile.Decision) []PlanUntil {
 // untilText tells when what happens next, and what the controller's log adds; "" if there is
 // nothing to tell.
 func untilText(d PlanDecision) string {
-	return strings.Join(said(untilRows(d), runningText(d), d.Remembered.text()), "; ")
+	return strings.Join(said(untilRows(d), waitedForText(d), runningText(d), d.Remembered.text()), "; ")
+}
+
+// waitedForText names the nodes that get the volume next; "" if there is none.
+func waitedForText(d PlanDecision) string {
+	switch n := len(d.WaitedFor); n {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf("node %s waits for it", d.WaitedFor[0])
+	default:
+		return fmt.Sprintf("%d nodes wait for it: %s", n, some(texts(d.WaitedFor, func(n types.NodeName) string { return string(n) })))
+	}
 }
 
 // runningText says what a running controller may do differently; "" if no difference is known.

@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,35 @@ func TestUntilText(t *testing.T) {
 		if got := untilText(test.decision); got != test.want {
 			t.Errorf("%s %v:\n%s, want\n%s", test.decision.Verb, test.rows, got, test.want)
 		}
+	}
+}
+
+// TestPlanNamesBothNodes checks that each half of a hand-over names the other node, also where only
+// one of the two was asked for.
+func TestPlanNamesBothNodes(t *testing.T) {
+	seen := 0
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		world := reconcile.NewWorld(c.read, c.settings)
+		plan := world.Reconcile()
+		for _, d := range plan.Decisions {
+			if d.Verb != reconcile.MultiAttach || len(d.Holders) == 0 {
+				continue
+			}
+			seen++
+			for asked, other := range map[types.NodeName]types.NodeName{d.Node: d.Holders[0], d.Holders[0]: d.Node} {
+				var b strings.Builder
+				p := NewPlan(c.read, world, plan, []types.NodeName{asked})
+				if slices.ContainsFunc(p.Decisions, func(row PlanDecision) bool { return row.Volume == d.Volume && row.NotKnown != "" }) {
+					continue
+				}
+				if err := printPlanTable(&b, p, Options{}, false); err != nil || !strings.Contains(b.String(), string(other)) && slices.ContainsFunc(p.Decisions, func(row PlanDecision) bool { return row.Volume == d.Volume }) {
+					t.Errorf("plan of %s does not name %s: %v\n%s", asked, other, err, b.String())
+				}
+			}
+		}
+	})
+	if seen < 20 {
+		t.Errorf("%d hand-overs", seen)
 	}
 }
 

@@ -149,7 +149,7 @@ func modeText(mode string) string {
 // lines.
 func podsUsing(u *trace.VolumeUse, most int) []string {
 	pods := slices.Clone(u.Pods)
-	order := []trace.PodState{trace.PodWaits, trace.PodEnding, trace.PodStarting, trace.PodRuns, trace.PodEnded}
+	order := []trace.PodState{trace.PodWaits, trace.PodEnding, trace.PodStarting, trace.PodUnheard, trace.PodRuns, trace.PodEnded}
 	slices.SortStableFunc(pods, func(a, b trace.UsingPod) int {
 		return cmp.Or(cmp.Compare(slices.Index(order, a.State), slices.Index(order, b.State)), cmp.Compare(a.Mounted, b.Mounted))
 	})
@@ -207,7 +207,7 @@ func podsAlike(u *trace.VolumeUse, pods []trace.UsingPod) string {
 		}
 	}
 	text := inALine(names, "pod") + " " + map[trace.PodState]string{
-		trace.PodRuns: "run", trace.PodStarting: "start", trace.PodEnding: "are Terminating", trace.PodEnded: "have ended",
+		trace.PodRuns: "run", trace.PodStarting: "start", trace.PodEnding: "are Terminating", trace.PodEnded: "have ended", trace.PodUnheard: "ran when they were last reported",
 	}[pods[0].State]
 	if first != nil {
 		text += ", the first since " + sinceText(u.TakenAt, first)
@@ -219,6 +219,9 @@ func podsAlike(u *trace.VolumeUse, pods []trace.UsingPod) string {
 }
 
 func podUsing(u *trace.VolumeUse, p trace.UsingPod) string {
+	if p.State == trace.PodUnheard {
+		return fmt.Sprintf("%s on %s: whether it still runs is not known, as nothing is heard of the node", p.Pod, p.Node)
+	}
 	together := p.Mounted == trace.Yes && p.State == trace.PodRuns && (p.MountedSince == nil || p.Since != nil && p.MountedSince.Equal(p.Since))
 	text := p.Pod + " " + podStateText(p.State)
 	if together {

@@ -90,20 +90,63 @@ func (p *View) isReuse(t Task) bool {
 	return reused
 }
 
+// OnlyAttacher is the pod on the node that attaches the driver's volumes, where no other pod of its
+// workload could take over; else nil. A lease names it: where there is none, it is not known which
+// pods attach for which driver.
+func (p *View) OnlyAttacher(driver string, node types.NodeName) *corev1.Pod {
+	lease := p.AttacherLease(driver)
+	if lease == nil || !p.Snapshot.Complete(snapshot.Pods) {
+		return nil
+	}
+	holder := p.heldBy(lease)
+	if holder == nil || NodeOf(holder) != node || slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
+		return pod != holder && pod.Namespace == holder.Namespace && NodeOf(pod) != node && Ready(pod) && pod.DeletionTimestamp == nil &&
+			slices.ContainsFunc(pod.Spec.Containers, IsAttacher) && sameController(pod, holder)
+	}) {
+		return nil
+	}
+	return holder
+}
+
+// sameController reports whether one object controls both pods.
+func sameController(a, b *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(a)
+	return owner != nil && metav1.IsControlledBy(b, &metav1.ObjectMeta{UID: owner.UID})
+}
+
+// StuckAttacher is the pod that held the attacher's lease last, where it is Terminating on a lost
+// node and its StatefulSet makes no other before it has gone; else nil.
+func (p *View) StuckAttacher(lease *coordinationv1.Lease) *corev1.Pod {
+	pod := p.heldBy(lease)
+	if pod == nil || pod.DeletionTimestamp == nil || !p.Lost(p.Snapshot.Node(NodeOf(pod))) {
+		return nil
+	}
+	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.Kind != "StatefulSet" {
+		return nil
+	}
+	return pod
+}
+
+// heldBy is the pod that the attacher's lease names; nil where there is none.
+func (p *View) heldBy(lease *coordinationv1.Lease) *corev1.Pod {
+	holder := attacherHolder(lease)
+	i := slices.IndexFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
+		return holder != "" && pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == holder
+	})
+	if i < 0 {
+		return nil
+	}
+	return p.Snapshot.Pods[i]
+}
+
 // LeaseHolder is the pod that holds the attacher's lease and is Ready on a Ready node; nil
 // where there is none.
 func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
-	holder := attacherHolder(lease)
-	if holder == "" {
+	pod := p.heldBy(lease)
+	if pod == nil || pod.DeletionTimestamp != nil || !Ready(pod) || !reconcile.NodeReady(p.Snapshot.Node(NodeOf(pod))) {
 		return nil
 	}
-	for _, pod := range p.Snapshot.Pods {
-		if pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == holder && pod.DeletionTimestamp == nil &&
-			Ready(pod) && reconcile.NodeReady(p.Snapshot.Node(NodeOf(pod))) {
-			return pod
-		}
-	}
-	return nil
+	return pod
 }
 
 // oldAsItsNode reports whether the kubelet beside the attacher that holds the lease renewed its own

@@ -48,6 +48,9 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 		for kind, n := range r.Scope.Objects {
 			all.Scope.Objects[kind] += n
 		}
+		for _, pod := range r.Scope.PodsOnSilentNodes {
+			all.Scope.PodsOnSilentNodes = append(all.Scope.PodsOnSilentNodes, pod+" in "+r.Source.Context)
+		}
 		all.Suppressed += r.Suppressed
 		all.SuppressedBy = cmp.Or(all.SuppressedBy, r.SuppressedBy)
 		all.Known += r.Known

@@ -91,6 +91,9 @@ type Scope struct {
 	// PodsWithAttachedVolume is the number of pods that have a volume which is attached to their
 	// node; nil where a list that shows it was not read in full.
 	PodsWithAttachedVolume *int `json:"podsWithAttachedVolume,omitempty"`
+	// PodsOnSilentNodes are pods with a claim that ran when their nodes were last heard of: their
+	// status is as old as that.
+	PodsOnSilentNodes []string `json:"podsOnSilentNodes,omitempty"`
 	// Checks is the number of checks that ran.
 	Checks int `json:"checks"`
 	// Of is the part that the report is about, such as "namespace shop"; "" is the whole

@@ -1,6 +1,8 @@
 package preflight
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -12,6 +14,11 @@ func (s Scenario) HangingVolumes() int {
 		volumes.Insert(h.Volume)
 	}
 	return len(volumes)
+}
+
+// Perhaps reports whether all that hangs depends on what is not known.
+func (p *Preflight) Perhaps() bool {
+	return !slices.ContainsFunc(slices.Concat(p.Drain.Hangs, p.Loss.Hangs), func(h Hang) bool { return !h.Perhaps })
 }
 
 // Staying counts the pods that no timer brings back.

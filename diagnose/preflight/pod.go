@@ -27,7 +27,7 @@ func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 		p.Loss.Waits = append(p.Loss.Waits, f.lostWith(w, pod, v))
 		if !f.reachable(v) {
 			hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)},
-				Because: nowhere(v.pv)}
+				Because: f.nowhere(v)}
 			p.Drain.Hangs = append(p.Drain.Hangs, hang)
 			p.Loss.Hangs = append(p.Loss.Hangs, hang)
 		}
@@ -46,8 +46,11 @@ func (f *flight) here(v flightVolume) bool {
 // node may be able to take it, or something that was not read may show it on this one.
 func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	var needs []snapshot.Kind
-	if f.node == nil || !f.takenElsewhere(v) {
+	if f.node == nil || len(f.takers(v)) == 0 {
 		needs = append(needs, snapshot.Nodes)
+	}
+	if len(f.takers(v)) == 0 && len(f.suited(v)) > 0 {
+		needs = append(needs, snapshot.CSINodes)
 	}
 	if v.unsure {
 		needs = append(needs, snapshot.CSIDrivers)
@@ -66,11 +69,16 @@ func notKnown(missing []snapshot.Kind) string {
 	return "not known: not all " + strings.Join(names, " and ") + " could be read"
 }
 
-func nowhere(pv *corev1.PersistentVolume) string {
-	if pv.Spec.NodeAffinity == nil {
+// nowhere is why no other node may have the volume.
+func (f *flight) nowhere(v flightVolume) string {
+	switch suited := f.suited(v); {
+	case len(suited) > 0:
+		return fmt.Sprintf("%s is registered on no other node that takes pods and may have it: the pod has nowhere to go", v.driver())
+	case v.pv.Spec.NodeAffinity == nil:
 		return "no other node is Ready and takes pods"
+	default:
+		return "its node affinity suits no other node that is Ready and takes pods: the pod has nowhere to go"
 	}
-	return "its node affinity suits no other node that is Ready and takes pods: the pod has nowhere to go"
 }
 
 // drained is the wait for one volume after an eviction.
@@ -82,7 +90,7 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	case len(missing) > 0:
 		w.For, w.Because = WaitsForUnknown, notKnown(missing)
 	case !f.reachable(v):
-		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
+		w.For, w.Never, w.Because = WaitsForNode, true, f.nowhere(v)
 	case f.down() && (v.one && f.here(v) || owner.Kind == "StatefulSet"):
 		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet "+f.kubeletCan()+" end the containers, and the pod stays until "+byHand
 	case !f.here(v):
@@ -95,6 +103,17 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	default:
 		w.For, w.AtMost = WaitsForUnmount, fmt.Sprint(grace(pod)+reconcile.NodeStatusUpdate+facts.DetachTakes)
 		w.Because = fmt.Sprintf("usually seconds: the containers end (up to %s), the volume is unmounted, reported and detached", facts.Rounded(grace(pod)))
+		w = f.withController(w, v)
+	}
+	return w
+}
+
+// withController is the wait where the pod that detaches the volume leaves the node, too: nothing
+// bounds the time until its successor runs.
+func (f *flight) withController(w Wait, v flightVolume) Wait {
+	if pod := f.OnlyAttacher(v.driver(), f.name); pod != nil {
+		w.AtMost = ""
+		w.Because += fmt.Sprintf("; but the driver's only attacher, pod %s, leaves the node, too: nothing is detached before its successor runs", facts.PodName(pod))
 	}
 	return w
 }
@@ -111,7 +130,7 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	case len(missing) > 0:
 		w.For, w.Because = WaitsForUnknown, notKnown(missing)
 	case !f.reachable(v):
-		w.For, w.Never, w.Because = WaitsForNode, true, "no other node may have it"
+		w.For, w.Never, w.Because = WaitsForNode, true, f.nowhere(v)
 	case !goes:
 		w.For, w.Never, w.Because = WaitsForPod, true, "the pod tolerates a lost node for ever: it stays until "+byHand
 	case owner.Kind == "StatefulSet":
@@ -139,6 +158,7 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 		if !f.down() {
 			w.Because = fmt.Sprintf("not Ready after %s, evicted %s later, detached by force %s after that", facts.Rounded(f.lost), facts.Rounded(moved-f.lost), facts.Rounded(f.opts.MaxWaitForUnmount))
 		}
+		w = f.withController(w, v)
 	}
 	return w
 }
@@ -200,22 +220,32 @@ func reaches(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 
 // reachable reports whether another node may have the volume, or may be one that was not read.
 func (f *flight) reachable(v flightVolume) bool {
-	return !f.Snapshot.Complete(snapshot.Nodes) || f.takenElsewhere(v)
+	return len(f.takers(v)) > 0 || !f.Snapshot.Complete(snapshot.Nodes) || len(f.suited(v)) > 0 && !f.Snapshot.Complete(snapshot.CSINodes)
 }
 
-// takenElsewhere reports whether one of the other nodes that were read may have the volume.
-func (f *flight) takenElsewhere(v flightVolume) bool {
-	return slices.ContainsFunc(f.Snapshot.Nodes, func(node *corev1.Node) bool { return f.takes(node) && reaches(v.pv, node) })
+// suited are the other nodes that take pods and whose place suits the volume.
+func (f *flight) suited(v flightVolume) []*corev1.Node {
+	return slices.DeleteFunc(slices.Clone(f.Snapshot.Nodes), func(node *corev1.Node) bool { return !f.takes(node) || !reaches(v.pv, node) })
 }
 
-// hangs adds the volumes that would not leave the node in their time.
-func (f *flight) hangs(p *Preflight) {
+// takers are those of them on which the volume's driver is registered.
+func (f *flight) takers(v flightVolume) []*corev1.Node {
+	driver := v.driver()
+	return slices.DeleteFunc(f.suited(v), func(node *corev1.Node) bool {
+		return driver != "" && !facts.Registers(f.Snapshot.CSINode(facts.NodeName(node)), driver)
+	})
+}
+
+// hangs adds the volumes that would not leave the node in their time. moving are the pods that a
+// drain evicts.
+func (f *flight) hangs(p *Preflight, moving []*corev1.Pod) {
+	f.mayPart(p, moving)
 	for _, pair := range f.pairs() {
 		h := Hang{Volume: pair.Volume, PersistentVolume: f.pvName(pair), Pods: facts.PodNames(f.World.LivePods(pair))}
 		if va := f.Snapshot.VolumeAttachment(facts.AttachmentName(pair)); va != nil {
 			h.VolumeAttachment = va.Name
 		}
-		both, drain := f.detachHangs(pair), f.unmountHangs(pair)
+		both, drain := f.detachHangs(pair), append(f.unmountHangs(pair), f.keptByStayers(pair, moving)...)
 		if why := strings.Join(append(drain, both...), "; "); why != "" {
 			h.Because = why
 			p.Drain.Hangs = append(p.Drain.Hangs, h)
@@ -225,6 +255,95 @@ func (f *flight) hangs(p *Preflight) {
 			p.Loss.Hangs = append(p.Loss.Hangs, h)
 		}
 	}
+}
+
+// keptByStayers is the pod that keeps the volume on the node although a drain evicts the others that
+// use it; none where several nodes may have the volume at the same time.
+func (f *flight) keptByStayers(pair reconcile.VolumeNode, moving []*corev1.Pod) []string {
+	users := f.World.LivePods(pair)
+	stays := func(pod *corev1.Pod) bool { return !slices.Contains(moving, pod) }
+	i := slices.IndexFunc(users, stays)
+	if i < 0 || !slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return !stays(pod) }) || !f.OneNode(pair.Volume) {
+		return nil
+	}
+	return []string{fmt.Sprintf("pod %s, which a drain leaves on the node, uses it, too", facts.PodName(users[i]))}
+}
+
+// mayPart adds the volumes of several pods that one node at a time may have: the access mode
+// ReadWriteOnce does not keep the scheduler from giving the pods different nodes.
+func (f *flight) mayPart(p *Preflight, moving []*corev1.Pod) {
+	sharers := map[*corev1.PersistentVolume][]*corev1.Pod{}
+	var shared []flightVolume
+	for _, pod := range moving {
+		for _, v := range f.volumesOf(pod) {
+			if metav1.GetControllerOf(pod) == nil || !v.one || slices.Contains(v.pv.Spec.AccessModes, corev1.ReadWriteOncePod) {
+				continue
+			}
+			if sharers[v.pv] = append(sharers[v.pv], pod); len(sharers[v.pv]) == 2 {
+				shared = append(shared, v)
+			}
+		}
+	}
+	for _, v := range shared {
+		if len(f.takers(v)) < 2 {
+			continue // they have one node to go to
+		}
+		h := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: facts.PodNames(sharers[v.pv]), Perhaps: true,
+			Because: "one node at a time may have it: if the scheduler gives its pods different nodes, one of them waits until the other ends"}
+		p.Drain.Hangs, p.Loss.Hangs = append(p.Drain.Hangs, h), append(p.Loss.Hangs, h)
+	}
+}
+
+// unbound takes the bound off the waits for volumes that hang, or may do so for what was not read.
+func (s *Scenario) unbound(missing bool) {
+	for i := range s.Waits {
+		if w := &s.Waits[i]; w.For != WaitsForNothing && (missing || s.HangOf(*w) != nil) {
+			w.AtMost = ""
+		}
+	}
+}
+
+// HangOf is what keeps the volume of the wait; nil where nothing does.
+func (s *Scenario) HangOf(w Wait) *Hang {
+	if w.For == WaitsForNothing {
+		return nil
+	}
+	var found *Hang
+	for i := range s.Hangs {
+		h := &s.Hangs[i]
+		if same := h.Volume != "" && h.Volume == w.Volume || h.PersistentVolume != "" && h.PersistentVolume == w.PersistentVolume; same && (found == nil || found.Perhaps) {
+			found = h
+		}
+	}
+	return found
+}
+
+// controllers are the drivers that lose their only attacher with the node.
+func (f *flight) controllers() []Controller {
+	var list []Controller
+	for _, driver := range f.Attachers() {
+		pod := f.OnlyAttacher(driver, f.name)
+		if pod == nil {
+			continue
+		}
+		away := "no volume of the driver is attached or detached in the cluster until its successor runs"
+		switch moved, goes := f.evicted(pod); {
+		case !goes:
+			away += "; on a loss nothing evicts it: it tolerates a lost node for ever"
+		case controls(pod, "StatefulSet"):
+			away += "; on a loss that is not before " + byHand
+		default:
+			away += fmt.Sprintf("; on a loss that is after %s at the soonest", facts.Rounded(moved))
+		}
+		list = append(list, Controller{Driver: driver, Pod: facts.PodName(pod), Away: away})
+	}
+	return list
+}
+
+// controls reports whether an owner of the kind controls the pod.
+func controls(pod *corev1.Pod, kind string) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && owner.Kind == kind
 }
 
 // pairs are all volumes that are attached to the node or in use there, sorted.

@@ -38,6 +38,8 @@ type Preflight struct {
 	Missing []snapshot.Kind `json:"missing,omitempty"`
 	Drain   Scenario        `json:"drain"`
 	Loss    Scenario        `json:"loss"`
+	// Controllers are the drivers whose only attacher runs on the node.
+	Controllers []Controller `json:"controllers,omitempty"`
 	// Deletes are the disks that go once the node's pods have ended.
 	Deletes []Deletion `json:"deletes,omitempty"`
 	// Stranded are pods that nobody makes again.
@@ -69,7 +71,7 @@ type Wait struct {
 	// For is what the successor waits for.
 	For Cause `json:"for"`
 	// AtMost is the longest time until the volume is free, counted from the
-	// drain or the loss; "" with Never.
+	// drain or the loss; "" with Never, and where nothing bounds it.
 	AtMost string `json:"atMost,omitempty"`
 	// Never reports whether the wait ends only if a person acts or the Node is deleted.
 	Never   bool   `json:"never,omitempty"`
@@ -96,6 +98,16 @@ type Hang struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Pods             []string                `json:"pods"`
 	Because          string                  `json:"because"`
+	// Perhaps reports whether it depends on what is not known, such as the scheduler's choice.
+	Perhaps bool `json:"perhaps,omitempty"`
+}
+
+// Controller is the only pod that attaches and detaches a driver's volumes.
+type Controller struct {
+	Driver string `json:"driver"`
+	Pod    string `json:"pod"`
+	// Away is what becomes of the driver's volumes, in the whole cluster, once the pod is gone.
+	Away string `json:"away"`
 }
 
 // Deletion is a volume whose disk is deleted once its pods have ended: its claim goes by then, and
@@ -149,13 +161,17 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
 	moving := f.moving()
+	p.Controllers = f.controllers()
 	for _, pod := range moving {
 		f.pod(p, pod)
 	}
 	for _, pv := range f.DisksThatGo(moving) {
 		p.Deletes = append(p.Deletes, Deletion{pv.Name, facts.Retain(pv)})
 	}
-	f.hangs(p)
+	f.hangs(p, moving)
+	for _, s := range []*Scenario{&p.Drain, &p.Loss} {
+		s.unbound(len(p.Missing) > 0)
+	}
 	if len(p.Missing) == 0 { // else a node has room that was not read
 		p.Room = f.room(moving)
 	}
@@ -193,6 +209,15 @@ type flightVolume struct {
 	one bool
 	// unsure reports whether it is unknown if the volume has to be attached.
 	unsure bool
+}
+
+// driver is the CSI driver of the volume; "" where it has none.
+func (v flightVolume) driver() string {
+	if csi := v.pv.Spec.CSI; csi != nil {
+		return csi.Driver
+	}
+	driver, _, _ := reconcile.ParseCSI(v.name) // an in-tree volume that has moved to CSI
+	return driver
 }
 
 // volumesOf are the PVs that the pod uses through its claims.

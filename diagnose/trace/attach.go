@@ -216,7 +216,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		// Nobody asks the driver, which no other VolumeAttachment changes.
 		s.State, s.On, refused = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
 		since = facts.Latest(facts.WaitsSince(t.pod), facts.Renewed(lease))
-		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
+		s.Detail += t.leaseWords(lease)
 	}
 	t.doubtAttacher(&s, cmp.Or(failure, t.DetachError(va)))
 	t.attachWords(v, &s, metav1.Time{})

@@ -2,6 +2,7 @@ package trace
 
 import (
 	"cmp"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -29,6 +30,9 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permane
 		s.reason = "Missing" + kind
 	}
 	b := facts.BlameFor(kubeletwords.MountWords, f.Reason, t.whose(s, v))
+	if b.Passing && strings.Contains(f.Step, kubeletwords.WhileExpanding) {
+		b.Actor = kubeletwords.NodeAdmin // the driver grows the file system on the node
+	}
 	if b.Passing && t.Age(facts.EventTime(f.Event)) > facts.MountRetries {
 		b.Actor = ""
 	}

@@ -271,8 +271,20 @@ func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
+		s.Detail += t.leaseWords(lease)
+		if s.Ends != "" {
+			s.Ends = "the driver's attacher runs again, and " + s.Ends
+		}
 	}
+}
+
+// leaseWords continue a sentence about an attacher whose lease is not renewed.
+func (t *tracer) leaseWords(lease *coordinationv1.Lease) string {
+	text := fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(facts.Renewed(lease)))
+	if pod := t.StuckAttacher(lease); pod != nil {
+		text += fmt.Sprintf("; the attacher's pod %s is stuck Terminating on lost node %s", facts.PodName(pod), pod.Spec.NodeName)
+	}
+	return text
 }
 
 // attacherReturns is the time granted to an attacher whose lease is not renewed: none, unless
@@ -300,7 +312,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
 		s.State, s.On, bound = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher) // nobody asks the driver
-		s.Detail += fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time)))
+		s.Detail += t.leaseWords(lease)
 	}
 	if i := slices.IndexFunc(va.Finalizers, func(f string) bool { return !strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 {
 		s.Detail += "; the finalizer " + va.Finalizers[i] + " is not the attacher's"

@@ -1,18 +1,21 @@
 package trace_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // traceCase is a cluster and the expected trace of its pod: the verdict, the chain of the first
@@ -246,6 +249,17 @@ func TestTraceVerdicts(t *testing.T) {
 			w.Node.Status.VolumesInUse = nil
 			w.Node.Status.Conditions[0].Status = corev1.ConditionUnknown
 		}), verdict: "none NodeNotReady"},
+		{name: "runs as long as its node was heard of", world: testworld.With(testworld.New(), func(w *testworld.World) { w.Node.Status.Conditions[0].Status = corev1.ConditionUnknown }),
+			verdict: "unknown NodeSilent", says: []string{"Whether pod default/app still runs is not known: node n1 is silent", "as last reported, its volumes are mounted (container app runs)"}},
+		{name: "runs on a node that is gone", world: testworld.With(testworld.New(), func(w *testworld.World) { w.Nodes = w.Nodes[1:] }),
+			verdict: "unknown NodeSilent", says: []string{"node n1 does not exist any more"}},
+		{name: "runs on a node that was not read", world: testworld.With(testworld.New().Without(snapshot.Nodes), func(w *testworld.World) { w.Nodes = w.Nodes[1:] }), verdict: "none Mounted"},
+		{name: "runs on a node that says itself that it is not ready", world: testworld.With(testworld.New(), func(w *testworld.World) {
+			w.Node.Status.Conditions[0].Status = corev1.ConditionFalse
+			w.Node.Status.Conditions[0].LastHeartbeatTime = testworld.MinutesAgo(0.2)
+		}), verdict: "none Mounted"},
+		{name: "its file system does not grow", world: testworld.New().Pending(9).Event("FailedMount", `MountVolume.Setup failed while expanding volume for volume "pv-data" : Expander.NodeExpand failed to expand the volume : rpc error: code = Internal desc = resize of device /dev/sdb failed: exit status 1. resize2fs output: resize2fs: Bad magic number in super-block while trying to open /dev/sdb`, 5).SaidAgain(),
+			verdict: "stuck mounted", says: []string{"next to act: the node admin"}},
 		{name: "kubelet has not begun", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) {
 			w.Pod.Status.StartTime, w.Pod.Status.ContainerStatuses = nil, nil
 		}), verdict: "none KubeletSilent"},
@@ -270,6 +284,51 @@ func TestTraceVerdicts(t *testing.T) {
 		}), verdict: "stuck mounted", says: []string{"the pod's volume again is the same one"}},
 	} {
 		t.Run(c.name, c.run)
+	}
+}
+
+// TestAttacherStuckOnTheLostNode: where the driver's own attacher ran on the lost node, and its
+// StatefulSet makes no other, the pod is named; one that is made again elsewhere is not.
+func TestAttacherStuckOnTheLostNode(t *testing.T) {
+	world := func(kind string, ready corev1.ConditionStatus) *testworld.World {
+		w := testworld.New().Pending(3).Unattached()
+		w.Node.Status.VolumesInUse = nil
+		lost := w.Nodes[1]
+		lost.Status.VolumesInUse, lost.Status.VolumesAttached = []corev1.UniqueVolumeName{testworld.Volume}, []corev1.AttachedVolume{{Name: testworld.Volume}}
+		lost.Status.Conditions[0].Status, lost.Status.Conditions[0].LastTransitionTime = ready, testworld.MinutesAgo(40)
+		w.VolumeAttachments = []*storagev1.VolumeAttachment{testworld.NewAttachment("n2")}
+		attacher := testworld.NewPod("ebs-0", "n2")
+		attacher.Namespace, attacher.Spec.Volumes, attacher.Spec.Containers = "kube-system", nil, []corev1.Container{{Name: "csi-attacher"}}
+		yes, told, holder := true, testworld.MinutesAgo(20), "ebs-0"
+		attacher.DeletionTimestamp = &told
+		attacher.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: "ebs", UID: "uid-ebs", Controller: &yes}}
+		lease := testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(99), testworld.MinutesAgo(41))
+		lease.Spec.HolderIdentity = &holder
+		w.Pods, w.Leases = append(w.Pods, attacher), append(w.Leases, lease)
+		return w
+	}
+	for name, c := range map[string]struct {
+		world *testworld.World
+		stuck bool
+	}{
+		"made by a StatefulSet": {world("StatefulSet", corev1.ConditionUnknown), true},
+		"made by a ReplicaSet":  {world("ReplicaSet", corev1.ConditionUnknown), false},
+		"on a node that lives":  {world("StatefulSet", corev1.ConditionTrue), false},
+	} {
+		doc := traceOf(c.world)
+		text := traceText(doc)
+		for _, f := range doc.Findings {
+			text += fmt.Sprintln(f.Code, f.Detail, f.Whole.Advice)
+		}
+		for _, words := range []string{"the attacher's pod kube-system/ebs-0 is stuck Terminating on lost node n2",
+			"its pod kube-system/ebs-0 is stuck Terminating on lost node n2 itself", "so that the driver's controller pod kube-system/ebs-0 can start elsewhere"} {
+			if strings.Contains(text, words) != c.stuck {
+				t.Errorf("%s: %q: %t\n%s", name, words, !c.stuck, text)
+			}
+		}
+		if c.stuck && !strings.Contains(text, "the driver's attacher runs again, and ") {
+			t.Errorf("%s: the wait ends without the attacher:\n%s", name, text)
+		}
 	}
 }
 

@@ -122,6 +122,7 @@ const (
 	PodStarting PodState = "starting" // and does not wait for this volume
 	PodEnding   PodState = "terminating"
 	PodEnded    PodState = "completed" // its object is still there
+	PodUnheard  PodState = "unknown"   // its node is silent, and its status is as old as that
 )
 
 // UsingPod is a pod that names the claim.
@@ -440,6 +441,8 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 		}
 	case waits:
 		p.State, p.Since = PodWaits, t.Verdict.Since
+	case t.Verdict.Reason == reasonSilent:
+		p.State, p.Since = PodUnheard, t.Verdict.Since
 	case anyRuns(pod):
 		p.State, p.Since = PodRuns, unlessZero(facts.RunningSince(pod))
 	default:

@@ -68,6 +68,10 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 		return t.verdictUnscheduled(volumes, list)
 	}
 	if p := t.mountsProven(); p.yes {
+		if silent := t.silence(); silent != "" && anyRuns(t.pod) {
+			return Verdict{State: finding.Unsure, Reason: reasonSilent, Since: unlessZero(facts.NotReadySince(t.node)), Message: fmt.Sprintf(
+				"Whether pod %s still runs is not known: %s; as last reported, its volumes are mounted (%s)", facts.PodName(t.pod), silent, p.how)}
+		}
 		return t.verdictMounted(volumes, p)
 	}
 	// A failure on a node that is not Ready may be due to the driver, which is gone with the
@@ -97,6 +101,21 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 		return t.unsure(unknown[0], unknown[0].Broken)
 	default:
 		return Verdict{State: finding.NoWait, Reason: "NoVolumes", Message: fmt.Sprintf("Pod %s waits for no volume: its containers mount none", facts.PodName(t.pod))}
+	}
+}
+
+// reasonSilent is the verdict's reason where the pod's status is as old as the silence of its node.
+const reasonSilent = "NodeSilent"
+
+// silence is why nothing is heard of the kubelet that reports on the pod; "" where it may be heard.
+func (t *tracer) silence() string {
+	switch {
+	case t.node == nil && t.knows(snapshot.Nodes, ""):
+		return fmt.Sprintf("node %s does not exist any more", t.pod.Spec.NodeName)
+	case t.node == nil || !t.Lost(t.node):
+		return ""
+	default:
+		return fmt.Sprintf("node %s is silent, its Ready condition is %s", t.node.Name, facts.ReadyText(t.node))
 	}
 }
 

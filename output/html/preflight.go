@@ -62,7 +62,7 @@ func (s Scenario) node() g.Node {
 	}
 	return h.Section(h.Class("card "+level), h.Aria("labelledby", s.ID), lines(
 		h.H2(h.ID(s.ID), words(s.Title)),
-		each(s.Hangs, func(text string) g.Node { return h.P(h.Class("what"), words("Hangs: "+text)) }),
+		each(s.Hangs, func(text string) g.Node { return h.P(h.Class("what"), words(text)) }),
 		waits,
 	))
 }

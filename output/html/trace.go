@@ -40,10 +40,11 @@ type Volume struct {
 	Notes            []string
 }
 
-// Stage is one stage. Broken marks the stage in which the volume waits.
+// Stage is one stage. Waits marks the stage in which the volume waits, and Fails that it does so for
+// longer than is usual, or in vain.
 type Stage struct {
-	Mark, Text string
-	Broken     bool
+	Mark, Text   string
+	Waits, Fails bool
 }
 
 // Wait is a stage that is not done.
@@ -77,8 +78,11 @@ func (v Volume) node() g.Node {
 		h.H2(h.ID(v.ID), words(v.Title)),
 		h.Ol(h.Class("stages"), each(v.Stages, func(s Stage) g.Node {
 			text := words(s.Mark + " " + s.Text)
-			if s.Broken {
-				text = h.Strong(h.Class("broken"), text)
+			switch {
+			case s.Fails:
+				text = h.Strong(h.Class("at fails"), text)
+			case s.Waits:
+				text = h.Strong(h.Class("at"), text)
 			}
 			return h.Li(text)
 		})),

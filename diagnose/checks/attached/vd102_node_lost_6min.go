@@ -62,6 +62,11 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 	f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the controller only asks for the detach in its time, and nothing is detached, nor attached elsewhere, before the attacher runs again"}
 	f.Advice = fmt.Sprintf("bring the driver's controller pods in namespace %s back; the volume then follows by itself", lease.Namespace)
 	f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
+	if pod := p.StuckAttacher(lease); pod != nil {
+		f.Detail += fmt.Sprintf("; its pod %s is stuck Terminating on lost node %s itself, and its StatefulSet makes no other before that has gone", facts.PodName(pod), pod.Spec.NodeName)
+		f.Advice = fmt.Sprintf("bring node %s back or, once its machine is known to be off, taint it out-of-service, so that the driver's controller pod %s can start elsewhere; the volume then follows by itself",
+			pod.Spec.NodeName, facts.PodName(pod))
+	}
 	return f
 }
 

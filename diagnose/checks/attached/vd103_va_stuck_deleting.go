@@ -87,7 +87,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	}
 	if lease := attacherGone(p.View, va); lease != nil {
 		f.Actor = ""
-		f.Message = fmt.Sprintf("Volume %s cannot be detached from node %s: its attacher no longer runs", pv, va.Node)
+		f.Message = fmt.Sprintf("Volume %s cannot leave node %s: its attacher no longer runs", pv, va.Node)
 		facts.Also(&f, "the driver failed to detach it as long as its attacher ran")
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 		f.SelfHeals.Because = "nobody asks the driver at present: attacher-down; once its attacher is back it does, and the driver may well fail as before"

@@ -66,7 +66,7 @@ func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
 
 func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven bool) {
 	driver, _, _ := reconcile.ParseCSI(va.Volume)
-	f.Message = fmt.Sprintf("The kubelet of node %s cannot unmount volume %s, which no pod there uses", f.Node, f.PersistentVolume)
+	f.Message = fmt.Sprintf("The kubelet of node %s cannot unmount unused volume %s", f.Node, f.PersistentVolume)
 	f.Detail = finding.Clauses(fmt.Sprintf("in use there without a pod for at least %s; the controller waits for the unmount", facts.Rounded(p.Age(*f.Since))), f.Detail)
 	f.Cause = "the kubelet fails to unmount the volume, and says so only in its log: something else on the node holds it, or the driver's node plugin fails"
 	ended := p.EndedPods(va.VolumeNode)

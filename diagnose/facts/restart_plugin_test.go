@@ -31,7 +31,7 @@ func TestRestartOfNodePlugin(t *testing.T) {
 		{name: "vd613-driver-not-known", hits: 1, says: "these mounts may end with the plugin's pod"},
 		{name: "vd613-ready-not-registered", says: "hits no pod: no mount of 1 pod (default/web-0) there depends on it, as ebs.csi.aws.com mounts by the kernel", delete: true},
 		{name: "vd613-other-directory", says: "hits no pod: none there has a volume of it mounted", delete: true},
-		{name: "vd602-plugin-crashes", says: "hits no pod: none there", delete: true},
+		{name: "vd613-pod-waits", says: "hits no pod: none there", delete: true},
 		{name: "vd616-kubelet-restarted", says: "hits no pod: none there", delete: true},
 		{name: "vd621-node-lacks-driver", says: "", delete: false},
 	} {

@@ -184,7 +184,6 @@ var pageText string
 func (r *results) write(file string) error {
 	t, err := template.New("page").Funcs(template.FuncMap{
 		"realParts": realParts,
-		"actions":   func() int { return len(r.Deeds.Done) },
 		"clock": func(d time.Duration) string {
 			if d == 0 {
 				return ""

@@ -125,7 +125,6 @@ func TestCutOffList(t *testing.T) {
 
 // TestNewerState: of two states of one object the newer counts, whichever comes first.
 func TestNewerState(t *testing.T) {
-	const running = "status: {phase: Running}\n"
 	at := func(version, node string) string {
 		return pod("a", "u1", version) + "spec: {nodeName: " + node + "}\n" + running
 	}

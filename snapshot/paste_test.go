@@ -211,7 +211,6 @@ func TestPasted(t *testing.T) {
 		{name: "an array of a storage system's", in: `[{"id": "/subscriptions/s/disks/d", "diskState": "Attached", "managedBy": "/subscriptions/s/virtualMachines/n1"}]`, refused: "f:1: document 1, item 1: the storage system's own list of volumes (azure)"},
 		{name: "a storage system's list in YAML", in: "volumes:\n- id: 1\n  linux_device: /dev/x\n  server: 7\n", refused: "the storage system's own list of volumes (hetzner)"},
 		{name: "Argo CD's resources", in: `{"items": [{"kind": "Pod", "namespace": "shop", "name": "web-0", "liveState": "{}"}]}`, refused: "f:1: document 1: a list whose items do not say what they are, with apiVersion and kind: write the objects with -o yaml"},
-		{name: "a note that looks like a prompt", in: "note: run $ kubectl get pods\n" + yamlList, refused: "f:"},
 		{name: "a web page", in: "<!DOCTYPE html>\n<html>\n", refused: "f:1: document 1: not an object"},
 		{name: "Latin-1", in: yamlList + "# caf\xe9\n", refused: "not UTF-8 text"},
 		{name: "cut off", in: yamlList[:len(yamlList)/2], refused: "f:"},

@@ -51,6 +51,16 @@ func (a *altered) add(key identity) {
 	a.of[key.kind] = append(a.of[key.kind], key)
 }
 
+// forget takes back the note of an object.
+func (a *altered) forget(key identity) {
+	if a.of != nil {
+		a.of[key.kind] = slices.DeleteFunc(a.of[key.kind], func(k identity) bool { return k == key })
+	}
+	if a.all[key.kind] > 0 {
+		a.all[key.kind]--
+	}
+}
+
 func (a *altered) count(kind Kind, n int) {
 	if a.all == nil {
 		a.all = map[Kind]int{}
@@ -84,14 +94,13 @@ func (a *altered) gap(kind Kind) *Gap {
 		object, some(names), have)}
 }
 
-// saysWhole reports whether the header of the file calls the kind complete. Its objects are then
-// what it says they are.
-func (c *collector) saysWhole(kind Kind) bool {
-	return c.header != nil && slices.Contains(c.header.Complete, kind)
-}
-
-// dropAltered drops the objects that are not as an API server shows them.
+// dropAltered drops the objects that are not as an API server shows them, unless a header says what
+// the objects are.
 func (c *collector) dropAltered() {
+	if c.header != nil {
+		c.altered.of = nil
+		return
+	}
 	before, lacking, all := c.altered.of, 0, 0
 	for kind, n := range c.altered.all {
 		lacking, all = lacking+len(before[kind]), all+n
@@ -102,9 +111,6 @@ func (c *collector) dropAltered() {
 	c.altered.of = nil
 	named := c.objects.namedByUID()
 	for _, r := range resources {
-		if c.saysWhole(r.Kind) {
-			continue
-		}
 		without := map[identity]bool{}
 		for _, key := range before[r.Kind] {
 			without[key] = true

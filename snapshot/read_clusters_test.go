@@ -104,7 +104,7 @@ func TestFoldersOfOtherTimes(t *testing.T) {
 	node := func(i int, day string) string {
 		return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n%d", "creationTimestamp": "2026-11-01T00:00:00Z"}, "status": {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "2026-11-%sT09:58:00Z"}]}}`, i, day)
 	}
-	pod := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "creationTimestamp": "2026-11-20T09:00:00Z"}}`
+	pod := `{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a", "creationTimestamp": "2026-11-20T09:00:00Z"}, "status": {"phase": "Running"}}`
 	singles := func(day string) map[string]string {
 		files := map[string]string{"pods.json": clusterList(pod)}
 		for i := range 3 {

@@ -114,6 +114,7 @@ func (c *collector) dropLast() {
 		return
 	}
 	c.last.row.dropLast(&c.objects)
+	c.altered.forget(c.last.key)
 	if c.total--; c.last.known == unseen {
 		c.counts[c.last.key.kind]--
 		delete(c.seen.states, c.last.key.mark())

@@ -13,6 +13,8 @@ import (
 )
 
 const (
+	running = "status: {phase: Running}\n"
+
 	podA = "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: default, creationTimestamp: \"2026-11-20T09:00:00Z\"}\n"
 	podB = "apiVersion: v1\nkind: Pod\nmetadata: {name: b, namespace: default, creationTimestamp: \"2026-11-20T09:30:00Z\"}\n"
 )

@@ -12,7 +12,7 @@ import (
 // TestFirstOfSeveralErrors: items are decoded side by side, and taken in their order: of
 // several that are wrong the first is told, whatever comes after it.
 func TestFirstOfSeveralErrors(t *testing.T) {
-	const right, unusual = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p%03d\n", "- {apiVersion: v1, kind: Pod, metadata: {name: p%03d}}\n"
+	const right, unusual = "- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: p%03d\n  status:\n    phase: Running\n", "- {apiVersion: v1, kind: Pod, metadata: {name: p%03d}, status: {phase: Running}}\n"
 	wrong := []string{
 		"- apiVersion: v1\n  kind: Pod\n  metadata:\n    labels:\n      a: p%03d\n", "- {apiVersion: v1, kind: Pod, metadata: {uid: p%03d}}\n",
 		"- apiVersion: v1\n  kind: Pod\n  metadata:\n    name: \"p%03d\xff\"\n",

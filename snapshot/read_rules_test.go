@@ -243,10 +243,10 @@ func TestOneNamespace(t *testing.T) {
 		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: %s}\nspec: {claimRef: {namespace: %s, name: %s}}\nstatus: {phase: %s}\n---\n", name, namespace, name, phase)
 	}
 	claim := func(namespace string) string {
-		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: %s}\n---\n", namespace)
+		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: %s}\nstatus: {phase: Pending}\n---\n", namespace)
 	}
 	pod := func(namespace string) string {
-		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: %s}\n---\n", namespace)
+		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: %s}\nstatus: {phase: Pending}\n---\n", namespace)
 	}
 	event := func(kind, namespace string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e-%s, namespace: %s}\ninvolvedObject: {kind: %s, namespace: %s, name: x}\n---\n", namespace, namespace, kind, namespace)
@@ -266,7 +266,7 @@ func TestOneNamespace(t *testing.T) {
 	podList := func(namespaces ...string) string {
 		var items []string
 		for _, namespace := range namespaces {
-			items = append(items, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": %q}}`, namespace))
+			items = append(items, fmt.Sprintf(`{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": %q}, "status": {"phase": "Pending"}}`, namespace))
 		}
 		return "apiVersion: v1\nkind: List\nitems: [" + strings.Join(items, ", ") + "]\n---\n"
 	}

@@ -62,7 +62,7 @@ func TestReadShapes(t *testing.T) {
 		"tar.xz":                     xzOf(t, tarOf(t, "a.yaml", podA, "b.json", jsonB)),
 		"xz":                         xzOf(t, podA+"---\n"+podB),
 		"zip":                        zipOf(t, "dump/", "", "dump/x/a.yml", podA, "dump/x/logs.txt", "\x00", "__MACOSX/._a.yml", "\x00", "dump/B.JSON", jsonB),
-		"the same object twice":      pod("a", "u1", "1") + "---\n" + pod("a", "u1", "1") + "---\n" + podB,
+		"the same object twice":      pod("a", "u1", "1") + running + "---\n" + pod("a", "u1", "1") + running + "---\n" + podB + running,
 		"other kinds in between":     podA + "---\napiVersion: v1\nkind: Secret\nmetadata: 3\n---\n" + podB,
 		"a kind with items as field": podA + "---\n" + podB + "---\napiVersion: example.com/v1\nitems:\n- a\n- b: c\nkind: Basket\n",
 		"one with others":            jsonA + jsonB + `{"apiVersion": "example.com/v1", "items": {"a": [{}, "b"]}, "kind": "Basket"}{"kind": "Basket", "items": 3, "apiVersion": "v1"}`,

@@ -190,7 +190,8 @@ status:
 `
 
 func TestTrim(t *testing.T) {
-	s, _, err := Read("f", strings.NewReader(loaded), ReadOptions{})
+	const header = "apiVersion: volume-doctor/v1\nkind: Snapshot\ncomplete: []\n---\n"
+	s, _, err := Read("f", strings.NewReader(header+loaded), ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,7 @@ func next(s trace.Standing, block, attached bool) Operation {
 		stage = s.Possible[0]
 	}
 	switch {
-	case stage == trace.StageClaimBound, stage == trace.StageInVolumesInUse && (len(s.Stage.Said) > 0 || s.Stage.On == "nobody"):
+	case stage == trace.StageClaimBound, stage == trace.StageInVolumesInUse && (len(s.Stage.Said) > 0 || s.Stage.On == trace.Nobody):
 		return AddPodToVolume
 	case stage == trace.StageInVolumesInUse:
 		return ReportVolumesInUse

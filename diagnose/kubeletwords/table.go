@@ -41,13 +41,14 @@ type Word struct {
 // The actors that are not objects.
 const (
 	WorkloadOwner = "the workload owner"
-	ClusterAdmin  = "the cluster admin"
-	NodeAdmin     = "the node admin"
+	// Nobody acts by itself: neither the pod nor its volume can be changed so that the wait ends.
+	Nobody       = "a person, as no controller ends it"
+	ClusterAdmin = "the cluster admin"
+	NodeAdmin    = "the node admin"
 )
 
 // The actors of more than one row.
 const (
-	nobody        = "nobody"
 	theController = "the attach/detach controller"
 	theUser       = "$user"
 	theOwner      = "$owner"
@@ -85,7 +86,7 @@ var MountWords = []Word{
 	{Text: PublishSecret, Means: "the Secret that the PV names for the driver (nodePublishSecretRef) cannot be read"},
 	{Pattern: MissingAccount, Actor: "whoever is to create serviceaccount/$1", Ends: "serviceaccount/$1 is there again" + again, Means: "the pod's ServiceAccount is gone, so that nobody gives the kubelet a token for it"},
 	{Text: NoCSIDriver, Actor: "whoever is to create csidriver/$driver", Ends: "the CSIDriver says that the driver takes such volumes" + again, Means: "the driver does not take volumes of this kind, as far as the kubelet knows: it has no CSIDriver object"},
-	{Text: ModeNotSupported, Actor: nobody, Permanent: true, Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed", Means: "the driver does not take volumes of this kind: its CSIDriver does not list the mode"},
+	{Text: ModeNotSupported, Actor: Nobody, Permanent: true, Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed", Means: "the driver does not take volumes of this kind: its CSIDriver does not list the mode"},
 	{Text: NoToken, Means: "the kubelet could not get the token that the driver asks for (tokenRequests of its CSIDriver)"},
 	{Pattern: TokenRefused, Actor: ClusterAdmin, Ends: "the API server lets the kubelet of $node have the token" + again, Means: "the API server refuses the kubelet the token of the pod's ServiceAccount"},
 	{Text: "failed to fetch token", Means: "the kubelet gets no token of the pod's ServiceAccount from the API server"},
@@ -94,7 +95,7 @@ var MountWords = []Word{
 	{Text: NoMountOptions, Actor: theOwner, Permanent: true, Ends: "the volume asks for no mount options", Means: "volumes of this type take no mount options, and this one asks for some"},
 	{Text: UsedByOtherPod, Actor: theUser, Ends: otherGoes, Means: "another pod on the node has the volume mounted, which only one pod may"},
 	{Text: LabelMounted, Actor: theUser, Ends: otherGoes, Means: "a pod with another SELinux label has the volume mounted on the node; it must go first"},
-	{Text: NodeNotAllowed, Actor: nobody, Permanent: true, Ends: "the pod is made again on a node that suits the volume", Means: "the volume may not be used on this node"},
+	{Text: NodeNotAllowed, Actor: Nobody, Permanent: true, Ends: "the pod is made again on a node that suits the volume", Means: "the volume may not be used on this node"},
 	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet" + again, Means: "the kubelet does not know the driver: its node plugin has not registered"},
 	{Pattern: MissingKey, Actor: "whoever is to add the key $1", Ends: "the object that the pod names has the key $1" + again, Means: "the object is there but lacks the key that the pod names"},
 	{Pattern: MissingPath, Actor: "whoever is to make $1 on $node", Ends: "the path is there, and of the type that the pod names" + again, Means: "the path on the node is missing or not of the type that the pod names"},
@@ -144,10 +145,10 @@ var WaitWords = []Word{
 	{Text: ClaimUnread, Means: "the kubelet cannot read the claim"},
 	{Text: VolumeUnread, Means: "the kubelet cannot read the PV"},
 	{Text: ClaimOfAnother, Means: "the claim has the name of the pod's own one and belongs to another"},
-	{Text: BlockMounted, Actor: nobody, Permanent: true, Ends: madeAgain, Means: "the volume is a block device, and a container mounts it"},
-	{Text: FilesAsDevice, Actor: nobody, Permanent: true, Ends: madeAgain, Means: "the volume has a file system, and a container wants a device"},
-	{Text: NoPlugin, Actor: nobody, Permanent: true, Ends: madeAgain, Means: "the kubelet has no plugin for this type of volume: it was removed from Kubernetes, or its driver's directory is missing"},
-	{Text: LabelsInPod, Actor: nobody, Permanent: true, Ends: "the pod is made again with one SELinux label", Means: "containers of the pod have different SELinux labels and use the same volume"},
+	{Text: BlockMounted, Actor: Nobody, Permanent: true, Ends: madeAgain, Means: "the volume is a block device, and a container mounts it"},
+	{Text: FilesAsDevice, Actor: Nobody, Permanent: true, Ends: madeAgain, Means: "the volume has a file system, and a container wants a device"},
+	{Text: NoPlugin, Actor: Nobody, Permanent: true, Ends: madeAgain, Means: "the kubelet has no plugin for this type of volume: it was removed from Kubernetes, or its driver's directory is missing"},
+	{Text: LabelsInPod, Actor: Nobody, Permanent: true, Ends: "the pod is made again with one SELinux label", Means: "containers of the pod have different SELinux labels and use the same volume"},
 	{Text: LabelsCollide, Actor: theUser, Ends: otherGoes, Means: "the volume is wanted with two SELinux labels on this node"},
 	{Text: LabelMounted, Actor: theUser, Ends: otherGoes, Means: "a pod with another SELinux label has the volume mounted on the node; it must go first"},
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -439,7 +440,7 @@ func (t *tracer) never(s Stage, since metav1.Time) Stage {
 
 // Nobody is the actor where neither the pod nor its volume can be changed so that the wait
 // ends.
-const Nobody = "a person, as no controller ends it"
+const Nobody = kubeletwords.Nobody
 
 func done(name StageName, since metav1.Time, detail string) Stage {
 	return Stage{Stage: name, State: StageDone, Since: unlessZero(since), Detail: detail}

@@ -16,7 +16,7 @@ var actors = []struct {
 }{
 	{"the kubelet of ", TheKubelet}, {"CSI driver ", TheDriver}, {"the node plugin of ", ThePlugin},
 	{"the node admin", NodeAdmin}, {"whoever mounted it at ", NodeAdmin}, {"whoever ", Creator},
-	{"the attach/detach controller", Controller}, {"the external-attacher of ", Controller}, {"nobody", Nobody},
+	{"the attach/detach controller", Controller}, {"the external-attacher of ", Controller}, {trace.Nobody, Nobody},
 	{"the persistent volume controller", Binder}, {"the provisioner of ", Binder}, {"the ephemeral volume controller", Creator}, {"pod ", Other},
 }
 

@@ -83,7 +83,7 @@ func TestRecordedRowsCanFail(t *testing.T) {
 		"mounted that is not":     {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].State = trace.StageDone }, "is not mounted"},
 		"a wait that is none":     {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[1].State = trace.StageWaiting }, "does not wait"},
 		"another stage":           {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Stage = trace.StageMounted }, "waits in staged"},
-		"another actor":           {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Actor = "nobody" }, "waits for the CSI driver"},
+		"another actor":           {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Actor = trace.Nobody }, "waits for the CSI driver"},
 		"another operation":       {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Next = kubelet.MapVolume }, "the kubelet is at MountVolume"},
 		"a call left out":         {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes[0].Calls = nil }, "is called for []"},
 		"a leftover left out":     {func(l *Look, _ []Volume, _ *seen) { l.Plan.Volumes = l.Plan.Volumes[:2] }, "which has no row"},
@@ -183,5 +183,5 @@ func never(l *Look, volumes []Volume) {
 	volumes[0].Never = true
 	truth := l.Truth["data"]
 	truth.Actor = Nobody
-	l.Truth["data"], l.Trace.Verdict.Actor = truth, "nobody"
+	l.Truth["data"], l.Trace.Verdict.Actor = truth, trace.Nobody
 }

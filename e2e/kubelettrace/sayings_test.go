@@ -127,7 +127,7 @@ func TestSayingsDown(t *testing.T) {
 }
 
 var sayings = []saying{
-	{name: "claim-terminating", says: []string{kubeletwords.ClaimTerminating}, actor: "nobody", arrange: func(s *scene) {
+	{name: "claim-terminating", says: []string{kubeletwords.ClaimTerminating}, actor: kubeletwords.Nobody, arrange: func(s *scene) {
 		s.disk(data, nil)
 		s.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Finalizers = append(c.Finalizers, "volume-doctor.test/kept") })
 		if err := s.w.Client.CoreV1().PersistentVolumeClaims(s.name).Delete(s.w.plane, data, metav1.DeleteOptions{}); err != nil {
@@ -142,7 +142,7 @@ var sayings = []saying{
 		s.changeClaim(func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimBound })
 		s.add(Volume{Name: data}, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: data}})
 	}},
-	{name: "volume-missing", says: []string{kubeletwords.VolumeUnread}, actor: "nobody", arrange: func(s *scene) {
+	{name: "volume-missing", says: []string{kubeletwords.VolumeUnread}, actor: kubeletwords.Nobody, arrange: func(s *scene) {
 		s.w.unboundClaim(s.T, s.name, data, "pv-gone")
 		s.add(Volume{Name: data}, corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: data}})
 	}},
@@ -150,7 +150,7 @@ var sayings = []saying{
 		s.disk(data, nil)
 		s.changeVolume(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil })
 	}},
-	{name: "claim-of-another", says: []string{kubeletwords.ClaimOfAnother}, actor: "nobody", arrange: func(s *scene) {
+	{name: "claim-of-another", says: []string{kubeletwords.ClaimOfAnother}, actor: kubeletwords.Nobody, arrange: func(s *scene) {
 		s.w.claim(s.T, s.name, s.pod.Name+"-"+data, Disk, nil, nil)
 		s.add(Volume{Name: data}, ephemeral())
 	}},
@@ -288,7 +288,7 @@ func TestSayings(t *testing.T) {
 			for _, l := range []Look{lookAt(seen, pod, planOf(seen, m.Node, nil), nil, nil), lookAt(seen, pod, planOf(seen, m.Node, heard), heard, nil)} {
 				// Where a list may just be too old to show the missing object, no actor is
 				// named.
-				if v := l.Trace.Verdict; !strings.HasPrefix(v.Actor, row.actor) && (v.Actor != "" || row.actor != "nobody") {
+				if v := l.Trace.Verdict; !strings.HasPrefix(v.Actor, row.actor) && (v.Actor != "" || row.actor != kubeletwords.Nobody) {
 					t.Errorf("the trace names %q, want %s: %s (said: %q)", v.Actor, row.actor, v.Message, v.Said)
 				}
 			}

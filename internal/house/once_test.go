@@ -262,6 +262,8 @@ var rawEvents = map[string]string{
 	"diagnose/facts/mount_failures.go":                                   "counts what the recorder has sent, not what it says",
 	"diagnose/facts/attach_events.go":                                    "how far back the list reaches, and that an attach was spoken of at all",
 	"diagnose/checks/resolution/vd511_volume_expansion_stuck.go":         "a claim's, with an age of their own",
+	"diagnose/checks/resolution/vd517_volume_modification_stuck.go":      "a claim's, and of the class that it names now",
+	"diagnose/facts/resizer.go":                                          "when the resizer last spoke, not what it says",
 	"diagnose/checks/attached/vd112_autoscaler_deletes_before_detach.go": "a node's, with an age of their own",
 	"diagnose/trace/trace.go":                                            "joins them with the kubelet's log before they are left out",
 	"diagnose/facts/controller_down.go":                                  "when the controller last spoke, not what it says",

@@ -71,7 +71,7 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	if facts.ContainsAny(said.Message, kubeletwords.LabelsInPod) {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: its own containers have different SELinux labels", facts.PodName(pod), pod.Spec.NodeName)
 		f.Detail = "they share a volume that is mounted with one label"
-		f.Actor = "nobody"
+		f.Actor = kubeletwords.Nobody
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and a mount has one label only"
 		f.SelfHeals.Because = "the labels are the pod's own, and nothing changes them"
 		f.Advice = "give all containers of the pod one seLinuxOptions.level, or set seLinuxChangePolicy: Recursive in the pod, so that files are relabelled instead"

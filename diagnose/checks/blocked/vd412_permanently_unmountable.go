@@ -67,7 +67,7 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	if !facts.Referenced(pod, v.Name) || v.CSI != nil && !facts.Registers(p.Snapshot.CSINode(facts.NodeOf(pod)), v.CSI.Driver) {
 		return unmountable{}, false
 	}
-	u := unmountable{pod: pod, actor: "nobody", pv: p.BoundVolume(pod, v), name: v.Name, since: facts.BoundAt(pod)}
+	u := unmountable{pod: pod, actor: kubeletwords.Nobody, pv: p.BoundVolume(pod, v), name: v.Name, since: facts.BoundAt(pod)}
 	if u.pv != nil {
 		u.name = u.pv.Name
 	}

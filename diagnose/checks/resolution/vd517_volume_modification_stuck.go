@@ -2,6 +2,7 @@ package resolution
 
 import (
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,7 @@ func modificationFinding(claim *corev1.PersistentVolumeClaim, why string) findin
 func modificationFails(p *check.Run, claim *corev1.PersistentVolumeClaim, state corev1.PersistentVolumeClaimModifyVolumeStatus, failed *corev1.PersistentVolumeClaimCondition) {
 	f := modificationFinding(claim, "the attempts fail")
 	f.Since = &failed.LastTransitionTime
-	f.Said = &finding.Quote{Text: failed.Message, At: &failed.LastTransitionTime}
+	f.Said = &finding.Quote{Text: failed.Message, By: "external-resizer", At: &failed.LastTransitionTime}
 	f.Cause = "the driver fails to change the volume: no quota, a limit on how often a volume may change, or the storage system does not answer"
 	f.Advice = "fix what the message names, or name in the claim the class that the volume has"
 	if state == corev1.PersistentVolumeClaimModifyVolumeInfeasible {
@@ -81,7 +82,7 @@ func classMissing(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	f.AdviceCommands = []string{safetext.Kubectl("get", "volumeattributesclass")}
 	var said metav1.Time
 	for _, e := range p.Snapshot.EventsOf(claim.UID) {
-		if e.Reason == "VolumeModifyFailed" && facts.EventTime(e).After(said.Time) {
+		if e.Reason == "VolumeModifyFailed" && strings.Contains(e.Message, *claim.Spec.VolumeAttributesClassName) && facts.EventTime(e).After(said.Time) {
 			said = facts.EventTime(e)
 			f.Said = facts.QuoteEvent(e)
 		}

@@ -43,14 +43,6 @@ func serveWorld(a *api) *testworld.World {
 	return w
 }
 
-func values[T any](objects []*T) []T {
-	var list []T
-	for _, o := range objects {
-		list = append(list, *o)
-	}
-	return list
-}
-
 // TestAttachedPodsOfALiveCluster checks the number of pods with an attached volume in what is read
 // at once, also where only the pods of use are kept, and that it is not known where a list that
 // shows what is attached is refused.

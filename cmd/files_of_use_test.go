@@ -119,10 +119,10 @@ func TestFilesKeepWhatIsOfUse(t *testing.T) {
 func TestLeftPodsAreAskedFor(t *testing.T) {
 	const (
 		header = "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: 2026-11-20T10:00:00Z\n---\n"
-		pod    = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n"},"spec":{"nodeName":"n1"}}` + "\n---\n"
-		other  = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"n"},"spec":{"nodeName":"n2"}}` + "\n---\n"
-		drains = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","deletionTimestamp":"2026-11-20T09:59:00Z","deletionGracePeriodSeconds":0}}` + "\n---\n"
-		stays  = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"}}` + "\n---\n"
+		pod    = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"a","namespace":"n"},"spec":{"nodeName":"n1"},"status":{"phase":"Running"}}` + "\n---\n"
+		other  = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"b","namespace":"n"},"spec":{"nodeName":"n2"},"status":{"phase":"Running"}}` + "\n---\n"
+		drains = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1","deletionTimestamp":"2026-11-20T09:59:00Z","deletionGracePeriodSeconds":0},"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}}` + "\n---\n"
+		stays  = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}}` + "\n---\n"
 	)
 	type pipe struct{ io.Reader }
 	for name, c := range map[string]struct {

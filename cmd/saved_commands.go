@@ -17,7 +17,7 @@ const (
 	nameWord = `[A-Za-z0-9][-A-Za-z0-9._:]{0,252}`
 	// kindWord matches a kind that diagnose reads, or one that makes pods, but never Secrets.
 	kindWord = `(?:nodes?|no|pods?|po|pv|pvc|persistentvolumes?|persistentvolumeclaims?|volumeattachments?|va|csinodes?|csidrivers?|storageclass(?:es)?|sc|` +
-		`events?|ev|leases?|deployments?|deploy|statefulsets?|sts|daemonsets?|ds|replicasets?|rs|jobs?|cronjobs?)`
+		`volumesnapshots?|volumeattributesclass(?:es)?|events?|ev|leases?|deployments?|deploy|statefulsets?|sts|daemonsets?|ds|replicasets?|rs|jobs?|cronjobs?)`
 	oneObject = kindWord + `[/ ]` + nameWord
 )
 
@@ -43,7 +43,7 @@ var (
 		shapeOf(`(?:get|describe) (?:`+kindWord+`(?:,`+kindWord+`)*|`+oneObject+`)`, with(namespaced, map[string]string{
 			"-A": "", "-o": `wide|yaml|json|name`, "-l": `[-A-Za-z0-9._/=,!]+`, "--field-selector": `[-A-Za-z0-9._/=,!]+`,
 		})),
-		shapeOf(`logs pods?/`+nameWord, with(namespaced, map[string]string{"--all-containers": "", "--previous": "", "--tail": `[0-9]+`, "-c": nameWord})),
+		shapeOf(`logs pods?/`+nameWord, with(namespaced, map[string]string{"--all-containers": "", "--previous": "", "--tail": `[0-9]+`, "-c": nameWord, "--container": nameWord})),
 		shapeOf(`volume-doctor (?:diagnose|trace|plan|preflight)(?: `+kindWord+`/`+nameWord+`)?`, with(namespaced, map[string]string{
 			"--check": `[-a-z0-9,]+`, "--for": `[0-9hms]+`, "--watch": "",
 		})),

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -18,6 +20,9 @@ func TestPodsWithAttachedVolume(t *testing.T) {
 	w := testworld.New()
 	none, elsewhere, ended := testworld.NewPod("none", "n1"), testworld.NewPod("elsewhere", "n2"), testworld.NewPod("ended", "n1")
 	none.Spec.Volumes = nil
+	for _, pv := range w.Volumes {
+		pv.Status.Phase = corev1.VolumeBound
+	}
 	ended.Status.Phase = "Succeeded"
 	w.Pods = append(w.Pods, none, elsewhere, ended)
 	lists := map[snapshot.Kind]any{

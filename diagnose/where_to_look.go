@@ -16,6 +16,8 @@ func whereToLook(t *trace.Trace) string {
 	verdict, driver, stage := t.Verdict, t.Waits().Driver, t.Stage()
 	actor := verdict.Actor
 	switch {
+	case actor == "" && t.Unread() != "":
+		return whatIsUnread(t)
 	case stage.Do() != "":
 		return stage.Do()
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController && len(stage.Said) > 0:
@@ -38,8 +40,6 @@ func whereToLook(t *trace.Trace) string {
 		return "look at " + actor + ": this pod waits until that one has let go of the volume"
 	case strings.HasPrefix(actor, "node ") && stage.Ends != "":
 		return "look at " + actor + ": the wait ends once " + stage.Ends
-	case actor == "" && t.Unread() != "":
-		return whatIsUnread(t)
 	case strings.HasPrefix(actor, "whoever is to ") && stage.Ends != "":
 		return "find out who is to " + strings.TrimPrefix(actor, "whoever is to ") + ": the wait ends once " + stage.Ends
 	case strings.HasPrefix(actor, "whoever ") && stage.Ends != "":

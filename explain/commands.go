@@ -8,8 +8,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// harmful are commands that people paste before they run them, each with its page.
-var harmful = []struct {
+// neverUnread are commands that people paste before they run them, each with its page.
+var neverUnread = []struct {
 	form *regexp.Regexp
 	page string
 }{
@@ -29,7 +29,7 @@ func harmOf(text string) string {
 	if saidBySomebody.MatchString(text) {
 		return ""
 	}
-	for _, h := range harmful {
+	for _, h := range neverUnread {
 		if h.form.MatchString(text + " ") {
 			return h.page
 		}

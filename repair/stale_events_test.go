@@ -46,6 +46,9 @@ func changedBefore(s *snapshot.Snapshot, e *corev1.Event) metav1.Time {
 // the pod's end was asked for.
 func podChanged(s *snapshot.Snapshot, pod *corev1.Pod, e *corev1.Event) metav1.Time {
 	last := facts.Latest(pod.CreationTimestamp, facts.BoundAt(pod))
+	if e.Source.Component == "attachdetach-controller" {
+		last = pod.CreationTimestamp // that it speaks of the pod shows that the pod has a node; a kubelet writes PodScheduled later, where none has bound it
+	}
 	if node := s.Node(types.NodeName(pod.Spec.NodeName)); node != nil {
 		last = facts.Latest(last, node.CreationTimestamp)
 	}

@@ -46,7 +46,7 @@ var tools = []tool{
 			13: {PermissionDenied, "no rights to ask iscsid", ""},
 			15: {SessionExists, "session exists", ""},
 			18: {ToolMissing, "could not communicate with iscsid", "Start iscsid on the node."},
-			19: {PathsMissing, "the target refused the login, and not for credentials", "Check on the storage system that it exports the target under the name and portal that the node asks for: mostly the target is not there."},
+			19: {PathsMissing, "the target refused the login, and not for credentials", "Check on the storage system that it exports the target under the name and portal that the node asks for: mostly the target is not there, or another node still has its only session."},
 			20: {ToolMissing, "not connected to iscsid", "Start iscsid on the node."},
 			21: {PathsMissing, "no records, targets or sessions found", "Check that discovery of the portal works; the node has no record of the target."},
 			22: {DeviceMissing, "device not found in sysfs", ""},

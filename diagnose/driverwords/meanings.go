@@ -181,7 +181,7 @@ var meanings = map[Meaning]About{
 	NodeIncompatible: {"The node's hardware, kernel or release does not support the volume.", ClusterAdmin,
 		"Run the pod on a node that supports the volume, or upgrade the node.", OneNode},
 	BadParameters: {"A parameter, an attribute or a mount option is missing or wrong.", ClusterAdmin,
-		"Correct what the message names where it stands: in the PersistentVolume, its StorageClass or its VolumeAttributesClass. Before a PersistentVolume is made anew, set its reclaim policy to Retain: else its disk goes with it.", OneVolume},
+		"Correct what the message names where it stands: in the PersistentVolume, its StorageClass or its VolumeAttributesClass. Before a PersistentVolume is recreated, set its reclaim policy to Retain: else its disk goes with it.", OneVolume},
 	ClientBlocked: {"The storage system has blocked this node.", StorageAdmin,
 		"{reboot-node}, so that it no longer writes to the volume; then remove the block.", OneNode},
 	StaleMount: {"A mount on the node no longer works.", NodeAdmin,

@@ -145,7 +145,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 // to its desired state (DesiredStateOfWorld.AddPod), and keeps to it as long as the pod exists.
 func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
-	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) {
+	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) || !facts.SaidSince(e, t.pod.CreationTimestamp) {
 		return nil
 	}
 	return e

@@ -417,9 +417,6 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	case t.Direction == Down && v.stage(StageStopped).State != StageDone && facts.Mounted(pod):
 		p.Mounted = Yes // its containers run
 	}
-	if t.Verdict.Reason == reasonSilent {
-		p.Mounted, p.MountedSince = Unknown, nil
-	}
 	if p.Mounted == No && mounted.Stage != "" && mounted.State != StageNotNeeded && t.Node != "" && u.unreadOf() != "" {
 		p.Mounted = Unknown // an object that was not read may show that it is
 	}

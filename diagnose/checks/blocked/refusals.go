@@ -109,7 +109,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	}
 	f.KnownFrom = facts.KnownFrom(lead.entry, lookUps...)
 	f.Severity = finding.Error
-	f.SelfHeals = finding.SelfHeals{Because: retries + ", in vain so far"}
+	f.SelfHeals = finding.SelfHeals{Because: retries + ", in vain"}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {
 		f.Severity = finding.Warning
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: retries + ", and usually succeeds in the end; it has taken longer than usual"}

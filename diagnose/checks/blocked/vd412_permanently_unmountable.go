@@ -134,7 +134,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 	}
 	if first.said == nil {
 		if first.pv != nil && facts.VolumeMode(first.pv) == corev1.PersistentVolumeFilesystem {
-			f.Never = "write to the disk as to a raw device: it may hold a file system with data"
+			f.Never = "write to the disk as to a raw device: it may hold a file system"
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "spec.containers", Value: first.why})
 	} else {

@@ -29,7 +29,7 @@ var CsiNodeDriverMissing = check.Check{
 		{From: []finding.Code{"VD110"}, Share: check.OnNode, Match: evictsPlugin},
 		{From: []finding.Code{"VD411"}, Share: check.OnNode, Match: keepsPlugin},
 	},
-	Never: "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
+	Never: "add the driver to the CSINode: the kubelet still has no plugin to call",
 	Run:   runCSINodeDriverMissing,
 }
 
@@ -65,7 +65,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		Cause:    "the driver's node plugin does not run on the node, or has not been able to register with the kubelet",
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node)},
 		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +
-			"until then the attacher has no name for the node, and the kubelet nobody to mount"},
+			"until then the attacher has no name for the node, and the kubelet no plugin"},
 		Advice: fmt.Sprintf("{check} look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name),
 	}

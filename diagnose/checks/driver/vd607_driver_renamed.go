@@ -18,7 +18,7 @@ var DriverRenamed = check.Check{
 	Yields: []check.Yield{
 		{To: "VD612", Key: (*facts.View).DriverOf},
 	},
-	Never: "delete the volume to recreate it while its policy is Delete: the data goes with it",
+	Never: "delete the volume while its policy is Delete: the data goes with it",
 	Run:   runDriverRenamed,
 }
 

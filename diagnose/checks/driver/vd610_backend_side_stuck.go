@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -90,7 +91,7 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	if known {
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
-	if about, _ := entry.Meaning.About(); known && entry.Helps != about.Helps {
+	if about, _ := entry.Meaning.About(); known && entry.Helps != about.Helps && !strings.HasPrefix(entry.Helps, step.Wait.Of()) {
 		f.Advice = facts.Helps(entry, p.Age(t.Since)) // what these very words ask for, and whom it hits
 	} else {
 		f.Advice += ": the cluster's own objects are right"

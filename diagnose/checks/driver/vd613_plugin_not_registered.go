@@ -24,7 +24,7 @@ var PluginNotRegistered = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
 	OfDriver: true,
-	Never:    "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
+	Never:    "add the driver to the CSINode: the kubelet still has no plugin to call",
 	Run:      runPluginNotRegistered,
 }
 

@@ -23,7 +23,7 @@ var InlineDriverMissing = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD602", "VD613"}, Share: check.OnNode, Match: check.SameDriver},
 	},
-	Never: "add the driver to the CSINode by hand: the kubelet still has no plugin to call",
+	Never: "add the driver to the CSINode: the kubelet still has no plugin to call",
 	Run:   runInlineDriverMissing,
 }
 

@@ -19,7 +19,7 @@ var ClaimRefStale = check.Check{
 	Severity:    finding.Error,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
 	OfNamespace: true,
-	Never:       "change the claimRef before you know whose data it is: the data goes to another owner",
+	Never:       "give the data away by another claimRef before you know whose it is",
 	Run:         runClaimRefStale,
 }
 
@@ -63,8 +63,8 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef", Value: fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)},
 			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "no controller changes the claimRef of a bound or released volume, and both the attach/detach controller and the " +
-			"kubelet pass over a volume that does not point back to its claim"},
+		SelfHeals: finding.SelfHeals{Because: "no controller changes the claimRef of a bound or released volume, and the attach/detach controller and " +
+			"kubelet ignore a volume that does not name its claim"},
 	}
 	if !sameName {
 		f.Cause = "the claim's volumeName was set, or restored, to a volume that belongs to another claim"

@@ -130,7 +130,7 @@ func nobodyBegins(p *facts.View, claim *corev1.PersistentVolumeClaim) (since met
 		return since
 	}
 	for _, e := range p.Snapshot.EventsOf(claim.UID) {
-		if e.Reason == "ExternalExpanding" {
+		if e.Reason == "ExternalExpanding" && facts.SaidSince(e, claim.CreationTimestamp) {
 			since = facts.Latest(since, facts.EventTime(e))
 		}
 	}

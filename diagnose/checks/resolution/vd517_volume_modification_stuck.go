@@ -82,9 +82,10 @@ func classMissing(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	f.AdviceCommands = []string{safetext.Kubectl("get", "volumeattributesclass")}
 	var said metav1.Time
 	for _, e := range p.Snapshot.EventsOf(claim.UID) {
-		if e.Reason == "VolumeModifyFailed" && strings.Contains(e.Message, *claim.Spec.VolumeAttributesClassName) && facts.EventTime(e).After(said.Time) {
+		if e.Reason == "VolumeModifyFailed" && strings.Contains(e.Message, *claim.Spec.VolumeAttributesClassName) && facts.SaidSince(e, claim.CreationTimestamp) && facts.EventTime(e).After(said.Time) {
 			said = facts.EventTime(e)
 			f.Said = facts.QuoteEvent(e)
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "event " + e.Reason, Value: e.Message})
 		}
 	}
 	if said.IsZero() {

@@ -98,9 +98,6 @@ const noCSINode = "csi nodes "
 // addAutoscaler adds what the cluster autoscaler says where volumes are among its reasons to add
 // no node. Where the scheduler names no volume, the autoscaler comes first.
 func (t *tracer) addAutoscaler(s *Stage) {
-	if s.Said[0].Means == "" && s.On == Scheduler {
-		t.doubt(s, snapshot.Events)
-	}
 	e := t.lastEvent(noScaleUp)
 	if e == nil || t.Age(facts.EventTime(e)) > facts.EventRepeats {
 		return

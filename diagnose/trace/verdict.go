@@ -227,9 +227,16 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 	if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool { return v.stage(StageClaimBound).State == StageUnknown }); i >= 0 {
 		return t.unsure(volumes[i], StageClaimBound)
 	}
-	if !t.knows(snapshot.CSIDrivers, "") { // the taint that keeps the pod off may be a driver's
+	unread := snapshot.Kind("")
+	switch {
+	case !t.knows(snapshot.CSIDrivers, ""): // the taint that keeps the pod off may be a driver's
+		unread = snapshot.CSIDrivers
+	case scheduled.On == Scheduler && len(scheduled.Said) > 0 && !t.knows(snapshot.Events, t.pod.Namespace): // an autoscaler may name a volume
+		unread = snapshot.Events
+	}
+	if unread != "" {
 		return Verdict{State: finding.Unsure, Reason: "Unscheduled", Since: scheduled.Since,
-			Message: message + ": whether that is for a volume is not known, as not all csidrivers could be read"}
+			Message: fmt.Sprintf("%s: whether that is for a volume is not known, as not all %s could be read", message, unread)}
 	}
 	if scheduled.On != Scheduler {
 		return Verdict{State: finding.NoWait, Reason: "Unscheduled", Since: scheduled.Since, Message: message + ": " + scheduled.Detail}

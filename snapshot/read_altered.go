@@ -15,8 +15,8 @@ import (
 // object with a UID and the time of its creation. In an input in which anything has a UID, an object
 // without them is not what an API server showed: something such as kubectl neat has taken them away,
 // or somebody has written the object by hand. Nothing is known of its state, so it is not used, and
-// its kind is a gap. An input in which nothing has a UID may be a small example that is written by
-// hand throughout.
+// its kind is a gap. An event is used as it is: it has times of its own. An input in which nothing has
+// a UID may be a small example that is written by hand throughout.
 
 // fewAltered is the number of objects from which the lack of any status is no example.
 const fewAltered = 3
@@ -38,6 +38,8 @@ func (a *altered) note(key identity, raw []byte, object apiObject) {
 	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node, *storagev1.VolumeAttachment:
 		a.count(key.kind, 1)
 		lacks = !hasStatus(raw, object)
+	case *corev1.Event:
+		lacks = false // what it says stands in fields of its own
 	}
 	if lacks {
 		a.add(key)

@@ -23,8 +23,9 @@ func Grows(claim *corev1.PersistentVolumeClaim) bool {
 	switch claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] {
 	case corev1.PersistentVolumeClaimNodeResizePending, corev1.PersistentVolumeClaimNodeResizeInProgress, corev1.PersistentVolumeClaimNodeResizeInfeasible:
 		return false
+	default:
+		return true
 	}
-	return true
 }
 
 // Modifies reports whether a bound claim names a VolumeAttributesClass that its volume does not have.

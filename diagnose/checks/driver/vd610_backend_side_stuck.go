@@ -72,8 +72,10 @@ func backendHint(p *facts.View, t facts.Task) (string, time.Duration) {
 		if user, _ := usedElsewhere(p, pair); ok && user != nil && !p.OneNode(pair.Volume) {
 			return facts.Clause(about.Says), facts.RefusalGrace
 		}
+		return "", 0
+	default:
+		return "", 0
 	}
-	return "", 0
 }
 
 func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string) {

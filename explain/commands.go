@@ -16,11 +16,11 @@ var neverUnread = []struct {
 	{regexp.MustCompile(`(?i)\bdelete\s+(?:-\S+\s+)*(?:volumeattachments?(?:\.storage\.k8s\.io)?|va)[\s/]`), "delete-volumeattachment"},
 	{regexp.MustCompile(`(?i)finalizers\\?"?\s*[:=]\s*(?:null|\[\s*\])|/metadata/finalizers`), "null-finalizers"},
 	{regexp.MustCompile(`(?i)\bdelete\s+(?:-\S+\s+)*(?:pods?|po)[\s/].*--(?:force|grace-period=0)|\bdelete\s.*--force.*\s(?:pods?|po)[\s/]`), "force-delete-pod"},
-	{regexp.MustCompile(`(?i)\btaint\s+nodes?\b.*out-of-service`), "taint-a-live-node"},
+	{regexp.MustCompile(`(?i)\btaint\s+nodes?\b.*out-of-service\S*[^-\s]\s`), "taint-a-live-node"},
 	{regexp.MustCompile(`(?i)\bdelete\s+(?:-\S+\s+)*nodes?[\s/]`), "delete-node"},
 	{regexp.MustCompile(`(?i)\b(?:ec2 detach-volume|instances detach-disk|vm disk detach|server remove volume)\b`), "cloud-detach"},
 	{regexp.MustCompile(`\bumount\s+(?:-\w*[lf]|--lazy|--force)`), "lazy-unmount"},
-	{regexp.MustCompile(`\brm\s+(?:-\S+\s+)*\S*/(?:pods|plugins)/\S*`), "remove-kubelet-directories"},
+	{regexp.MustCompile(`\brm\s+(?:-\S+\s+)*\S*/kubelet(?:/\S*)?\s`), "remove-kubelet-directories"},
 	{regexp.MustCompile(`\b(?:mkfs(?:\.\w+)?|mke2fs|wipefs|xfs_repair\s+(?:\S+\s+)*-L|(?:e2)?fsck(?:\.\w+)?\s+(?:\S+\s+)*-\w*y)\s`), "overwrite-file-system"},
 }
 

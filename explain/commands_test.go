@@ -26,8 +26,10 @@ func TestHarmfulCommandsAreWarnedOf(t *testing.T) {
 		"kubectl delete pod web-0":                                                "",
 		"kubectl get volumeattachments":                                           "",
 		"xfs_repair -n /dev/sdb":                                                  "",
-		"umount /mnt":                                                             "",
-		"rpc error: code = Internal desc = mkfs.ext4 /dev/sdb: exit status 1":     "",
+		"rm -rf /srv/pods/old":                                                    "",
+		"kubectl taint nodes n1 node.kubernetes.io/out-of-service=nodeshutdown:NoExecute-": "",
+		"umount /mnt": "",
+		"rpc error: code = Internal desc = mkfs.ext4 /dev/sdb: exit status 1":               "",
 		"UnmountVolume failed: umount -f /var/lib/kubelet/pods/1/volumes/x: target is busy": "",
 		"rm: cannot remove '/var/lib/kubelet/pods/1/volumes': Device or resource busy":      "",
 	} {

@@ -84,7 +84,7 @@ func TestWhatWasTakenAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	few := byHash(cases, *crossingsSeed)
-	if testing.Short() {
+	if testing.Short() { // each case is read in some twenty ways: the gate takes every twentieth, and "make whole" all
 		few = few[:len(few)/20]
 	}
 	for _, c := range few {

@@ -14,7 +14,7 @@ import (
 const xfs = "xfs"
 
 // OtherNode is the advice about a volume with a twin on its node.
-const OtherNode = "run the pod on a node where no copy of the volume is mounted, or end the pod that has it; the mount option nouuid of the StorageClass lets both be mounted"
+const OtherNode = "run the pod on a node where no copy of the volume is mounted, or end the pod that has it; the mount option nouuid in the PersistentVolume lets both be mounted"
 
 // Twin is a clause: which volume with the same data is mounted on the pod's node, where the
 // pod's volume is a copy of it and both have XFS: their file systems have one UUID, and the

@@ -20,7 +20,7 @@ var NodeNotControllerManaged = check.Check{
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "put the annotation on by hand while the setting is false: two would attach",
+	Never:       "put the annotation on by hand while the setting is false: two programs would attach",
 	Run:         runNodeNotControllerManaged,
 }
 

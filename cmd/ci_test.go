@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
 
 // action is the metadata of a composite GitHub Action, as far as ours uses them; any other
@@ -203,6 +204,7 @@ func TestGitLabRuns(t *testing.T) {
 // docs/ci.md and of GitLab's job build the plug-in from a repository, and the exit code is
 // that of its findings.
 func TestPipelinesBuild(t *testing.T) {
+	long.Test(t)
 	blocks := regexp.MustCompile("(?s)## Any other pipeline\n.*?```sh\n(.*?)```").FindStringSubmatch(read(t, "../docs/ci.md"))
 	if blocks == nil {
 		t.Fatal("docs/ci.md has no such pipeline")

@@ -353,6 +353,6 @@ func TestAnswersSayWhomAdviceHits(t *testing.T) {
 }
 
 // lettersOf is the text with only its letters and digits.
-func lettersOf(text string) string {
-	return regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(text, "")
-}
+func lettersOf(text string) string { return notLetters.ReplaceAllString(text, "") }
+
+var notLetters = regexp.MustCompile(`[^A-Za-z0-9]+`)

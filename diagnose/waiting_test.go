@@ -7,7 +7,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -24,6 +26,13 @@ func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Sn
 		name := pod.Namespace + "/" + pod.Name
 		verdict := diagnose.TracePod(s, pod, settings).Verdict
 		i := slices.IndexFunc(report.Waiting, func(w finding.Waiting) bool { return w.Pod == name })
+		if verdict.Reason == trace.ReasonSilent {
+			// It ran when it was last heard of: it waits for no volume that anybody knows of.
+			if named := slices.Contains(report.Scope.PodsOnSilentNodes, name); i >= 0 || named != (len(facts.ClaimNames(pod)) > 0) {
+				t.Errorf("%s: %s is on a silent node; the report lists it as waiting: %v, as one on a silent node: %v", what, name, i >= 0, named)
+			}
+			continue
+		}
 		if (verdict.State != finding.NoWait) != (i >= 0) {
 			t.Errorf("%s: the trace of %s says %s, and the report lists it: %v", what, name, verdict.State, i >= 0)
 		}

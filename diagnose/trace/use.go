@@ -441,7 +441,7 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 		}
 	case waits:
 		p.State, p.Since = PodWaits, t.Verdict.Since
-	case t.Verdict.Reason == reasonSilent:
+	case t.Verdict.Reason == ReasonSilent:
 		p.State, p.Since = PodUnheard, t.Verdict.Since
 	case anyRuns(pod):
 		p.State, p.Since = PodRuns, unlessZero(facts.RunningSince(pod))

@@ -69,7 +69,7 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	}
 	if p := t.mountsProven(); p.yes {
 		if silent := t.silence(); silent != "" && anyRuns(t.pod) {
-			return Verdict{State: finding.Unsure, Reason: reasonSilent, Since: unlessZero(facts.NotReadySince(t.node)), Message: fmt.Sprintf(
+			return Verdict{State: finding.Unsure, Reason: ReasonSilent, Since: unlessZero(facts.NotReadySince(t.node)), Message: fmt.Sprintf(
 				"Whether pod %s still runs is not known: %s; as last reported, its volumes are mounted (%s)", facts.PodName(t.pod), silent, p.how)}
 		}
 		return t.verdictMounted(volumes, p)
@@ -104,8 +104,8 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	}
 }
 
-// reasonSilent is the verdict's reason where the pod's status is as old as the silence of its node.
-const reasonSilent = "NodeSilent"
+// ReasonSilent is the verdict's reason where the pod's status is as old as the silence of its node.
+const ReasonSilent = "NodeSilent"
 
 // silence is why nothing is heard of the kubelet that reports on the pod; "" where it may be heard.
 func (t *tracer) silence() string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -57,13 +56,13 @@ func Alike(s *snapshot.Snapshot, copies int) (*snapshot.Snapshot, error) {
 
 // copier gives what is copied its new names.
 type copier struct {
-	n     int
-	names map[string]string
-	named *regexp.Regexp
+	n       int
+	names   map[string]string
+	byFirst map[byte][]string // the names by their first byte, the longest first
 }
 
 func newCopier(s *snapshot.Snapshot, n int) *copier {
-	c := &copier{n: n, names: map[string]string{}}
+	c := &copier{n: n, names: map[string]string{}, byFirst: map[byte][]string{}}
 	add := func(names ...string) {
 		for _, name := range names {
 			if name != "" {
@@ -98,15 +97,12 @@ func newCopier(s *snapshot.Snapshot, n int) *copier {
 			}
 		}
 	}
-	var list []string
 	for name := range c.names {
-		list = append(list, name)
+		c.byFirst[name[0]] = append(c.byFirst[name[0]], name)
 	}
-	slices.SortFunc(list, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
-	for i := range list {
-		list[i] = regexp.QuoteMeta(list[i])
+	for _, list := range c.byFirst {
+		slices.SortFunc(list, func(a, b string) int { return cmp.Or(len(b)-len(a), strings.Compare(a, b)) })
 	}
-	c.named = regexp.MustCompile(strings.Join(append(list, "$^"), "|")) // the longest first
 	return c
 }
 
@@ -115,21 +111,35 @@ func (c *copier) renames(name string) bool { return c.names[name] != "" }
 // text has the new names in place of the old ones, where these stand as words of their own.
 func (c *copier) text(old string) string {
 	var text strings.Builder
-	end := 0
-	for _, at := range c.named.FindAllStringIndex(old, -1) {
-		if wordBefore.MatchString(old[:at[0]]) || wordBehind.MatchString(old[at[1]:]) {
+	for i := 0; i < len(old); {
+		if name := c.nameAt(old, i); name != "" {
+			text.WriteString(c.names[name])
+			i += len(name)
 			continue
 		}
-		text.WriteString(old[end:at[0]] + c.names[old[at[0]:at[1]]])
-		end = at[1]
+		text.WriteByte(old[i])
+		i++
 	}
-	return text.String() + old[end:]
+	return text.String()
 }
 
-var (
-	wordBefore = regexp.MustCompile(`[A-Za-z0-9_.-]$`)
-	wordBehind = regexp.MustCompile(`^\.?[A-Za-z0-9_-]`)
-)
+// nameAt is the longest name that stands there as a word of its own, "" where none does.
+func (c *copier) nameAt(text string, i int) string {
+	if i > 0 && (text[i-1] == '.' || inWord(text[i-1])) {
+		return ""
+	}
+	for _, name := range c.byFirst[text[i]] {
+		rest, is := strings.CutPrefix(text[i:], name)
+		if rest = strings.TrimPrefix(rest, "."); is && (rest == "" || !inWord(rest[0])) {
+			return name
+		}
+	}
+	return ""
+}
+
+func inWord(b byte) bool {
+	return b == '_' || b == '-' || '0' <= b && b <= '9' || 'a' <= b|0x20 && b|0x20 <= 'z'
+}
 
 // addCopies adds a copy of each of the objects that are to be copied; nil copies all.
 func addCopies[T any, P interface {

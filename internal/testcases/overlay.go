@@ -9,16 +9,26 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
-// object is one document of a cluster, as its text and as JSON.
-type object struct {
-	text []byte
-	json []byte
+// cluster is a base or what an overlay makes of it. Its documents are JSON.
+type cluster struct {
+	header  []byte
+	objects map[string][]byte
+	order   []string
+}
+
+// change is one document of an overlay: the object that it is about, the fields that it has, and
+// the object before and after. Old is nil where it is new, made where it is removed.
+type change struct {
+	id        string
+	fields    map[string]json.RawMessage
+	old, made []byte
 }
 
 // identity is an object's name in an overlay: "Pod default/db-0", "Node worker-a".
@@ -45,91 +55,105 @@ func documents(text []byte) [][]byte {
 //     null takes a field away and a list replaces the whole list;
 //   - "remove: KIND NAME";
 //   - a whole object that the base does not have.
-func merge(dir string, overlay []byte) ([]byte, error) {
-	changes := documents(overlay)
+func merge(dir string, overlay []byte) ([]byte, []change, error) {
+	texts := documents(overlay)
 	var first map[string]json.RawMessage
-	if err := yaml.UnmarshalStrict(changes[0], &first); err != nil {
-		return nil, fmt.Errorf("the first document: %w", err)
+	if err := yaml.UnmarshalStrict(texts[0], &first); err != nil {
+		return nil, nil, fmt.Errorf("the first document: %w", err)
 	}
 	var base string
 	if err := json.Unmarshal(first["base"], &base); err != nil || base == "" {
-		return nil, fmt.Errorf("the first document has no line \"base: NAME\", which names a file of testdata/bases")
+		return nil, nil, fmt.Errorf("the first document has no line \"base: NAME\", which names a file of testdata/bases")
 	}
 	delete(first, "base")
-	header, objects, order, err := readBase(dir, base)
+	made, err := readBase(dir, base)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if header, err = patched(header, first); err != nil {
-		return nil, fmt.Errorf("the header: %w", err)
+	if made.header, err = patched(made.header, first); err != nil {
+		return nil, nil, fmt.Errorf("the header: %w", err)
 	}
-	changed := map[string]bool{}
-	for i, text := range changes[1:] {
-		id, made, err := change(base, objects, text)
+	var changes []change
+	for i, text := range texts[1:] {
+		c, err := made.change(base, text)
 		if err != nil {
-			return nil, fmt.Errorf("document %d: %w", i+2, err)
+			return nil, nil, fmt.Errorf("document %d: %w", i+2, err)
 		}
-		if changed[id] {
-			return nil, fmt.Errorf("document %d: %s was changed above already", i+2, id)
+		if slices.ContainsFunc(changes, func(before change) bool { return before.id == c.id }) {
+			return nil, nil, fmt.Errorf("document %d: %s was changed above already", i+2, c.id)
 		}
-		changed[id] = true
-		if made == nil {
-			delete(objects, id)
+		changes = append(changes, c)
+		if c.made == nil {
+			delete(made.objects, c.id)
 			continue
 		}
-		if _, there := objects[id]; !there {
-			order = append(order, id)
+		if c.old == nil {
+			made.order = append(made.order, c.id)
 		}
-		objects[id] = *made
+		made.objects[c.id] = c.made
 	}
-	var out bytes.Buffer
-	out.Write(bytes.TrimSpace(header.text))
-	for _, id := range order {
-		if o, there := objects[id]; there {
-			out.WriteString("\n---\n")
-			out.Write(bytes.TrimSpace(o.text))
-		}
-	}
-	out.WriteByte('\n')
-	return out.Bytes(), nil
+	return made.text(), changes, nil
 }
 
-// readBase returns a base's header, its objects, and their order.
-func readBase(dir, name string) (header object, objects map[string]object, order []string, err error) {
-	text, err := os.ReadFile(filepath.Join(dir, "bases", name+".yaml"))
+// text is the cluster as a snapshot file.
+func (c cluster) text() []byte {
+	var out bytes.Buffer
+	fmt.Fprintf(&out, "%s\n", c.header)
+	for _, id := range c.order {
+		if o, there := c.objects[id]; there {
+			fmt.Fprintf(&out, "---\n%s\n", o)
+		}
+	}
+	return out.Bytes()
+}
+
+// bases has what readBase has read, by path.
+var bases sync.Map
+
+// readBase returns a base, as a copy that the caller may change.
+func readBase(dir, name string) (cluster, error) {
+	path := filepath.Join(dir, "bases", name+".yaml")
+	read, _ := bases.LoadOrStore(path, sync.OnceValues(func() (cluster, error) { return parseBase(path) }))
+	base, err := read.(func() (cluster, error))()
+	base.objects, base.order = maps.Clone(base.objects), slices.Clone(base.order)
+	return base, err
+}
+
+func parseBase(path string) (cluster, error) {
+	name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+	text, err := os.ReadFile(path)
 	if err != nil {
-		found, _ := filepath.Glob(filepath.Join(dir, "bases", "*.yaml"))
+		found, _ := filepath.Glob(filepath.Join(filepath.Dir(path), "*.yaml"))
 		for i, path := range found {
 			found[i] = strings.TrimSuffix(filepath.Base(path), ".yaml")
 		}
-		return header, nil, nil, fmt.Errorf("no base %q; there are %s", name, strings.Join(found, ", "))
+		return cluster{}, fmt.Errorf("no base %q; there are %s", name, strings.Join(found, ", "))
 	}
-	objects = map[string]object{}
+	base := cluster{objects: map[string][]byte{}}
 	for i, text := range documents(text) {
 		converted, err := yaml.YAMLToJSONStrict(text)
 		if err != nil {
-			return header, nil, nil, fmt.Errorf("base %s: document %d: %w", name, i+1, err)
+			return cluster{}, fmt.Errorf("base %s: document %d: %w", name, i+1, err)
 		}
 		if i == 0 {
-			header = object{text, converted}
+			base.header = converted
 			continue
 		}
 		id, err := identity(converted)
 		if err != nil {
-			return header, nil, nil, fmt.Errorf("base %s: document %d: %w", name, i+1, err)
+			return cluster{}, fmt.Errorf("base %s: document %d: %w", name, i+1, err)
 		}
-		objects[id] = object{text, converted}
-		order = append(order, id)
+		base.objects[id] = converted
+		base.order = append(base.order, id)
 	}
-	return header, objects, order, nil
+	return base, nil
 }
 
-// change returns the name of the object that a document of an overlay is about, and the
-// changed object; nil where the document removes it.
-func change(base string, objects map[string]object, text []byte) (string, *object, error) {
+// change returns what a document of an overlay changes in the cluster that the base has become.
+func (c cluster) change(base string, text []byte) (change, error) {
 	var fields map[string]json.RawMessage
 	if err := yaml.UnmarshalStrict(text, &fields); err != nil {
-		return "", nil, err
+		return change{}, err
 	}
 	for _, verb := range []string{"patch", "remove"} {
 		raw, ok := fields[verb]
@@ -138,57 +162,49 @@ func change(base string, objects map[string]object, text []byte) (string, *objec
 		}
 		var id string
 		if err := json.Unmarshal(raw, &id); err != nil {
-			return "", nil, fmt.Errorf("%s: %w", verb, err)
+			return change{}, fmt.Errorf("%s: %w", verb, err)
 		}
-		old, there := objects[id]
+		old, there := c.objects[id]
 		if !there {
-			return "", nil, fmt.Errorf("%s %q: base %s has no such object; it has %s", verb, id, base, strings.Join(slices.Sorted(maps.Keys(objects)), ", "))
+			return change{}, fmt.Errorf("%s %q: base %s has no such object; it has %s", verb, id, base, strings.Join(slices.Sorted(maps.Keys(c.objects)), ", "))
 		}
 		delete(fields, verb)
 		if verb == "remove" {
 			if len(fields) > 0 {
-				return "", nil, fmt.Errorf("remove %q: nothing else belongs into the document", id)
+				return change{}, fmt.Errorf("remove %q: nothing else belongs into the document", id)
 			}
-			return id, nil, nil
+			return change{id: id, old: old}, nil
 		}
 		made, err := patched(old, fields)
 		if err != nil {
-			return "", nil, fmt.Errorf("patch %q: %w", id, err)
+			return change{}, fmt.Errorf("patch %q: %w", id, err)
 		}
-		if now, err := identity(made.json); err != nil || now != id {
-			return "", nil, fmt.Errorf("patch %q makes it %q", id, now)
+		if now, err := identity(made); err != nil || now != id {
+			return change{}, fmt.Errorf("patch %q makes it %q", id, now)
 		}
-		if jsonpatch.Equal(old.json, made.json) {
-			return "", nil, fmt.Errorf("patch %q changes nothing", id)
-		}
-		return id, &made, used(id, fields, made.json)
+		return change{id, fields, old, made}, nil
 	}
-	converted, err := json.Marshal(fields)
+	made, err := json.Marshal(fields)
 	if err != nil {
-		return "", nil, err
+		return change{}, err
 	}
-	id, err := identity(converted)
+	id, err := identity(made)
 	if err != nil {
-		return "", nil, err
+		return change{}, err
 	}
-	if _, there := objects[id]; there {
-		return "", nil, fmt.Errorf("%s is in base %s already: begin the document with \"patch: %s\" and give the fields that differ", id, base, id)
+	if _, there := c.objects[id]; there {
+		return change{}, fmt.Errorf("%s is in base %s already: begin the document with \"patch: %s\" and give the fields that differ", id, base, id)
 	}
-	return id, &object{text, converted}, used(id, fields, converted)
+	return change{id: id, fields: fields, made: made}, nil
 }
 
-func patched(o object, fields map[string]json.RawMessage) (object, error) {
+func patched(document []byte, fields map[string]json.RawMessage) ([]byte, error) {
 	if len(fields) == 0 {
-		return o, nil
+		return document, nil
 	}
 	patch, err := json.Marshal(fields)
 	if err != nil {
-		return object{}, err
+		return nil, err
 	}
-	made, err := jsonpatch.MergePatch(o.json, patch)
-	if err != nil {
-		return object{}, err
-	}
-	text, err := yaml.JSONToYAML(made)
-	return object{text, made}, err
+	return jsonpatch.MergePatch(document, patch)
 }

@@ -89,7 +89,7 @@ func load(dir, path string) (*Case, error) {
 	case whole != nil:
 		c.Cluster = whole
 	default:
-		if c.Cluster, err = merge(dir, overlay); err != nil {
+		if c.Cluster, _, err = merge(dir, overlay); err != nil {
 			return nil, fmt.Errorf("%s: overlay.yaml: %w", path, err)
 		}
 	}

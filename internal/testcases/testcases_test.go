@@ -1,6 +1,7 @@
 package testcases
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,13 +39,17 @@ func TestBasesAreReal(t *testing.T) {
 	}
 	for _, path := range paths {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
-		_, objects, _, err := readBase(dir, name)
+		read, err := readBase(dir, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, o := range objects {
+		for _, o := range read.objects {
 			// Each object is added to a cluster that has none.
-			if _, _, err := change(name, nil, o.text); err != nil {
+			c, err := (cluster{}).change(name, o)
+			if err == nil {
+				err = c.mistake()
+			}
+			if err != nil {
 				t.Errorf("base %s: %v", name, err)
 			}
 		}
@@ -52,6 +57,41 @@ func TestBasesAreReal(t *testing.T) {
 			t.Errorf("no case has the base %s", name)
 		}
 	}
+}
+
+// TestOverlaysAreReal: each change of a case changes something, and has no field that the API does
+// not have or that nothing reads.
+func TestOverlaysAreReal(t *testing.T) {
+	dir, err := Directory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases, err := All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range cases {
+		if err := mistakes(dir, c); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func mistakes(dir string, c *Case) error {
+	overlay := c.File("overlay.yaml")
+	if overlay == nil {
+		return nil
+	}
+	_, changes, err := merge(dir, overlay)
+	if err != nil {
+		return err
+	}
+	for i, change := range changes {
+		if err := change.mistake(); err != nil {
+			return fmt.Errorf("%s: overlay.yaml: document %d: %w", c.Path, i+2, err)
+		}
+	}
+	return nil
 }
 
 const base = `apiVersion: volume-doctor/v1
@@ -85,7 +125,11 @@ func loaded(t *testing.T, files ...txtar.File) (*Case, error) {
 			t.Fatal(err)
 		}
 	}
-	return load(dir, path)
+	c, err := load(dir, path)
+	if err != nil {
+		return nil, err
+	}
+	return c, mistakes(dir, c)
 }
 
 func TestOverlay(t *testing.T) {

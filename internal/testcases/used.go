@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -24,8 +25,19 @@ var kinds = func() *runtime.Scheme {
 	return scheme
 }()
 
-// used returns an error for a field of the overlay that the API does not have, or that
-// trim.Object removes, so that no check can see it.
+// mistake returns an error for a change that changes nothing, for a field of it that the API does
+// not have, and for one that trim.Object removes, so that no check can see it. To look for them in
+// each case takes longer than to read it: one test does.
+func (c change) mistake() error {
+	if c.made == nil {
+		return nil
+	}
+	if c.old != nil && jsonpatch.Equal(c.old, c.made) {
+		return fmt.Errorf("patch %q changes nothing", c.id)
+	}
+	return used(c.id, c.fields, c.made)
+}
+
 func used(id string, fields map[string]json.RawMessage, document []byte) error {
 	var meta metav1.TypeMeta
 	if err := json.Unmarshal(document, &meta); err != nil {

@@ -79,6 +79,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	found := foundBy(view, runs)
 	tracing.Wait()
 	judge(traces, found)
+	lowerInTime(found, traces)
 	if len(r.SkippedChecks) == 0 { // a skipped check may know better
 		found = append(found, suspicions(view, runs, found, traces)...)
 	}

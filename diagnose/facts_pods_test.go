@@ -3,6 +3,7 @@ package diagnose_test
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -48,7 +49,7 @@ func TestPodsOfUse(t *testing.T) {
 		dropped += len(s.Pods) - len(less.Pods)
 		all, few := diagnose.Diagnose(s, settings), diagnose.Diagnose(less, settings)
 		all.Scope, few.Scope = finding.Scope{}, finding.Scope{} // fewer pods were kept
-		if diff := gocmp.Diff(all, few); diff != "" {
+		if diff := gocmp.Diff(all, few, gocmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 			t.Errorf("the report differs:\n%s", diff)
 		}
 		plan := func(s *snapshot.Snapshot) string {

@@ -37,6 +37,21 @@ func judge(traces []*trace.Trace, found []finding.Finding) {
 	}
 }
 
+// lowerInTime makes an info of what is only suspected, and about pods that still have time: if they
+// get what they wait for, it was not so.
+func lowerInTime(found []finding.Finding, traces []*trace.Trace) {
+	inTime := map[string]bool{}
+	for _, t := range traces {
+		inTime[podOf(t)] = t.Verdict.State == finding.InFlight
+	}
+	for i, f := range found {
+		about := f.About()
+		if f.Confidence == finding.Suspected && len(about) > 0 && !slices.ContainsFunc(about, func(pod string) bool { return !inTime[pod] }) {
+			found[i].Severity = finding.Info
+		}
+	}
+}
+
 // entries are the report's entries about the pods that wait.
 func entries(traces []*trace.Trace) []finding.Waiting {
 	list := make([]finding.Waiting, 0, len(traces))

@@ -120,6 +120,11 @@ func SameDriver(p *facts.View, cause, effect finding.Finding) bool {
 	return driver != "" && driver == p.DriverOf(effect)
 }
 
+// SameDriverOnNode reports whether both findings are about one driver on one node.
+func SameDriverOnNode(p *facts.View, cause, effect finding.Finding) bool {
+	return cause.Node == effect.Node && SameDriver(p, cause, effect)
+}
+
 // ThrottledDetach reports whether both findings are about one driver, and the provider limits
 // that driver's calls to detach the effect's volume.
 func ThrottledDetach(p *facts.View, cause, effect finding.Finding) bool {

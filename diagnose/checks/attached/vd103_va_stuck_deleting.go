@@ -26,7 +26,6 @@ var VaStuckDeleting = check.Check{
 		{To: "VD401", Key: check.OfAttachment},
 	},
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD106"}, Match: (*facts.View).DetachedByNewLeader},
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 		{From: []finding.Code{"VD609"}, Match: check.ThrottledDetach},
 	},

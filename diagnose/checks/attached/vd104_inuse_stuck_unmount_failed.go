@@ -24,7 +24,7 @@ var InuseStuckUnmountFailed = check.Check{
 	OfNamespace: true,
 	OfDriver:    true,
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD602", "VD613", "VD614", "VD615"}, Share: check.OnNode, Match: check.SameDriver},
+		{From: []finding.Code{"VD602", "VD613", "VD614", "VD615"}, Share: check.OnNode, Match: check.SameDriverOnNode},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},
 	},
 	Group: check.NoPlugin,

@@ -21,7 +21,7 @@ var InlineDriverMissing = check.Check{
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes},
 	OfDriver: true,
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD602", "VD613"}, Share: check.OnNode, Match: check.SameDriver},
+		{From: []finding.Code{"VD602", "VD613"}, Share: check.OnNode, Match: check.SameDriverOnNode},
 	},
 	Never: "add the driver to the CSINode: the kubelet still has no plugin to call",
 	Run:   runInlineDriverMissing,

@@ -23,12 +23,9 @@ var RwoManyConsumers = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
 	OfDriver:    true,
-	Yields: []check.Yield{
-		{To: "VD202", Key: check.OfAttachment},
-	},
-	Group: check.Consumers,
-	Never: "delete the VolumeAttachment or relabel a block volume ReadWriteMany: both lead to two writers on one file system",
-	Run:   runRWOManyConsumers,
+	Group:       check.Consumers,
+	Never:       "delete the VolumeAttachment or relabel a block volume ReadWriteMany: both lead to two writers on one file system",
+	Run:         runRWOManyConsumers,
 }
 
 func runRWOManyConsumers(p *check.Run) {

@@ -32,7 +32,7 @@ func runRWOPConflict(p *check.Run) {
 			continue
 		}
 		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
-		if pv == nil {
+		if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
 			continue // nobody gets it, whatever its mode
 		}
 		var holders, waiters []*corev1.Pod

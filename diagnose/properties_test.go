@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	gocmp "github.com/google/go-cmp/cmp"
@@ -79,10 +80,31 @@ func subset(t interface{ Errorf(string, ...any) }, what string, more, less *find
 		if f.Check == "pod-stuck" && (blind || !slices.ContainsFunc(f.Pods, func(pod string) bool { return !waits(pod) })) {
 			continue
 		}
-		if !slices.ContainsFunc(more.Findings, func(m finding.Finding) bool { return m.Fingerprint == f.Fingerprint }) {
+		i := slices.IndexFunc(more.Findings, func(m finding.Finding) bool { return m.Fingerprint == f.Fingerprint })
+		if i < 0 {
 			t.Errorf("%s: only less to read shows %s: %s", what, f.Code, f.Message)
+		} else if claims := firmer(more.Findings[i], f); len(claims) > 0 {
+			t.Errorf("%s: less to read makes %s more certain: %s", what, f.Code, strings.Join(claims, "; "))
 		}
 	}
+}
+
+// firmer returns the claims of a finding that say more, or something else, than the same finding does where
+// more was read: less to read may only make a claim weaker.
+func firmer(more, less finding.Finding) []string {
+	var claims []string
+	claim := func(is bool, format string, args ...any) {
+		if is {
+			claims = append(claims, fmt.Sprintf(format, args...))
+		}
+	}
+	claim(less.Severity.Rank() > more.Severity.Rank(), "severity %s, was %s", less.Severity, more.Severity)
+	claim(more.Confidence == finding.Suspected && less.Confidence != finding.Suspected, "certain, was suspected")
+	before, now := more.SelfHeals, less.SelfHeals
+	claim(now.Will && !before.Will, "heals, did not (%s)", before.Because)
+	claim(now.Will && now.After != "" && now.After != before.After, "heals after %s, was %q", now.After, before.After)
+	claim(!now.Will && !now.Unknown && (before.Will || before.Unknown), "does not heal, did or was not known (%s)", now.Because)
+	return claims
 }
 
 // TestGaps: less data never yields more findings, and no check runs without a kind that it

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Unused reports since when a volume that no pod on the node uses has been without a user, as
@@ -48,7 +49,7 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 			// A StatefulSet creates a pod only once its predecessor is gone. But a volume that
 			// was attached here later than that was attached for another pod.
 			owner := metav1.GetControllerOf(pod)
-			heard, proven = true, proven || owner != nil && owner.Kind == "StatefulSet" && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !p.keptByOthers(pod)
+			heard, proven = true, proven || owner != nil && owner.Kind == "StatefulSet" && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !p.mayBeKeptByOthers(pod)
 		}
 	}
 	switch {
@@ -66,9 +67,10 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 // pkg/controller/volume/attachdetach/reconciler/reconciler.go).
 const UsedByPods = "Volume is already used by"
 
-// keptByOthers reports whether the controller has sent the pod such a message.
-func (p *View) keptByOthers(pod *corev1.Pod) bool {
-	return p.LastEvent(pod, func(e *corev1.Event) bool {
+// mayBeKeptByOthers reports whether the controller has sent the pod such a message, or may have: the
+// events were not read.
+func (p *View) mayBeKeptByOthers(pod *corev1.Pod) bool {
+	return !p.Snapshot.CompleteIn(snapshot.Events, pod.Namespace) || p.LastEvent(pod, func(e *corev1.Event) bool {
 		return e.Reason == AttachFailedReason && strings.Contains(e.Message, UsedByPods)
 	}) != nil
 }

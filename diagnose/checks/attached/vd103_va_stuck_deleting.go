@@ -84,7 +84,12 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		f.Actor = ""
 		f.Cause = fmt.Sprintf("the volume was attached to machine %s, and the driver is asked about %s, which has the node's name now: detach-asks-new-machine", was, is)
 	}
-	if lease := attacherGone(p.View, va); lease != nil {
+	lease := attacherGone(p.View, va)
+	if lease == nil && !p.Snapshot.Complete(snapshot.Leases) && !p.StillRefused(failure) {
+		f.Message = fmt.Sprintf("Volume %s cannot be detached from node %s: the driver failed", pv, va.Node)
+		facts.Also(&f, "whether its attacher still runs is not known")
+	}
+	if lease != nil {
 		f.Actor = ""
 		f.Message = fmt.Sprintf("Volume %s cannot leave node %s: its attacher no longer runs", pv, va.Node)
 		facts.Also(&f, "the driver failed to detach it as long as its attacher ran")

@@ -88,7 +88,9 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 		f.Never = "delete the VolumeAttachment: it takes the disk from under what still uses it"
 	}
 	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for %s; {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node, look)
-	if p.Snapshot.Complete(snapshot.CSINodes) && !facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
+	if !p.Snapshot.Complete(snapshot.CSINodes) {
+		f.Cause += "; whether the driver is registered on the node is not known"
+	} else if !facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
 		f.Cause = fmt.Sprintf("driver %s is not registered on the node: the kubelet has nobody to ask for the unmount", driver)
 		f.Evidence = append(f.Evidence, p.RegisteredDrivers(p.Snapshot.Node(va.Node)))
 		f.Advice = fmt.Sprintf("bring the node plugin of %s back on node %s, and see it register: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}",

@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // limitForecast tells of pods without a node that want more volumes of a driver
@@ -103,13 +104,17 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 	if kept := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !keptOffByLimit(pod) }); len(kept) > 0 {
 		severity, pods = finding.Warning, kept // what was to come has come
 	}
+	atLeast := ""
+	if !p.Snapshot.Complete(snapshot.StorageClasses) { // of what class a claim is that has no volume yet
+		atLeast = "at least "
+	}
 	p.Report(finding.Finding{
 		Severity: severity,
 		Subject:  p.DriverObject(driver),
 		Pods:     facts.PodNames(pods),
 		Since:    &pods[0].CreationTimestamp,
 		Message:  fmt.Sprintf("Pods without a node want more volumes of %s than nodes can take", driver),
-		Detail: fmt.Sprintf("they want %d more, and the %d nodes that can be scheduled to have room for %d; pod %s has waited longest",
+		Detail: fmt.Sprintf("they want "+atLeast+"%d more, and the %d nodes that can be scheduled to have room for %d; pod %s has waited longest",
 			len(volumes), nodes, room, facts.PodName(pods[0])),
 		Cause:     "the nodes are too few, or too small, for as many volumes of the driver",
 		Evidence:  evidence,

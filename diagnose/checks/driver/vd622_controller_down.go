@@ -20,7 +20,7 @@ var ControllerDown = check.Check{
 	Name:     "controller-down",
 	Title:    "No kube-controller-manager leads: nothing is attached or detached",
 	Severity: finding.Error,
-	Needs:    check.AttachmentKinds(snapshot.Leases),
+	Needs:    check.AttachmentKinds(snapshot.Leases, snapshot.Events),
 	OfDriver: true,
 	Never:    "create or delete VolumeAttachments by hand: the controller that comes back decides by what it finds",
 	Run:      runControllerDown,

@@ -51,8 +51,8 @@ func runTopologyMismatch(p *check.Run) {
 		return
 	}
 	for _, pod := range p.Snapshot.Pods {
-		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && facts.KeptOffByPlace(pod) && p.Lasted(facts.Latest(pod.CreationTimestamp, p.NodeOrdered(pod)), facts.NodeComes) {
-			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return nowhere(p, pod, &v) }) {
+		if pod.Spec.NodeName == "" && pod.DeletionTimestamp == nil && facts.KeptOffByPlace(pod) && p.Lasted(pod.CreationTimestamp, facts.NodeComes) {
+			if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return nowhere(p, pod, &v) }) && !mayGetNode(p.View, pod) {
 				apart(p, pod)
 			}
 		}
@@ -96,10 +96,16 @@ func mayBeIn(node *corev1.Node, r corev1.NodeSelectorRequirement) bool {
 	return !known || !strings.HasSuffix(r.Key, "/zone") || slices.Contains(r.Values, zone)
 }
 
+// mayGetNode reports whether an autoscaler may be bringing a node for the pod: it said so of late, or
+// the events in which it would were not read.
+func mayGetNode(p *facts.View, pod *corev1.Pod) bool {
+	return !p.Snapshot.CompleteIn(snapshot.Events, pod.Namespace) || !p.Lasted(p.NodeOrdered(pod), facts.NodeComes)
+}
+
 // nowhere reports a pod without a node whose volume can be used on no node that takes pods.
 func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	pv := p.BoundVolume(pod, v)
-	if pv == nil {
+	if pv == nil || pv.Spec.Local == nil && mayGetNode(p.View, pod) { // no new node has the disk of another machine
 		return false
 	}
 	terms, shut, advice := "", []string(nil), "add a node where the volume can be used"

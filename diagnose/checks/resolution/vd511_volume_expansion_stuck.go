@@ -228,7 +228,11 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.conditions", Value: "none of an expansion"})
 		f.SelfHeals.Because = "kube-controller-manager leaves it to the driver's external-resizer, which has given no sign; pods that run are not affected"
 		f.Advice = fmt.Sprintf("{check} see whether the controller pods of driver %s run with an external-resizer, and what its log says; where the driver has none, its volumes cannot grow", driver)
-		if driver == "" {
+		switch {
+		case driver == "" && !p.Snapshot.Complete(snapshot.Volumes):
+			f.Cause = "no external-resizer serves the volume's driver, or it does not run, or it may not change the claim; which driver that is is not known"
+			f.Advice = "{check} see of which driver the volume is, and whether its controller pods run with an external-resizer"
+		case driver == "":
 			f.Cause = "the volume is not one of a CSI driver, and nobody else makes it larger; a storage class may allow what its provisioner cannot do"
 			f.Advice = "move the data to a larger volume: nobody makes this one larger"
 		}

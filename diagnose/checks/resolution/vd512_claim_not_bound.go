@@ -274,9 +274,25 @@ var beforeIt = map[driverwords.Meaning]string{
 
 const whichVolume = "{check} find out which volume the message means: that of the claim is still to be made"
 
+// provisionerNotHeard is about a claim whose provisioner may say why it has made no volume, in events
+// that were not read.
+func provisionerNotHeard(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
+	return unboundReason{finding.Finding{
+		Severity:  finding.Warning,
+		Message:   fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
+		Detail:    "why is not known: not all events could be read",
+		Cause:     "the provisioner fails, and its events say why, or it does not run",
+		SelfHeals: finding.SelfHeals{Unknown: true, Because: "a provisioner that runs tries again and again; what it fails for is not known"},
+		Never:     makeAgain,
+		Advice:    fmt.Sprintf("{check} read the events of the claim, and the log of the provisioner of %s", about.Provisioner),
+	}, facts.ProvisionSilence}
+}
+
+// makeAgain is not to be done about a claim whose provisioner may have made a part of its volume.
+const makeAgain = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
+
 // notProvisioned is about a claim whose provisioner fails, or says nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
-	const again = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
 	if f := withoutSource(p, claim); f != nil {
 		if n := len(about.Failures); n > 0 {
 			last := about.Failures[n-1]
@@ -284,6 +300,10 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "events", Value: lastSaid(last)})
 		}
 		return unboundReason{*f, facts.ProvisionTakes}
+	}
+	heard := p.Snapshot.CompleteIn(snapshot.Events, claim.Namespace)
+	if n := len(about.Failures); !heard && (n == 0 || p.Age(facts.EventTime(about.Failures[n-1])) > facts.ProvisionSilence) {
+		return provisionerNotHeard(claim, about)
 	}
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{
@@ -294,7 +314,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 				{Object: claimObject(claim), Field: "events", Value: "none about a try that failed"},
 			},
 			SelfHeals: finding.SelfHeals{Because: "the volume is made once the provisioner works; Kubernetes does nothing but wait for it"},
-			Never:     again,
+			Never:     makeAgain,
 			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner", about.Provisioner),
 		}, facts.ProvisionSilence}
 	}
@@ -307,7 +327,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			Cause:     "the provisioner does not run any more, or has given up, as some do after 15 attempts; whether the reason that it gave still holds is not known",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 			SelfHeals: finding.SelfHeals{Because: "a provisioner that tries reports each failure, and this one has not"},
-			Never:     again,
+			Never:     makeAgain,
 			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner: does it still try?", about.Provisioner),
 		}, facts.ProvisionTakes}
 	}
@@ -317,7 +337,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
 		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner tries again and again, and succeeds once what it names is fixed"},
-		Never:     again,
+		Never:     makeAgain,
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
 	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {

@@ -233,7 +233,11 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 	defer keepDiskFirst(f, pv)
 	failed := lastFailedDelete(p, pv)
 	if failed == nil {
-		holds("its disk is not deleted", who+" has not deleted its disk, and no recent event says why", who+" does not run, or hangs")
+		said, why := "no recent event says why", "does not run, or hangs"
+		if !p.Snapshot.CompleteIn(snapshot.Events, metav1.NamespaceDefault) { // where events of objects without a namespace are
+			said, why = "why is not known: not all events could be read", "fails, and its events say why, or it does not run"
+		}
+		holds("its disk is not deleted", who+" has not deleted its disk, and "+said, who+" "+why)
 		f.Advice = "{check} see whether " + who + " runs, and read its log about the volume"
 		return
 	}

@@ -68,6 +68,14 @@ var Stories = []Story{
 	{"the driver does not find the volume", drained(broken(driver.Fault{Call: driver.Attach, Words: "could not find volume", Code: codes.NotFound}, 0)), "VD410", 0},
 	{"nobody controls, and a pod waits", []Step{{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}, {At: 2*time.Minute + 4*time.Second, Do: "stop the manager"}}, "VD622", 2*time.Minute + 19*time.Second},
 	{"the attacher is away for six minutes", []Step{{At: 2 * time.Minute, Do: "stop the attacher", For: 6 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604", 3*time.Minute + 10*time.Second},
+	// The conflict of which an event tells is over when the detach ends: the controller has to act.
+	{"a detach ends while nobody controls", []Step{
+		{At: 2 * time.Minute, Do: "stop the attacher", For: 3 * time.Minute}, {At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 20 * time.Minute}, {At: 4 * time.Minute, Do: "stop the manager", For: 8 * time.Minute},
+	}, "VD622", 4*time.Minute + 15*time.Second},
+	{"a kubelet that cannot unstage falls silent for two minutes", []Step{
+		{At: 2 * time.Minute, Do: "break", Claim: "data-db0-1", Fault: driver.Fault{Call: driver.Unstage, Words: "could not find volume", Code: codes.NotFound}, For: 5 * time.Minute},
+		{At: 3 * time.Minute, Do: "drain", Node: "@data-db0-1", For: 10 * time.Minute}, {At: 5*time.Minute + 25*time.Second, Do: "stop the kubelet", Node: "@data-db0-1", For: 2 * time.Minute},
+	}, "VD104", 0},
 	{"a VolumeAttachment is stripped while the driver hangs in its detach", []Step{
 		broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0),
 		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 25 * time.Minute},

@@ -76,6 +76,9 @@ var Stories = []Story{
 		{At: 2 * time.Minute, Do: "break", Claim: "data-db0-1", Fault: driver.Fault{Call: driver.Unstage, Words: "could not find volume", Code: codes.NotFound}, For: 5 * time.Minute},
 		{At: 3 * time.Minute, Do: "drain", Node: "@data-db0-1", For: 10 * time.Minute}, {At: 5*time.Minute + 25*time.Second, Do: "stop the kubelet", Node: "@data-db0-1", For: 2 * time.Minute},
 	}, "VD104", 0},
+	{"a machine goes off while it unmounts, and nobody controls", []Step{
+		{At: 2 * time.Minute, Do: "stop the manager", For: 8 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 8 * time.Minute}, {At: 3*time.Minute + 3*time.Second, Do: "switch off", Node: "@data-db0-0", For: 5 * time.Minute},
+	}, "VD104", 0},
 	{"a VolumeAttachment is stripped while the driver hangs in its detach", []Step{
 		broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0),
 		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 25 * time.Minute},

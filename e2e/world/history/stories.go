@@ -72,10 +72,6 @@ var Stories = []Story{
 	{"a detach ends while nobody controls", []Step{
 		{At: 2 * time.Minute, Do: "stop the attacher", For: 3 * time.Minute}, {At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 20 * time.Minute}, {At: 4 * time.Minute, Do: "stop the manager", For: 8 * time.Minute},
 	}, "VD622", 4*time.Minute + 15*time.Second},
-	{"a kubelet that cannot unstage falls silent for two minutes", []Step{
-		{At: 2 * time.Minute, Do: "break", Claim: "data-db0-1", Fault: driver.Fault{Call: driver.Unstage, Words: "could not find volume", Code: codes.NotFound}, For: 5 * time.Minute},
-		{At: 3 * time.Minute, Do: "drain", Node: "@data-db0-1", For: 10 * time.Minute}, {At: 5*time.Minute + 25*time.Second, Do: "stop the kubelet", Node: "@data-db0-1", For: 2 * time.Minute},
-	}, "VD104", 0},
 	{"a machine goes off while it unmounts, and nobody controls", []Step{
 		{At: 2 * time.Minute, Do: "stop the manager", For: 8 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 8 * time.Minute}, {At: 3*time.Minute + 3*time.Second, Do: "switch off", Node: "@data-db0-0", For: 5 * time.Minute},
 	}, "VD104", 0},
@@ -158,6 +154,11 @@ var Stories = []Story{
 		{At: 100 * time.Second, Do: "slow requests", For: 15 * time.Minute}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 8 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 4 * time.Minute},
 	}, "", 0},
 	{"healthy: a node is deleted, and its volumes follow by force", []Step{{At: 2 * time.Minute, Do: "delete the node", Node: "@web0"}}, "", 0},
+	// Until its node is seen to be lost, the kubelet has to unmount; then the volume follows by force.
+	{"healthy: the pod of a machine that has just gone off is force-deleted", []Step{
+		{At: 110 * time.Second, Do: "refuse evictions", Claim: "web0", For: 12 * time.Minute}, {At: 115 * time.Second, Do: "drain", Node: "@web0", For: 12 * time.Minute},
+		{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 20 * time.Minute}, {At: 2*time.Minute + 26*time.Second, Do: "force-delete the pod", Claim: "web0"},
+	}, "", 0},
 	{"healthy: the access modes of a volume are edited under its pod, which moves", []Step{
 		{At: 2 * time.Minute, Do: "edit the access modes", Claim: "web0", For: 20 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute},
 	}, "", 0},

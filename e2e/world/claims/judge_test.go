@@ -144,6 +144,10 @@ func TestJudges(t *testing.T) {
 		"what follows has had its time":             {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(18, never, acts("node n1"))}}, "actor "},
 		"the controller keeps to the old modes":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, ""},
 		"nobody has edited the modes":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, "actor "},
+		"somebody has deleted the claim":            {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, ""},
+		"nobody has deleted the claim":              {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the volume"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, "actor "},
+		"the driver's words name the storage":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(5, never, acts("storage admin"))}}, ""},
+		"the driver has said nothing":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("storage admin"))}}, "actor "},
 		"it refuses what edited modes promise":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, of("VD410"), acts("CSI driver d"))}}, ""},
 		"for nobody, and it stands":                 {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},
 		"for nobody, and it is gone":                {Record{Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, "stands VD413"},
@@ -188,7 +192,7 @@ func TestCures(t *testing.T) {
 		"it heals by itself in a copy": {[]string{stopped}, []string{stopped}, true, 0},
 	} {
 		tally := NewTally()
-		if tally.CausedBy(Question{Code: "VD410"}, c.wrong, c.freed, c.alone); len(tally.False) != c.want {
+		if tally.CausedBy(Question{Code: "VD410", Kinds: KindsOf("VD410")}, c.wrong, c.freed, c.alone); len(tally.False) != c.want {
 			t.Errorf("%s: %v", name, tally.False)
 		}
 	}

@@ -73,7 +73,7 @@ var Stories = []Story{
 		{At: 2 * time.Minute, Do: "stop the attacher", For: 3 * time.Minute}, {At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 20 * time.Minute}, {At: 4 * time.Minute, Do: "stop the manager", For: 8 * time.Minute},
 	}, "VD622", 4*time.Minute + 15*time.Second},
 	{"a machine goes off while it unmounts, and nobody controls", []Step{
-		{At: 2 * time.Minute, Do: "stop the manager", For: 8 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 8 * time.Minute}, {At: 3*time.Minute + 3*time.Second, Do: "switch off", Node: "@data-db0-0", For: 5 * time.Minute},
+		{At: 2 * time.Minute, Do: "stop the manager", For: 8 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 8 * time.Minute}, {At: 3*time.Minute + 3500*time.Millisecond, Do: "switch off", Node: "@data-db0-0", For: 5 * time.Minute},
 	}, "VD104", 0},
 	{"a VolumeAttachment is stripped while the driver hangs in its detach", []Step{
 		broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0),

@@ -140,12 +140,17 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	return s
 }
 
-// saidConflict is the controller's last event for the pod where it reports a conflict that the
-// objects no longer show; else nil. The controller reads a volume's spec when it adds the pod
-// to its desired state (DesiredStateOfWorld.AddPod), and keeps to it as long as the pod exists.
+// saidConflict is the controller's last event for the pod where it reports a conflict with
+// another node, which still has the volume, and the volume's modes no longer forbid it; else
+// nil. The controller reads a volume's spec when it adds the pod to its desired state
+// (DesiredStateOfWorld.AddPod), and keeps to it as long as the pod exists. Once no other node has
+// the volume, or while no controller leads, it is the controller that has to act.
 func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
 	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) || !facts.SaidSince(e, t.pod.CreationTimestamp) {
+		return nil
+	}
+	if _, others := t.otherNodes(v); others == 0 || t.ControllerDown() != nil {
 		return nil
 	}
 	return e

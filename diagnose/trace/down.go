@@ -223,7 +223,10 @@ func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
 		return
 	}
+	silent := t.silentSince()
 	switch {
+	case silent != "":
+		s.On, s.Detail, s.Ends = kubeletOf(t.pod.Spec.NodeName), s.Detail+"; "+silent, "the kubelet works again, and has it unmounted"
 	case v.Driver == "" || facts.Registers(t.Snapshot.CSINode(v.pair.Node), v.Driver):
 	case !t.knows(snapshot.CSINodes, ""):
 		t.doubt(s, snapshot.CSINodes)

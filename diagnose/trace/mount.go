@@ -269,6 +269,9 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	if permanent {
 		return t.never(s, since)
 	}
+	if silent := t.silentSince(); silent != "" {
+		s.On, s.Ends, s.Detail = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again, and tries again", s.Detail+"; "+silent
+	}
 	// An error that comes late in a mount does not restart its time.
 	if began := t.mountBegan(v); began.Add(facts.MountTakes).Before(since.Add(facts.MountFails)) {
 		return t.due(s, began, facts.MountTakes)
@@ -308,6 +311,17 @@ func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
 	return (v.attachable || v.unsure) && t.kubelet >= sortedLists && slices.Contains(w.unattached, v.Name)
 }
 
+// silentSince is, as a clause, since when the kubelet of the pod's node renews its lease no
+// longer, whether its node is seen to be lost or nobody has noticed yet; "" where it may be at
+// work. It has to act before any driver there.
+func (t *tracer) silentSince() string {
+	lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName)
+	if lease == nil || lease.Spec.RenewTime == nil || t.KubeletLives(t.node) {
+		return ""
+	}
+	return "the kubelet has not renewed its lease since " + facts.Stamp(facts.Renewed(lease))
+}
+
 // silent is the stage of a mount about which no event reports a failure.
 func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	since := t.mountBegan(v)
@@ -323,9 +337,9 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if s.unread == "" && s.On != kubeletOf(t.pod.Spec.NodeName) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
 		s.unread = snapshot.Leases // a silent kubelet would have to act first
 	}
-	if lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName); lease != nil && lease.Spec.RenewTime != nil && !t.KubeletLives(t.node) {
+	if since := t.silentSince(); since != "" {
 		s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again"
-		s.Detail = "the kubelet has not renewed its lease since " + facts.Stamp(facts.Renewed(lease))
+		s.Detail = since
 	}
 	if t.pod.Spec.SecurityContext != nil && t.pod.Spec.SecurityContext.FSGroup != nil && v.pv != nil && t.kubelet.Before(facts.PermissionEvents) {
 		s.Detail += fmt.Sprintf("; the pod has an fsGroup, and a kubelet of 1.%d changes the owner of many files without a word", t.kubelet)

@@ -18,8 +18,10 @@ type Question struct {
 	Code    finding.Code
 	Claim   string
 	Message string
-	// Says is the finding as a whole.
+	// Says is the finding as a whole; empty where the question is about an actor.
 	Says finding.Finding
+	// Kinds are the kinds of what must be wrong for it to be true.
+	Kinds []string
 }
 
 // Causes asks of each code that names a cause, the first time that one is certain while a
@@ -28,6 +30,25 @@ func Causes(r *Record) []Question {
 	return questions(r, func(l Look, f finding.Finding) bool {
 		return f.Confidence != finding.Suspected && causes[f.Code] != nil && slices.ContainsFunc(f.About(), func(pod string) bool { return r.at(pod, l.At).Waits(l.At) })
 	})
+}
+
+// Parts asks of each part that has to act, the first time that a pod with the claim is stuck for
+// it, whether something is wrong with that part that the pod waits for.
+func Parts(r *Record) []Question {
+	var list []Question
+	for _, l := range r.Looks {
+		for _, w := range l.Report.Waiting {
+			kinds, p := kindsOf(w.Actor), r.at(w.Pod, l.At)
+			if w.Verdict != finding.Stuck || kinds == nil || p == nil || len(p.Claims) == 0 {
+				continue
+			}
+			q := Question{At: l.At.Sub(r.Began), Claim: p.Claims[0], Message: w.Actor + " has to act", Kinds: kinds}
+			if !slices.ContainsFunc(list, func(known Question) bool { return known.Message == q.Message && known.Claim == q.Claim }) {
+				list = append(list, q)
+			}
+		}
+	}
+	return list
 }
 
 // Actions asks of each code, the first time that its finding has something to do now that is
@@ -53,7 +74,7 @@ func questions(r *Record, ask func(Look, finding.Finding) bool) []Question {
 			if claim == "" || !ask(l, f) || slices.ContainsFunc(list, func(q Question) bool { return q.Code == f.Code && q.Claim == claim }) {
 				continue
 			}
-			list = append(list, Question{At: l.At.Sub(r.Began), Code: f.Code, Claim: claim, Message: f.Message, Says: f})
+			list = append(list, Question{At: l.At.Sub(r.Began), Code: f.Code, Claim: claim, Message: f.Message, Says: f, Kinds: causes[f.Code]})
 		}
 	}
 	return list
@@ -103,7 +124,10 @@ func (r *Record) Last(q Question) bool {
 // CausedBy judges the question by the kinds of what was wrong then, and by those of which
 // the cure alone, in a copy of the world, has let the pod run.
 func (t *Tally) CausedBy(q Question, wrong, freed []string, alone bool) {
-	const judge = "cure"
+	judge := "cure"
+	if q.Code == "" {
+		judge = "cure of the actor"
+	}
 	switch {
 	case alone:
 		t.Exempt[judge+": it heals in a copy to which nothing is done"]++
@@ -113,7 +137,7 @@ func (t *Tally) CausedBy(q Question, wrong, freed []string, alone bool) {
 		t.Exempt[judge+": the cure of no one fault frees the pod"]++
 	default:
 		t.Judged[judge]++
-		if !slices.ContainsFunc(freed, func(kind string) bool { return slices.Contains(causes[q.Code], kind) }) {
+		if !slices.ContainsFunc(freed, func(kind string) bool { return slices.Contains(q.Kinds, kind) }) {
 			t.False = append(t.False, False{Judge: judge, Code: string(q.Code), At: q.At, Claim: q.Message, Truth: "what frees the pod is the cure of " + strings.Join(freed, ", ")})
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
 // The kinds of causes that several codes and actors share.
@@ -189,6 +190,24 @@ var actors = []struct {
 	// the controller keeps to the access modes that it has read
 	{regexp.MustCompile(`^whoever owns the pod$`), shares},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},
+	{regexp.MustCompile(`^whoever is to create persistentvolumeclaim/`), []string{"remake the claim", "delete the claim"}},
+	// only the driver's own words lead to the storage
+	{regexp.MustCompile(`^storage admin$`), refusals},
+	{regexp.MustCompile(`^` + kubeletwords.Nobody + `$`), slices.Concat(unbinds, []string{"take the annotation"})},
+}
+
+// refusals are the calls that the driver answers with words.
+var refusals = slices.DeleteFunc(slices.Concat(attaches, detaches, mounts, unmounts), func(kind string) bool { return !strings.HasSuffix(kind, " refuses") })
+
+// kindsOf are the kinds of causes of which one explains that the actor has to act; nil where nothing
+// is known of it.
+func kindsOf(actor string) []string {
+	for _, a := range actors {
+		if a.words.MatchString(actor) {
+			return a.kinds
+		}
+	}
+	return nil
 }
 
 // actor judges who has to act next for a pod that is stuck: it must be the part with which
@@ -198,15 +217,13 @@ func (j *judging) actor(l Look, w finding.Waiting) {
 	if w.Verdict != finding.Stuck {
 		return
 	}
-	for _, a := range actors {
-		if !a.words.MatchString(w.Actor) {
-			continue
-		}
-		j.Judged[judge]++
-		if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return j.works(c, l.ended()) && slices.Contains(a.kinds, c.Kind) }) {
-			j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(a.kinds, ", "))
-		}
+	kinds := kindsOf(w.Actor)
+	if kinds == nil {
+		j.exempt(judge, "nothing is known of "+w.Actor)
 		return
 	}
-	j.exempt(judge, "nothing is known of "+w.Actor)
+	j.Judged[judge]++
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return j.works(c, l.ended()) && slices.Contains(kinds, c.Kind) }) {
+		j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(kinds, ", "))
+	}
 }

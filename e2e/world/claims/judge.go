@@ -28,6 +28,9 @@ type Record struct {
 	// Stopped are the times in which a node's kubelet did not run: what is on it waits for
 	// the kubelet, and for no volume.
 	Stopped map[string][]Span
+	// GivenUp is when each node was seen not to be Ready any more, or to be gone: some 50 s after
+	// its kubelet has fallen silent.
+	GivenUp map[string][]time.Time
 	// Causes are what was wrong, and when.
 	Causes []Cause
 	// Tries are the calls of the driver, in the order of their ends, and Cures what was wrong
@@ -127,6 +130,13 @@ func (r *Record) unshown(when time.Time, volume string) bool {
 // stopped reports whether the node's kubelet did not run at that moment.
 func (r *Record) stopped(node string, when time.Time) bool {
 	return slices.ContainsFunc(r.Stopped[node], func(s Span) bool { return s.covers(when) })
+}
+
+// lost reports whether the actor is a part of a node that was seen to be lost between the two
+// moments: nobody could tell before that it would not act, and then another one has to.
+func (r *Record) lost(actor string, from, to time.Time) bool {
+	node := actor[strings.LastIndex(actor, " ")+1:]
+	return slices.ContainsFunc(r.GivenUp[node], func(t time.Time) bool { return t.After(from) && !t.After(to) })
 }
 
 // at is the pod of the name at that time; nil where there is none.
@@ -235,6 +245,9 @@ func confidence(f finding.Finding) string {
 	return string(f.Confidence)
 }
 
+// lostSince is why a claim is not judged that counts on a part of a node.
+const lostSince = "the node that had to act was seen to be lost since"
+
 // judging is the work on one record.
 type judging struct {
 	*Record
@@ -301,14 +314,20 @@ func (j *judging) exits(i int) {
 		return
 	}
 	var same []string
+	lost := 0
 	for _, w := range j.Looks[i-1].Report.Waiting {
 		now := l.Waiting(w.Pod)
 		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p == j.at(w.Pod, j.Looks[i-1].At) && p.Waits(l.At) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
 			same = append(same, w.Pod)
+			if j.lost(w.Actor, j.Looks[i-1].At, l.ended()) {
+				lost++
+			}
 		}
 	}
 	switch {
 	case len(same) == 0:
+	case lost == len(same):
+		j.exempt("exit code", lostSince)
 	case l.changing() != j.Looks[i-1].changing():
 		j.exempt("exit code", "a VolumeAttachment has come or gone, is attached, or is being deleted now")
 	default:
@@ -346,6 +365,10 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 		}
 		p := j.at(w.Pod, later.At)
 		if now := later.Waiting(w.Pod); now != nil && now.Verdict == finding.InFlight && now.Stage == w.Stage && p.Waits(l.At) && p.Waits(later.At) {
+			if j.lost(w.Actor, l.At, later.ended()) {
+				j.exempt(judge, lostSince)
+				return
+			}
 			truth := "it is in flight in that stage at " + j.since(later.At)
 			if now.DueAt != nil {
 				switch later := now.DueAt.Sub(w.DueAt.Time); {

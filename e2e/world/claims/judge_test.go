@@ -81,6 +81,11 @@ func TestJudges(t *testing.T) {
 		w.Actor = "the attacher"
 		return w
 	}
+	// on lets the kubelet of n2 act, which has the volume yet.
+	on := func(w finding.Waiting) finding.Waiting {
+		w.Actor = "the kubelet of n2"
+		return w
+	}
 	changes := func(attachments string, l Look) Look {
 		l.Attachments = attachments
 		return l
@@ -115,38 +120,46 @@ func TestJudges(t *testing.T) {
 			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, ""},
 		"the driver has failed before": {Record{Pods: serves(0), Breaks: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1", Failed: true}},
 			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
-		"stuck when its time has come":          {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
-		"stuck, then in flight":                 {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, suspected, waits(finding.InFlight, 40))}}, "in flight "},
-		"in flight, and certain not to heal":    {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.InFlight, 40))}}, "in flight VD413"},
-		"does not heal, and does":               {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
-		"does not heal, and does not":           {Record{Pods: serves(0), Looks: []Look{looksAt(5, never)}}, ""},
-		"does not heal, and somebody heals it":  {Record{Pods: serves(20), Acts: []Act{{At: at(19)}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"nobody knows whether it heals":         {Record{Pods: serves(20), Looks: []Look{looksAt(5, unknown)}}, ""},
-		"its cause was made":                    {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(5, away)}}, ""},
-		"its cause was made while it was read":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(5.05)}, Kind: "stop the attacher"}}, Looks: []Look{{At: at(5), Until: at(5.1), Report: looksAt(5, away).Report}}}, ""},
-		"its cause is long over":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(20, away)}}, "cause VD604"},
-		"another cause was made":                {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, away)}}, "cause VD604"},
-		"a cause of another volume":             {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs", Volume: "vol-2"}}, Looks: []Look{looksAt(5, unmounted)}}, "cause VD411"},
-		"the rest, and something is wrong":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, rest)}}, ""},
-		"the rest, and only a node is drained":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "drain"}}, Looks: []Look{looksAt(5, rest)}}, "cause VD409"},
-		"it acts with which something is wrong": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d on n1"))}}, ""},
-		"it acts with which nothing is wrong":   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d"))}}, "actor "},
-		"what follows waits for the controller": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}, {Span: Span{From: at(4), To: at(8)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(16, never, acts("CSI driver d"))}}, ""},
-		"what follows has had its time":         {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(18, never, acts("node n1"))}}, "actor "},
-		"the controller keeps to the old modes": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, ""},
-		"nobody has edited the modes":           {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, "actor "},
-		"it refuses what edited modes promise":  {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, of("VD410"), acts("CSI driver d"))}}, ""},
-		"for nobody, and it stands":             {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},
-		"for nobody, and it is gone":            {Record{Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, "stands VD413"},
-		"for nobody, and somebody ended it":     {Record{Acts: []Act{{At: at(7)}}, Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, ""},
-		"for nobody, and another one tells":     {Record{Looks: []Look{looksAt(5, never), looksAt(9, another)}}, ""},
-		"suspected":                             {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
-		"a cure that nobody has noticed":        {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"a cure that somebody could notice":     {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
-		"a cure that no status shows yet":       {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.9), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, ""},
-		"a cure of another volume":              {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
-		"heals, and is there after its time":    {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD413"},
-		"heals in time":                         {Record{Pods: serves(6), Looks: []Look{looksAt(5, soon), looksAt(9, nil)}}, ""},
+		"a node is lost, and its part is due later": {Record{Pods: serves(0), GivenUp: map[string][]time.Time{"n2": {at(5.7)}}, Looks: []Look{looksAt(5, nil, on(waits(finding.InFlight, 6))), looksAt(6.5, nil, waits(finding.InFlight, 11))}}, ""},
+		"another node is lost, and it is due later": {Record{Pods: serves(0), GivenUp: map[string][]time.Time{"n1": {at(5.7)}}, Looks: []Look{looksAt(5, nil, on(waits(finding.InFlight, 6))), looksAt(6.5, nil, waits(finding.InFlight, 11))}}, "in flight "},
+		"exit 0 when the node is lost":              {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the kubelet", Node: "n2"}}, GivenUp: map[string][]time.Time{"n2": {at(5.7)}}, Looks: []Look{looksAt(5, never, on(waits(finding.Stuck, 0))), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
+		"exit 0 when the node was lost before":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the kubelet", Node: "n2"}}, GivenUp: map[string][]time.Time{"n2": {at(4.7)}}, Looks: []Look{looksAt(5, never, on(waits(finding.Stuck, 0))), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"stuck when its time has come":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
+		"stuck, then in flight":                     {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, suspected, waits(finding.InFlight, 40))}}, "in flight "},
+		"in flight, and certain not to heal":        {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.InFlight, 40))}}, "in flight VD413"},
+		"does not heal, and does":                   {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
+		"does not heal, and does not":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, never)}}, ""},
+		"does not heal, and somebody heals it":      {Record{Pods: serves(20), Acts: []Act{{At: at(19)}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"nobody knows whether it heals":             {Record{Pods: serves(20), Looks: []Look{looksAt(5, unknown)}}, ""},
+		"its cause was made":                        {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(5, away)}}, ""},
+		"its cause was made while it was read":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(5.05)}, Kind: "stop the attacher"}}, Looks: []Look{{At: at(5), Until: at(5.1), Report: looksAt(5, away).Report}}}, ""},
+		"its cause is long over":                    {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(20, away)}}, "cause VD604"},
+		"another cause was made":                    {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, away)}}, "cause VD604"},
+		"a cause of another volume":                 {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs", Volume: "vol-2"}}, Looks: []Look{looksAt(5, unmounted)}}, "cause VD411"},
+		"the rest, and something is wrong":          {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(5, rest)}}, ""},
+		"the rest, and only a node is drained":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "drain"}}, Looks: []Look{looksAt(5, rest)}}, "cause VD409"},
+		"it acts with which something is wrong":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d on n1"))}}, ""},
+		"it acts with which nothing is wrong":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "NodeStageVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("CSI driver d"))}}, "actor "},
+		"what follows waits for the controller":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}, {Span: Span{From: at(4), To: at(8)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(16, never, acts("CSI driver d"))}}, ""},
+		"what follows has had its time":             {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(18, never, acts("node n1"))}}, "actor "},
+		"the controller keeps to the old modes":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, ""},
+		"nobody has edited the modes":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, "actor "},
+		"somebody has deleted the claim":            {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, ""},
+		"nobody has deleted the claim":              {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the volume"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, "actor "},
+		"the driver's words name the storage":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(5, never, acts("storage admin"))}}, ""},
+		"the driver has said nothing":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("storage admin"))}}, "actor "},
+		"it refuses what edited modes promise":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, of("VD410"), acts("CSI driver d"))}}, ""},
+		"for nobody, and it stands":                 {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},
+		"for nobody, and it is gone":                {Record{Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, "stands VD413"},
+		"for nobody, and somebody ended it":         {Record{Acts: []Act{{At: at(7)}}, Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, ""},
+		"for nobody, and another one tells":         {Record{Looks: []Look{looksAt(5, never), looksAt(9, another)}}, ""},
+		"suspected":                                 {Record{Pods: serves(20), Looks: []Look{looksAt(5, suspected)}}, ""},
+		"a cure that nobody has noticed":            {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-1", Failed: true}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"a cure that somebody could notice":         {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
+		"a cure that no status shows yet":           {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.9), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never)}}, ""},
+		"a cure of another volume":                  {Record{Pods: serves(20), Cures: []Try{{At: at(4), Call: "Attach", Volume: "vol-2"}}, Tries: []Try{{At: at(3), Call: "Attach", Volume: "vol-2", Failed: true}}, Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
+		"heals, and is there after its time":        {Record{Pods: serves(0), Looks: []Look{looksAt(5, soon), looksAt(9, soon)}}, "heals VD413"},
+		"heals in time":                             {Record{Pods: serves(6), Looks: []Look{looksAt(5, soon), looksAt(9, nil)}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.record.Began, c.record.Ended = began, at(30)
@@ -179,7 +192,7 @@ func TestCures(t *testing.T) {
 		"it heals by itself in a copy": {[]string{stopped}, []string{stopped}, true, 0},
 	} {
 		tally := NewTally()
-		if tally.CausedBy(Question{Code: "VD410"}, c.wrong, c.freed, c.alone); len(tally.False) != c.want {
+		if tally.CausedBy(Question{Code: "VD410", Kinds: KindsOf("VD410")}, c.wrong, c.freed, c.alone); len(tally.False) != c.want {
 			t.Errorf("%s: %v", name, tally.False)
 		}
 	}

@@ -2,6 +2,7 @@
 package claims
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -10,10 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Truth is what became of the pods of a world.
+// Truth is what became of the pods of a world, and of its nodes.
 type Truth struct {
-	mu   sync.Mutex
-	pods map[types.UID]*Pod
+	mu    sync.Mutex
+	pods  map[types.UID]*Pod
+	given map[string][]time.Time
 }
 
 // Pod is the life of one pod: the times at which things happened to it, zero for what has
@@ -34,7 +36,23 @@ type Pod struct {
 }
 
 // NewTruth knows nothing.
-func NewTruth() *Truth { return &Truth{pods: map[types.UID]*Pod{}} }
+func NewTruth() *Truth {
+	return &Truth{pods: map[types.UID]*Pod{}, given: map[string][]time.Time{}}
+}
+
+// GiveUp takes in that the node was seen not to be Ready any more, or to be gone.
+func (t *Truth) GiveUp(node string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.given[node] = append(t.given[node], time.Now())
+}
+
+// GivenUp is when each node was seen not to be Ready any more, or to be gone.
+func (t *Truth) GivenUp() map[string][]time.Time {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.given)
+}
 
 // Pod takes a change of a pod in; before or after is nil.
 func (t *Truth) Pod(before, after *corev1.Pod) {

@@ -13,7 +13,7 @@ import (
 const goesOn = 20 * time.Minute
 
 // curable are the deeds that break something, and that can be undone.
-var curable = []string{"break", "stop the kubelet", "switch off", "delete the node", "keep the containers", "run a second pod", "stop the manager", "stop the attacher"}
+var curable = []string{"break", "stop the kubelet", "switch off", "delete the node", "keep the containers", "run a second pod", "stop the manager", "stop the attacher", "remake the claim", "delete the claim", "take the annotation", "edit the claimRef", "edit the access modes"}
 
 // nothing cures no step.
 const nothing = -1
@@ -50,10 +50,10 @@ func (s Step) kind() string {
 	return s.Do
 }
 
-// askCauses plays copies of the history for each question about a cause: in each of them one
-// of the things is cured that are wrong, and in one of them none.
+// askCauses plays copies of the history for each question about a cause or an actor: in each of them
+// one of the things is cured that are wrong, and in one of them none.
 func (h History) askCauses(t *testing.T, r *claims.Record, tally *claims.Tally) {
-	for _, q := range claims.Causes(r) {
+	for _, q := range slices.Concat(claims.Causes(r), claims.Parts(r)) {
 		serves := func(cured int) bool {
 			played, err := h.upTo(q.At, cured).Play(t)
 			if err != nil {
@@ -73,7 +73,7 @@ func (h History) askCauses(t *testing.T, r *claims.Record, tally *claims.Tally) 
 				freed = append(freed, s.kind())
 			}
 		}
-		t.Logf("%s %s of %s: wrong %v, freed by the cure of %v, alone %t", clock(q.At), q.Code, q.Claim, wrong, freed, alone)
+		t.Logf("%s %s %s of %s: wrong %v, freed by the cure of %v, alone %t", clock(q.At), q.Code, q.Message, q.Claim, wrong, freed, alone)
 		before := len(tally.False)
 		tally.CausedBy(q, wrong, freed, alone)
 		for _, f := range tally.False[before:] {

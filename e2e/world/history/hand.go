@@ -79,12 +79,27 @@ var noFinalizers = []byte(`{"metadata":{"finalizers":null}}`)
 
 // deleteClaim deletes the claim although its pod runs.
 func deleteClaim(w *World, s Step) (func(*World) error, error) {
-	claims := w.client.CoreV1().PersistentVolumeClaims(Namespace)
-	if err := claims.Delete(w.ctx, s.Claim, metav1.DeleteOptions{}); err != nil {
+	undo, err := w.dropClaim(s.Claim)
+	if err != nil {
 		return nil, err
 	}
-	_, err := claims.Patch(w.ctx, s.Claim, types.MergePatchType, noFinalizers, metav1.PatchOptions{})
-	return nil, err
+	_, err = w.client.CoreV1().PersistentVolumeClaims(Namespace).Patch(w.ctx, s.Claim, types.MergePatchType, noFinalizers, metav1.PatchOptions{})
+	return undo, err
+}
+
+// dropClaim deletes the claim. Undone, it is made again where nobody has, and gets another volume.
+func (w *World) dropClaim(name string) (undo func(*World) error, err error) {
+	claims := w.client.CoreV1().PersistentVolumeClaims(Namespace)
+	c, err := claims.Get(w.ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return nil, err
+	}
+	again := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: c.Spec}
+	again.Spec.VolumeName = ""
+	return func(w *World) error {
+		_, err := claims.Create(w.ctx, again, metav1.CreateOptions{})
+		return ignoreExists(err)
+	}, claims.Delete(w.ctx, name, metav1.DeleteOptions{})
 }
 
 // deleteVolume deletes the PersistentVolume although its claim is bound to it.

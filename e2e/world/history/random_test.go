@@ -72,6 +72,7 @@ func (all *tallied) play(t *testing.T, i int) {
 	for _, f := range tally.False {
 		if !all.isFirst(f) {
 			t.Logf("history %d, too: %s", i, f)
+			keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), h, f.String(), played)
 			continue
 		}
 		shown := h

@@ -562,10 +562,8 @@ func remakeClaim(w *World, s Step) (func(*World) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return nil, errors.Join(
-		w.client.CoreV1().PersistentVolumeClaims(Namespace).Delete(w.ctx, s.Claim, metav1.DeleteOptions{}),
-		w.client.CoreV1().Pods(Namespace).Delete(w.ctx, p.Name, metav1.DeleteOptions{}),
-	)
+	undo, err := w.dropClaim(s.Claim)
+	return undo, errors.Join(err, w.client.CoreV1().Pods(Namespace).Delete(w.ctx, p.Name, metav1.DeleteOptions{}))
 }
 
 // outOfService puts the taint on the node that lets its volumes be detached by force.

@@ -68,6 +68,13 @@ var Stories = []Story{
 	{"the driver does not find the volume", drained(broken(driver.Fault{Call: driver.Attach, Words: "could not find volume", Code: codes.NotFound}, 0)), "VD410", 0},
 	{"nobody controls, and a pod waits", []Step{{At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}, {At: 2*time.Minute + 4*time.Second, Do: "stop the manager"}}, "VD622", 2*time.Minute + 19*time.Second},
 	{"the attacher is away for six minutes", []Step{{At: 2 * time.Minute, Do: "stop the attacher", For: 6 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604", 3*time.Minute + 10*time.Second},
+	// The conflict of which an event tells is over when the detach ends: the controller has to act.
+	{"a detach ends while nobody controls", []Step{
+		{At: 2 * time.Minute, Do: "stop the attacher", For: 3 * time.Minute}, {At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 20 * time.Minute}, {At: 4 * time.Minute, Do: "stop the manager", For: 8 * time.Minute},
+	}, "VD622", 4*time.Minute + 15*time.Second},
+	{"a machine goes off while it unmounts, and nobody controls", []Step{
+		{At: 2 * time.Minute, Do: "stop the manager", For: 8 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 8 * time.Minute}, {At: 3*time.Minute + 3500*time.Millisecond, Do: "switch off", Node: "@data-db0-0", For: 5 * time.Minute},
+	}, "VD104", 0},
 	{"a VolumeAttachment is stripped while the driver hangs in its detach", []Step{
 		broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0),
 		{At: 2*time.Minute + 10*time.Second, Do: "drain", Node: "@web0", For: 25 * time.Minute},
@@ -147,6 +154,11 @@ var Stories = []Story{
 		{At: 100 * time.Second, Do: "slow requests", For: 15 * time.Minute}, {At: 2 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute}, {At: 8 * time.Minute, Do: "drain", Node: "@data-db0-0", For: 4 * time.Minute},
 	}, "", 0},
 	{"healthy: a node is deleted, and its volumes follow by force", []Step{{At: 2 * time.Minute, Do: "delete the node", Node: "@web0"}}, "", 0},
+	// Until its node is seen to be lost, the kubelet has to unmount; then the volume follows by force.
+	{"healthy: the pod of a machine that has just gone off is force-deleted", []Step{
+		{At: 110 * time.Second, Do: "refuse evictions", Claim: "web0", For: 12 * time.Minute}, {At: 115 * time.Second, Do: "drain", Node: "@web0", For: 12 * time.Minute},
+		{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 20 * time.Minute}, {At: 2*time.Minute + 26*time.Second, Do: "force-delete the pod", Claim: "web0"},
+	}, "", 0},
 	{"healthy: the access modes of a volume are edited under its pod, which moves", []Step{
 		{At: 2 * time.Minute, Do: "edit the access modes", Claim: "web0", For: 20 * time.Minute}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 4 * time.Minute},
 	}, "", 0},

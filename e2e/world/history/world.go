@@ -107,7 +107,11 @@ func NewWorld(ctx context.Context, size Size) (*World, error) {
 	if w.objects, err = parts.Watch(ctx, kubelets); err != nil {
 		return nil, err
 	}
-	if err := w.objects.Follow(w.Truth.Pod); err != nil {
+	if err := w.objects.Follow(w.Truth.Pod, func(before, after *corev1.Node) {
+		if before != nil && parts.IsReady(before) && (after == nil || !parts.IsReady(after)) {
+			w.Truth.GiveUp(before.Name)
+		}
+	}); err != nil {
 		return nil, err
 	}
 	for i := range size.Nodes {

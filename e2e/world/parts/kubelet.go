@@ -177,7 +177,7 @@ func (k *Kubelet) sync(ctx context.Context) {
 	}
 	k.forget(pods)
 	k.cleanUp(ctx, wanted)
-	if now.Sub(k.updated) >= statusUpdate || !isReady(node) && now.Sub(k.updated) >= time.Second {
+	if now.Sub(k.updated) >= statusUpdate || !IsReady(node) && now.Sub(k.updated) >= time.Second {
 		k.updated = now
 		k.report(ctx, node, wanted, now)
 	}
@@ -214,7 +214,7 @@ func (k *Kubelet) report(ctx context.Context, node *corev1.Node, wanted sets.Set
 			}
 		}
 	})
-	if isReady(node) && inUse.Equal(sets.New(node.Status.VolumesInUse...)) && now.Sub(k.reported) < statusReport {
+	if IsReady(node) && inUse.Equal(sets.New(node.Status.VolumesInUse...)) && now.Sub(k.reported) < statusReport {
 		return
 	}
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -24,8 +25,8 @@ type Objects struct {
 	Claims  corelisters.PersistentVolumeClaimLister
 	Volumes corelisters.PersistentVolumeLister
 
-	factory informers.SharedInformerFactory
-	pods    cache.SharedIndexInformer
+	factory     informers.SharedInformerFactory
+	pods, nodes cache.SharedIndexInformer
 }
 
 // byNode is the index of the pods by their node.
@@ -37,7 +38,7 @@ func Watch(ctx context.Context, client kubernetes.Interface) (*Objects, error) {
 	core := factory.Core().V1()
 	o := &Objects{
 		Pods: core.Pods().Lister(), Nodes: core.Nodes().Lister(), Claims: core.PersistentVolumeClaims().Lister(), Volumes: core.PersistentVolumes().Lister(),
-		factory: factory, pods: core.Pods().Informer(),
+		factory: factory, pods: core.Pods().Informer(), nodes: core.Nodes().Informer(),
 	}
 	err := o.pods.AddIndexers(cache.Indexers{byNode: func(object any) ([]string, error) { return []string{object.(*corev1.Pod).Spec.NodeName}, nil }})
 	if err != nil {
@@ -48,16 +49,21 @@ func Watch(ctx context.Context, client kubernetes.Interface) (*Objects, error) {
 	return o, nil
 }
 
-// Follow calls each with every pod that appears, changes or goes; before or after is nil.
-func (o *Objects) Follow(each func(before, after *corev1.Pod)) error {
-	_, err := o.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { each(nil, object.(*corev1.Pod)) },
-		UpdateFunc: func(old, object any) { each(old.(*corev1.Pod), object.(*corev1.Pod)) },
+// Follow calls the functions with every pod and every node that appears, changes or goes; before
+// or after is nil.
+func (o *Objects) Follow(pod func(before, after *corev1.Pod), node func(before, after *corev1.Node)) error {
+	return errors.Join(follow(o.pods, pod), follow(o.nodes, node))
+}
+
+func follow[T any](informer cache.SharedIndexInformer, each func(before, after *T)) error {
+	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { each(nil, object.(*T)) },
+		UpdateFunc: func(old, object any) { each(old.(*T), object.(*T)) },
 		DeleteFunc: func(object any) {
 			if unknown, ok := object.(cache.DeletedFinalStateUnknown); ok {
 				object = unknown.Obj
 			}
-			each(object.(*corev1.Pod), nil)
+			each(object.(*T), nil)
 		},
 	})
 	return err
@@ -118,7 +124,8 @@ func NewVolume(name, driverName, handle string) *corev1.PersistentVolume {
 	}}
 }
 
-func isReady(n *corev1.Node) bool {
+// IsReady reports whether the node's Ready condition is True.
+func IsReady(n *corev1.Node) bool {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			return c.Status == corev1.ConditionTrue

@@ -53,7 +53,7 @@ func byName[T metav1.Object](objects []T) {
 func freest(nodes []*corev1.Node, load map[string]int) string {
 	best := ""
 	for _, n := range nodes {
-		if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 || !isReady(n) || n.DeletionTimestamp != nil {
+		if n.Spec.Unschedulable || len(n.Spec.Taints) > 0 || !IsReady(n) || n.DeletionTimestamp != nil {
 			continue
 		}
 		if best == "" || load[n.Name] < load[best] || load[n.Name] == load[best] && n.Name < best {

@@ -30,10 +30,19 @@ var NodeLost6Min = check.Check{
 		{To: "VD117", Key: check.OfAttachment},
 		{To: "VD118", Key: check.OfDriverOnGoneNode},
 	},
-	Follows: []check.Relation{{From: []finding.Code{"VD622"}, Match: check.Always}},
-	Group:   check.LostNode,
-	Never:   "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
-	Run:     runNodeLost6Min,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD622"}, Match: check.Always},
+		{From: []finding.Code{"VD417"}, Share: check.OfVolume, Match: keptThere},
+	},
+	Group: check.LostNode,
+	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:   runNodeLost6Min,
+}
+
+// keptThere reports whether the cause's pod keeps the volume on the lost node of the effect, which the
+// out-of-service taint should have ended.
+func keptThere(_ *facts.View, cause, effect finding.Finding) bool {
+	return cause.PersistentVolume != "" && cause.Node == effect.Node
 }
 
 func runNodeLost6Min(p *check.Run) {

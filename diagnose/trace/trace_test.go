@@ -272,7 +272,7 @@ func TestTraceVerdicts(t *testing.T) {
 		{name: "runs as long as its node was heard of", world: testworld.With(testworld.New(), func(w *testworld.World) { w.Node.Status.Conditions[0].Status = corev1.ConditionUnknown }),
 			verdict: "unknown NodeSilent", chain: attached + "?staged ?mounted", says: []string{"Whether pod default/app still runs is not known: node n1 is silent", "as last reported, its volumes are mounted (container app runs)"}},
 		{name: "runs on a node that is gone", world: testworld.With(testworld.New(), func(w *testworld.World) { w.Nodes = w.Nodes[1:] }),
-			verdict: "unknown NodeSilent", chain: attached + "?staged ?mounted", says: []string{"node n1 does not exist any more"}},
+			verdict: "unknown NodeSilent", chain: "+scheduled +claimBound ?askedFor +attached ?listed +driverRegistered ?staged ?mounted", says: []string{"node n1 does not exist any more"}},
 		{name: "runs on a node that was not read", world: testworld.With(testworld.New().Without(snapshot.Nodes), func(w *testworld.World) { w.Nodes = w.Nodes[1:] }), verdict: "none Mounted"},
 		{name: "runs on a node that says itself that it is not ready", world: testworld.With(testworld.New(), func(w *testworld.World) {
 			w.Node.Status.Conditions[0].Status = corev1.ConditionFalse

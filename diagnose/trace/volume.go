@@ -132,7 +132,7 @@ func (t *tracer) fit(stages []Stage) []Stage {
 		for i := range stages {
 			s := &stages[i]
 			switch {
-			case silent != "" && slices.Contains(onTheNode, s.Stage) && s.State != StageNotNeeded:
+			case silent != "" && s.State != StageNotNeeded && (slices.Contains(onTheNode, s.Stage) || s.State != StageDone && s.Stage != StageScheduled):
 				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: fmt.Sprintf("as last reported, it is mounted (%s); %s", proof.how, silent), follows: true}
 			case s.State != StageDone && s.Stage != StageScheduled:
 				if s.Stage == StageMounted || s.Stage == StageStaged {

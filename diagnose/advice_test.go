@@ -182,7 +182,7 @@ func TestNothingInFlightStays(t *testing.T) {
 }
 
 // TestCommandsStandUnderTheirSentences: in every case the sentence above a command names the
-// command's object; for a look, the headline may name it. Keeping a disk comes before giving it
+// command's object, and whether what it does can be undone; for a look it says what the look shows, and the headline may name the object. Keeping a disk comes before giving it
 // away.
 func TestCommandsStandUnderTheirSentences(t *testing.T) {
 	commands := 0
@@ -199,7 +199,12 @@ func TestCommandsStandUnderTheirSentences(t *testing.T) {
 					continue
 				}
 				commands++
-				if named := (finding.Action{Sentence: f.Message}).Names(object); !above.Names(object) && (!named || a.Kind != finding.Look) {
+				if a.Kind != finding.Look && !strings.Contains(above.Sentence, " be undone") {
+					t.Errorf("%s: %s: %q does not say whether it can be undone: %s", c.name, f.Code, above.Sentence, a.Command)
+				}
+				noun, _, _ := strings.Cut(object, "/")
+				says := strings.Contains(above.Sentence, "; see the "+strings.Replace(noun, "persistentvolumeclaim", "claim", 1)+"'s ")
+				if named := (finding.Action{Sentence: f.Message}).Names(object); !above.Names(object) && (!named || !says || a.Kind != finding.Look) {
 					t.Errorf("%s: %s: %q does not name the object of %s", c.name, f.Code, above.Sentence, a.Command)
 				}
 			}

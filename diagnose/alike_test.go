@@ -30,6 +30,7 @@ func TestAlikeIsToldOnce(t *testing.T) {
 		"vd104-claim-unused":                          1,
 		"vd302-just-gone":                             1,
 		"vd410-no-permission":                         1,
+		"vd417-kubelet-not-ready":                     1,
 		"vd410-plain-words":                           1,
 		"vd512-class-missing":                         1,
 		"vd512-fell-silent":                           1,

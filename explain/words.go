@@ -70,14 +70,13 @@ func byMeaning(entries []driverwords.Entry) [][]driverwords.Entry {
 // verdict prints the one meaning of the entries, who acts, and what helps with each driver.
 func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 	e := alike[0]
-	about, _ := e.Meaning.About()
 	note := ""
 	if e.Layer == driverwords.PlainWords {
 		note = ", as these plain words read"
 	}
 	fmt.Fprintf(w, "%q%s\n\n", e.Words, note)
 	fmt.Fprintf(w, "  Said by   %s\n", saidBy(message, driversOf(alike)))
-	fmt.Fprintf(w, "  Means     %s\n", about.Says)
+	fmt.Fprintf(w, "  Means     %s\n", saysOf(e))
 	if e.Wrapper {
 		fmt.Fprintf(w, "            The cause is not in these words.\n")
 		diagnoseIt(w)
@@ -108,6 +107,15 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 		last = e.Source
 	}
 	fmt.Fprintln(w)
+}
+
+// saysOf is the meaning of the entry. Words that wrap whatever failed do not say that the storage did.
+func saysOf(e driverwords.Entry) string {
+	if e.Wrapper && e.Meaning == driverwords.StorageError {
+		return "Something failed."
+	}
+	about, _ := e.Meaning.About()
+	return about.Says
 }
 
 // driversOf are the drivers that say the words; none where any driver may.

@@ -57,7 +57,9 @@ func cause(b *strings.Builder, t telling, opts Options) {
 	if len(t.where) > 0 {
 		field(b, "where", someClusters(t.where, opts.room(labelled)), opts)
 	}
-	field(b, "who", t.who, opts)
+	if field(b, "who", t.who, opts); t.who == "" { // a headline that speaks for several then names none
+		field(b, "first", t.first, opts)
+	}
 	field(b, "wait?", t.wait, opts)
 	do(b, t.do, opts)
 	list(b, "hits", t.hits, opts)

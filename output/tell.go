@@ -318,8 +318,10 @@ func kindOf(workload string) string {
 func wait(r *finding.Report, f finding.Finding) string {
 	text := "no"
 	switch h := f.SelfHeals; {
+	case f.Confidence == finding.Suspected && !h.Will && f.Settles != nil: // "why" says what makes it certain
+		text = "not known before " + f.Settles.At.UTC().Format(time.RFC3339)
 	case f.Confidence == finding.Suspected && !h.Will:
-		text = "not known yet" // "why" says when it is certain
+		text = "not known yet"
 	case h.Unknown:
 		text = "not known"
 	case h.Will && h.After != "":

@@ -104,11 +104,12 @@ func checkHasController(v *View, r *Repair) error {
 	if err != nil {
 		return nil // same-pod refuses
 	}
-	owner := metav1.GetControllerOf(pod)
-	switch {
-	case owner == nil:
+	if facts.Bare(pod) {
 		return fmt.Errorf("pod %s/%s has no controller that would recreate it", pod.Namespace, pod.Name)
-	case owner.Kind == "StatefulSet", owner.Kind == "ReplicaSet", owner.Kind == "DaemonSet":
+	}
+	owner := metav1.GetControllerOf(pod)
+	switch owner.Kind {
+	case "StatefulSet", "ReplicaSet", "DaemonSet":
 		return nil
 	}
 	return fmt.Errorf("pod %s/%s belongs to a %s, which may take its deletion for a failure", pod.Namespace, pod.Name, owner.Kind)

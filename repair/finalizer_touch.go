@@ -2,6 +2,7 @@ package repair
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -89,8 +90,16 @@ func checkOnlyAttachersFinalizer(v *View, r *Repair) error {
 
 // checkAttacherOfVolume: only the attacher takes the finalizer off.
 func checkAttacherOfVolume(v *View, r *Repair) error {
-	driver, _, _ := (&reconcile.VolumeSpec{PV: volumeOf(v, r)}).CSI()
-	return attacherAtWork(v, driver)
+	pv := volumeOf(v, r)
+	if driver, _, _ := (&reconcile.VolumeSpec{PV: pv}).CSI(); driver != "" {
+		return attacherAtWork(v, driver)
+	}
+	for _, driver := range v.Facts.InstalledDrivers() { // a volume of an in-tree plugin names none
+		if slices.Contains(pv.Finalizers, reconcile.AttacherFinalizer(driver)) {
+			return attacherAtWork(v, driver)
+		}
+	}
+	return fmt.Errorf("volume %s names no CSI driver, and no driver that is installed has the attacher of its finalizer", pv.Name)
 }
 
 // checkNotTouchedYet: an attacher that has looked and has left its finalizer in place will do

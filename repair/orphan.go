@@ -27,7 +27,7 @@ var unpublishOrphan = action{
 		{"not-reported", onNodes, func(v *View, r *Repair) error { return notListedOn(v, r, r.Finding.Holder) }, notReported},
 		{"none-of-pair", onWorlds, func(v *View, r *Repair) error { return noneOn(v, r, r.Finding.Holder) }, ""},
 		nowhereAttachedGuard,
-		{"refused-alone", onWorlds, checkRefusedAlone, "follow the cluster first, with --for 11m"},
+		{"refused-alone", onWorlds, checkRefusedAlone, "diagnose with --for 11m"},
 		storageHasGuard,
 		attacherAtWorkGuard,
 	},
@@ -120,8 +120,7 @@ func checkRefusedAlone(v *View, r *Repair) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the driver may have detached the volume since it refused; only who follows the VolumeAttachments sees that it refuses without another one: give --for %s",
-		facts.Rounded(facts.FollowFor))
+	return fmt.Errorf("the driver may have detached the volume since it refused; --for %s watches whether it refuses again while no other VolumeAttachment has the volume", facts.Rounded(facts.FollowFor))
 }
 
 // checkNowhereAttached: to publish a volume to a second node may take it from the first.

@@ -191,7 +191,7 @@ var meanings = map[Meaning]About{
 	MapperMissing: {"The node has not made the mapped device of the volume: a decrypted one, or one of several paths.", NodeAdmin,
 		"{check} Read what opens the device (cryptsetup or multipathd) in the log of the driver's node plugin and of the node, and check that its program and its kernel module are there.", OneVolume},
 	DuplicateUUID: {"A file system with the same UUID is mounted on the node: a clone or a restored snapshot beside its source.", WorkloadOwner,
-		"Run the pod on a node on which the source is not mounted, or add the mount option nouuid; do not format the volume.", OneVolume},
+		"Run the pod on a node where no copy of the volume is mounted, or end the pod that has it; the mount option nouuid in the PersistentVolume lets both be mounted.", OneVolume},
 	StorageError: {"Reading from or writing to the storage failed.", StorageAdmin,
 		"{check} Read the kernel log of the node, and check the health of the storage system.", OneVolume},
 }

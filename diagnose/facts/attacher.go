@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -115,17 +116,34 @@ func sameController(a, b *corev1.Pod) bool {
 	return owner != nil && metav1.IsControlledBy(b, &metav1.ObjectMeta{UID: owner.UID})
 }
 
-// StuckAttacher is the pod that held the attacher's lease last, where it is Terminating on a lost
+// StuckAttacher is the pod that held the lease of an attacher or a resizer last, where it is Terminating on a lost
 // node and its StatefulSet makes no other before it has gone; else nil.
 func (p *View) StuckAttacher(lease *coordinationv1.Lease) *corev1.Pod {
 	pod := p.heldBy(lease)
 	if pod == nil || pod.DeletionTimestamp == nil || !p.Lost(p.Snapshot.Node(NodeOf(pod))) {
 		return nil
 	}
-	if owner := metav1.GetControllerOfNoCopy(pod); owner == nil || owner.Kind != "StatefulSet" {
+	if !ControlledBy(pod, "StatefulSet") {
 		return nil
 	}
 	return pod
+}
+
+// StuckAttacherClause tells of StuckAttacher; "" where there is none.
+func (p *View) StuckAttacherClause(lease *coordinationv1.Lease) string {
+	pod := p.StuckAttacher(lease)
+	if pod == nil {
+		return ""
+	}
+	return fmt.Sprintf("its pod %s is stuck Terminating on lost node %s, and its StatefulSet makes no other before that has gone", PodName(pod), pod.Spec.NodeName)
+}
+
+// BringBack is the advice about a driver's controller whose sidecar does not renew the lease.
+func (p *View) BringBack(lease *coordinationv1.Lease) string {
+	if pod := p.StuckAttacher(lease); pod != nil {
+		return fmt.Sprintf("bring node %s back or, once its machine is known to be off, taint it out-of-service, so that the driver's controller pod %s can start elsewhere", pod.Spec.NodeName, PodName(pod))
+	}
+	return fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace)
 }
 
 // heldBy is the pod that the lease names; nil where there is none.

@@ -7,6 +7,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/utils/ptr"
@@ -14,6 +15,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
+
+// Bare reports whether no controller controls the pod: nobody makes it again once it is gone.
+func Bare(pod *corev1.Pod) bool { return metav1.GetControllerOfNoCopy(pod) == nil }
+
+// ControlledBy reports whether an object of the kind, such as a StatefulSet, controls the pod.
+func ControlledBy(pod *corev1.Pod, kind string) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	return owner != nil && owner.Kind == kind
+}
 
 // PodNeeds are what makes otherwise irrelevant pods matter: Drained are the nodes that are
 // being deleted, whose pods VD113 looks at, and Holders hold the lease of an attacher or a

@@ -82,8 +82,8 @@ func RegistrationDirectory(pod *corev1.Pod) string {
 // DaemonSet is the UID of the DaemonSet that the pod belongs to; "" where it
 // belongs to none.
 func DaemonSet(pod *corev1.Pod) types.UID {
-	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
-		return owner.UID
+	if ControlledBy(pod, "DaemonSet") {
+		return metav1.GetControllerOfNoCopy(pod).UID
 	}
 	return ""
 }

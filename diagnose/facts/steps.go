@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -425,7 +424,11 @@ func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says s
 	case len(names) == 0:
 		return s, "delete the pod", nil
 	case any && len(names) > 1:
-		return s, "delete one of the pods " + some(names), nil
+		says = "delete one of the pods " + some(names)
+		if bare := goneForGood(pods); bare != "" {
+			says += " (" + strings.TrimPrefix(bare, "; ") + ")"
+		}
+		return s, says, nil
 	case len(names) == 1:
 		says = "delete pod " + names[0] + " (" + runs(running) + goneForGood(pods) + ")"
 	default:
@@ -474,7 +477,7 @@ func deletionOf(pods []*corev1.Pod) (s finding.Step, running int) {
 func goneForGood(pods []*corev1.Pod) string {
 	bare := 0
 	for _, pod := range pods {
-		if metav1.GetControllerOfNoCopy(pod) == nil {
+		if Bare(pod) {
 			bare++
 		}
 	}
@@ -482,9 +485,11 @@ func goneForGood(pods []*corev1.Pod) string {
 	case bare == 0:
 		return ""
 	case len(pods) == 1:
-		return "; nobody makes it again: save its manifest first"
+		return "; nobody makes it again: save its manifest, and create it from that"
+	case bare == len(pods):
+		return "; nobody makes them again: save their manifests, and create them from those"
 	}
-	return fmt.Sprintf("; nobody makes %d of them again: save their manifests first", bare)
+	return fmt.Sprintf("; nobody makes %d of them again: save the manifests of those, and create them from that", bare)
 }
 
 // runs is a clause: how many containers run.

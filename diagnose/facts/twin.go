@@ -7,14 +7,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // xfs is the file system whose UUID its kernel driver lets be mounted once on a machine.
 const xfs = "xfs"
 
-// OtherNode is the advice about a volume with a twin on its node.
-const OtherNode = "run the pod on a node where no copy of the volume is mounted, or end the pod that has it; the mount option nouuid in the PersistentVolume lets both be mounted"
+// HelpsTwin is the advice about a volume with a twin on its node: that of the kernel's words for it.
+func HelpsTwin() string {
+	about, _ := driverwords.DuplicateUUID.About()
+	return about.Helps
+}
 
 // Twin is a clause: which volume with the same data is mounted on the pod's node, where the
 // pod's volume is a copy of it and both have XFS: their file systems have one UUID, and the

@@ -48,8 +48,7 @@ func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 		if exclusive {
 			// A StatefulSet creates a pod only once its predecessor is gone. But a volume that
 			// was attached here later than that was attached for another pod.
-			owner := metav1.GetControllerOf(pod)
-			heard, proven = true, proven || owner != nil && owner.Kind == "StatefulSet" && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !p.mayBeKeptByOthers(pod)
+			heard, proven = true, proven || ControlledBy(pod, "StatefulSet") && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !p.mayBeKeptByOthers(pod)
 		}
 	}
 	switch {

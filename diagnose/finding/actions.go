@@ -110,9 +110,36 @@ func (f *Finding) Advised() {
 // ActionsOf are the actions for the finding, in their order: those for the next time come last. at
 // is the time of its report. A repair that a guard refuses is not among them.
 func ActionsOf(f Finding, at time.Time) []Action {
-	list := actionsOf(f, at)
+	list := saysUndone(actionsOf(f, at))
 	slices.SortStableFunc(list, func(a, b Action) int { return order(a) - order(b) })
 	return list
+}
+
+// saysUndone adds to each sentence whether what the commands below it do can be undone. A repair says
+// it itself.
+func saysUndone(list []Action) []Action {
+	above := 0
+	for i, a := range list {
+		if !a.Told {
+			above = i
+		}
+		verb, _ := ObjectOf(a.Command)
+		says := undone[verb]
+		if strings.Contains(a.Command, "/claimRef/") {
+			says = undone["delete"] // the claim that is then bound keeps the volume
+		}
+		if a.Kind != ApplyRepair && says != "" && !strings.Contains(list[above].Sentence, " be undone") {
+			list[above].Sentence += "; this " + says
+		}
+	}
+	return list
+}
+
+// undone is whether what a command of kubectl changes can be undone, by its verb. A pod that is made
+// again is another one.
+var undone = map[string]string{
+	"delete": "cannot be undone", "replace": "cannot be undone", "create": "cannot be undone",
+	"patch": "can be undone", "cordon": "can be undone", "uncordon": "can be undone", "taint": "can be undone", "annotate": "can be undone", "label": "can be undone",
 }
 
 // order is 1 for what is done later, and else 0.
@@ -150,12 +177,7 @@ func actionsOf(f Finding, at time.Time) []Action {
 	if f.Repair == nil {
 		for _, command := range f.AdviceCommands {
 			if !slices.ContainsFunc(list, func(a Action) bool { return a.Command == command }) {
-				a := f.Commanded(command)
-				headline := Action{Sentence: f.Message}
-				if n := len(list); n > 0 && a.Kind == Look && strings.Contains(a.Object, "/") && (list[n-1].Command != "" || !list[n-1].Names(a.Object) && !headline.Names(a.Object)) {
-					a.Told = false // the action before it is about something else
-				}
-				list = append(list, a)
+				list = f.commandedBelow(list, f.Commanded(command))
 			}
 		}
 		if len(list) == 0 && f.SelfHeals.Will {
@@ -177,6 +199,32 @@ func actionsOf(f Finding, at time.Time) []Action {
 		repairing[0].Sentence = "or, instead of that: " + repairing[0].Sentence // no driver has to detach any more
 	}
 	return append(list, repairing...)
+}
+
+// commandedBelow puts a command of the advice below its sentence. A look at something else than
+// what the action before it names has a sentence of its own, or a clause of that action where the
+// headline names its object.
+func (f Finding) commandedBelow(list []Action, a Action) []Action {
+	n, headline := len(list), Action{Sentence: f.Message}
+	if n == 0 || a.Kind != Look || !strings.Contains(a.Object, "/") || list[n-1].Command == "" && list[n-1].Names(a.Object) {
+		return append(list, a)
+	}
+	if clause := a.aside(); clause != "" && list[n-1].Command == "" && list[n-1].When != Later && headline.Names(a.Object) {
+		list[n-1].Sentence += "; " + clause
+	} else {
+		a.Told = false
+	}
+	return append(list, a)
+}
+
+// aside is what the look shows of an object that the headline names.
+func (a Action) aside() string {
+	verb, _ := ObjectOf(a.Command)
+	kind, _, _ := strings.Cut(a.Object, "/")
+	if shows := verbsOf[verb].shows; shows != "" {
+		return fmt.Sprintf("see the %s's %s", cmp.Or(nouns[kind], kind), shows)
+	}
+	return ""
 }
 
 // saves reports whether the action saves data that would be lost with a pod, and then ends the
@@ -202,17 +250,18 @@ func (f Finding) waiting(sentence string, at time.Time) Action {
 // verbsOf is what a command of kubectl or of this program is for; any other command changes an
 // object.
 var verbsOf = map[string]struct {
-	kind ActionKind
-	text string
-	when When
+	kind  ActionKind
+	text  string
+	when  When
+	shows string // what a look shows of its object
 }{
-	"get":           {Look, "look at", Check},
-	"describe":      {Look, "look at", Check},
-	"logs":          {Look, "read the log of", Check},
-	"volume-doctor": {Look, "look with this program at", Check},
-	"trace":         {Look, "see stage by stage what keeps", Check},
-	"plan":          {Look, "see what a controller that starts would do about", Check},
-	"delete":        {deletePodKind, "delete", Now},
+	"get":           {Look, "look at", Check, ""},
+	"describe":      {Look, "look at", Check, "events"},
+	"logs":          {Look, "read the log of", Check, "log"},
+	"volume-doctor": {Look, "look with this program at", Check, ""},
+	"trace":         {Look, "see stage by stage what keeps", Check, "stages"},
+	"plan":          {Look, "see what a controller that starts would do about", Check, ""},
+	"delete":        {deletePodKind, "delete", Now, ""},
 }
 
 // Commanded is the action of the command line.
@@ -327,7 +376,7 @@ func (f Finding) does() string {
 	}
 	switch attachment := attachmentName.FindString(says); {
 	case r.ApplyAll != "" && attachment != "":
-		says = strings.Replace(says, attachment, "their VolumeAttachments", 1)
+		says = strings.Replace(says, attachment, mostRepairs.ReplaceAllString(mostRepairs.FindString(r.ApplyAll), "$1 ")+"VolumeAttachments", 1)
 	case r.ApplyAll != "":
 		says += ", and the like for the others"
 	case attachment != "" && strings.Contains(r.Apply, strings.ToLower(strings.Replace(attachment, " ", "/", 1)+" ")):
@@ -336,4 +385,7 @@ func (f Finding) does() string {
 	return "--apply" + undo + " " + says + ":"
 }
 
-var attachmentName = regexp.MustCompile(`VolumeAttachment [a-z0-9.-]+`)
+var (
+	attachmentName = regexp.MustCompile(`VolumeAttachment [a-z0-9.-]+`)
+	mostRepairs    = regexp.MustCompile(`--max-repairs=([0-9]+)`)
+)

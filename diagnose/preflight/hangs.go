@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -38,8 +39,8 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 		why = append(why, fmt.Sprintf("its detach has been under way since %s without an answer", facts.Stamp(*va.DeletionTimestamp)))
 	}
 	if lease := f.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		why = append(why, fmt.Sprintf("the external-attacher of %s has not renewed its lease since %s: nobody would ask the driver to detach it",
-			va.Spec.Attacher, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time))))
+		why = append(why, finding.Clauses(fmt.Sprintf("the external-attacher of %s has not renewed its lease since %s: nobody would ask the driver to detach it",
+			va.Spec.Attacher, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time))), f.StuckAttacherClause(lease)))
 	}
 	if name := va.Spec.Source.PersistentVolumeName; name != nil && f.Snapshot.Volume(*name) == nil && f.Snapshot.Complete(snapshot.Volumes) {
 		why = append(why, fmt.Sprintf("its PV %s does not exist, and without it the attacher does not detach", *name))
@@ -115,7 +116,7 @@ func (f *flight) room(moving []*corev1.Pod) []Room {
 	byDriver := map[string][]flightVolume{}
 	users := map[string][]string{}
 	for _, pod := range moving {
-		if metav1.GetControllerOf(pod) == nil {
+		if facts.Bare(pod) {
 			continue
 		}
 		for _, v := range f.volumesOf(pod) {

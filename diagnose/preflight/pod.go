@@ -7,7 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -18,7 +17,7 @@ import (
 
 // pod adds what becomes of one pod and of its volumes in both cases.
 func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
-	if metav1.GetControllerOf(pod) == nil {
+	if facts.Bare(pod) {
 		p.Stranded = append(p.Stranded, facts.PodName(pod))
 	}
 	for _, v := range f.volumesOf(pod) {
@@ -87,21 +86,21 @@ func (f *flight) nowhere(v flightVolume) string {
 
 // drained is the wait for one volume after an eviction.
 func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
-	owner, missing := metav1.GetControllerOf(pod), f.unread(v)
+	missing := f.unread(v)
 	switch {
-	case owner == nil:
+	case facts.Bare(pod):
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
 	case len(missing) > 0:
 		w.For, w.Because = WaitsForUnknown, notKnown(missing)
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, f.nowhere(v)
-	case f.down() && (v.one && f.here(v) || owner.Kind == "StatefulSet"):
+	case f.down() && (v.one && f.here(v) || facts.ControlledBy(pod, "StatefulSet")):
 		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet "+f.kubeletCan()+" end the containers, and the pod stays until "+byHand
 	case !f.here(v):
 		w.For, w.Because = WaitsForNothing, notHere
 	case !v.one:
 		w.For, w.Because = WaitsForNothing, "it may be used on both nodes at the same time"
-		if owner.Kind == "StatefulSet" {
+		if facts.ControlledBy(pod, "StatefulSet") {
 			w.For, w.AtMost, w.Because = WaitsForPod, fmt.Sprint(grace(pod)+trace.UnmountTakes), "a StatefulSet recreates the pod once the old one has gone"
 		}
 	default:
@@ -126,10 +125,10 @@ func (f *flight) withController(w Wait, v flightVolume) Wait {
 // kubelet cannot say that the containers have ended, so the pod's object stays,
 // and while it does the controller takes the volume for wanted.
 func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
-	owner, missing := metav1.GetControllerOf(pod), f.unread(v)
+	missing := f.unread(v)
 	moved, goes := f.evicted(pod)
 	switch {
-	case owner == nil:
+	case facts.Bare(pod):
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
 	case len(missing) > 0:
 		w.For, w.Because = WaitsForUnknown, notKnown(missing)
@@ -137,7 +136,7 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 		w.For, w.Never, w.Because = WaitsForNode, true, f.nowhere(v)
 	case !goes:
 		w.For, w.Never, w.Because = WaitsForPod, true, "the pod tolerates a lost node for ever: it stays until "+byHand
-	case owner.Kind == "StatefulSet":
+	case facts.ControlledBy(pod, "StatefulSet"):
 		w.For, w.Never = WaitsForPod, true
 		w.Because = "a StatefulSet recreates the pod only once the old one has gone, which on a lost node it does not until " + byHand
 	case !f.here(v):
@@ -280,7 +279,7 @@ func (f *flight) mayPart(p *Preflight, moving []*corev1.Pod) {
 	var shared []flightVolume
 	for _, pod := range moving {
 		for _, v := range f.volumesOf(pod) {
-			if metav1.GetControllerOf(pod) == nil || !v.one || slices.Contains(v.pv.Spec.AccessModes, corev1.ReadWriteOncePod) {
+			if facts.Bare(pod) || !v.one || slices.Contains(v.pv.Spec.AccessModes, corev1.ReadWriteOncePod) {
 				continue
 			}
 			if sharers[v.pv] = append(sharers[v.pv], pod); len(sharers[v.pv]) == 2 {
@@ -334,7 +333,7 @@ func (f *flight) controllers() []Controller {
 		switch moved, goes := f.evicted(pod); {
 		case !goes:
 			away += "; on a loss nothing evicts it: it tolerates a lost node for ever"
-		case controls(pod, "StatefulSet"):
+		case facts.ControlledBy(pod, "StatefulSet"):
 			away += "; on a loss that is not before " + byHand
 		default:
 			away += fmt.Sprintf("; on a loss that is after %s at the soonest", facts.Rounded(moved))
@@ -342,12 +341,6 @@ func (f *flight) controllers() []Controller {
 		list = append(list, Controller{Driver: driver, Pod: facts.PodName(pod), Away: away})
 	}
 	return list
-}
-
-// controls reports whether an owner of the kind controls the pod.
-func controls(pod *corev1.Pod, kind string) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == kind
 }
 
 // pairs are all volumes that are attached to the node or in use there, sorted.

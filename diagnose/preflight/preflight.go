@@ -195,9 +195,8 @@ func (p *Preflight) Stays() bool { return p.Drain.Staying()+p.Loss.Staying() > 0
 // node by their controller.
 func (f *flight) moving() []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(f.Snapshot.PodsOnNode(f.name)), func(pod *corev1.Pod) bool {
-		owner := metav1.GetControllerOf(pod)
 		return reconcile.PodTerminated(pod) || pod.Annotations[corev1.MirrorPodAnnotationKey] != "" ||
-			owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+			facts.ControlledBy(pod, "DaemonSet") || facts.ControlledBy(pod, "Node")
 	})
 }
 

@@ -48,7 +48,11 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	}
 	t.kubeletDown(&s)
 	t.doubt(&s, snapshot.Events)
-	return t.due(s, t.kubeletWaits(), announceTakes)
+	since, bound := t.kubeletWaits(), announceTakes
+	if left := t.node.CreationTimestamp.Add(facts.RegistrationGrace).Sub(since.Time); left > bound {
+		bound = left // the kubelet of a young node is still starting
+	}
+	return t.due(s, since, bound)
 }
 
 // notTakenUp is the kubelet's last event about a failure to take the volume up. An event that was

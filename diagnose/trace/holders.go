@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -281,10 +282,7 @@ func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 // leaseWords continue a sentence about an attacher whose lease is not renewed.
 func (t *tracer) leaseWords(lease *coordinationv1.Lease) string {
 	text := fmt.Sprintf("; the attacher's lease %s was last renewed at %s", lease.Name, facts.Stamp(facts.Renewed(lease)))
-	if pod := t.StuckAttacher(lease); pod != nil {
-		text += fmt.Sprintf("; the attacher's pod %s is stuck Terminating on lost node %s", facts.PodName(pod), pod.Spec.NodeName)
-	}
-	return text
+	return finding.Clauses(text, t.StuckAttacherClause(lease))
 }
 
 // attacherReturns is the time granted to an attacher whose lease is not renewed: none, unless

@@ -256,7 +256,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	s.Said = []Said{quote(last.Event, t.mountMeans(v, last))}
 	permanent := t.blame(&s, last, v)
 	if twin := t.Twin(t.pod, v.source); twin != "" && s.Said[0].Means == "" {
-		s.Said[0].Means, s.do = twin+": where the mount fails for that, one XFS file system is mounted once on a machine", facts.OtherNode
+		s.Said[0].Means, s.do = twin+": where the mount fails for that, one XFS file system is mounted once on a machine", facts.HelpsTwin()
 	}
 	if s.On == Controller && v.attachable && t.attachmentOf(v) == nil && t.knows(snapshot.VolumeAttachments, "") {
 		s.Detail += "; there is no VolumeAttachment now"

@@ -68,7 +68,7 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 		return t.verdictUnscheduled(volumes, list)
 	}
 	if p := t.mountsProven(); p.yes {
-		if silent := t.silence(); silent != "" && anyRuns(t.pod) {
+		if silent := t.unheard(); silent != "" {
 			return Verdict{State: finding.Unsure, Reason: ReasonSilent, Since: unlessZero(facts.NotReadySince(t.node)), Message: fmt.Sprintf(
 				"Whether pod %s still runs is not known: %s; as last reported, its volumes are mounted (%s)", facts.PodName(t.pod), silent, p.how)}
 		}
@@ -106,6 +106,15 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 
 // ReasonSilent is the verdict's reason where the pod's status is as old as the silence of its node.
 const ReasonSilent = "NodeSilent"
+
+// unheard is why nobody knows whether the pod, of which its kubelet last reported that it runs,
+// still does; "" where that is known.
+func (t *tracer) unheard() string {
+	if !anyRuns(t.pod) {
+		return ""
+	}
+	return t.silence()
+}
 
 // silence is why nothing is heard of the kubelet that reports on the pod; "" where it may be heard.
 func (t *tracer) silence() string {

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -127,9 +128,13 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 // shows its state, and stages before a proven mount do not matter.
 func (t *tracer) fit(stages []Stage) []Stage {
 	if proof := t.mountsProven(); proof.yes {
+		silent := t.unheard()
 		for i := range stages {
 			s := &stages[i]
-			if s.State != StageDone && s.Stage != StageScheduled {
+			switch {
+			case silent != "" && s.State != StageNotNeeded && (slices.Contains(onTheNode, s.Stage) || s.State != StageDone && s.Stage != StageScheduled):
+				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: fmt.Sprintf("as last reported, it is mounted (%s); %s", proof.how, silent), follows: true}
+			case s.State != StageDone && s.Stage != StageScheduled:
 				if s.Stage == StageMounted || s.Stage == StageStaged {
 					*s = done(s.Stage, proof.since, proof.how)
 				} else {
@@ -167,6 +172,9 @@ func (t *tracer) fit(stages []Stage) []Stage {
 	}
 	return stages
 }
+
+// onTheNode are the stages that only the node's kubelet sees.
+var onTheNode = []StageName{StageStaged, StageMounted}
 
 // brokenOrder is the order in which a volume's stages explain its wait: a volume that the
 // kubelet cannot take up explains all that follows, and a failing attach explains more than a

@@ -30,10 +30,19 @@ var NodeLost6Min = check.Check{
 		{To: "VD117", Key: check.OfAttachment},
 		{To: "VD118", Key: check.OfDriverOnGoneNode},
 	},
-	Follows: []check.Relation{{From: []finding.Code{"VD622"}, Match: check.Always}},
-	Group:   check.LostNode,
-	Never:   "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
-	Run:     runNodeLost6Min,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD622"}, Match: check.Always},
+		{From: []finding.Code{"VD417"}, Share: check.OfVolume, Match: keptThere},
+	},
+	Group: check.LostNode,
+	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
+	Run:   runNodeLost6Min,
+}
+
+// keptThere reports whether the cause's pod keeps the volume on the lost node of the effect, which the
+// out-of-service taint should have ended.
+func keptThere(_ *facts.View, cause, effect finding.Finding) bool {
+	return cause.PersistentVolume != "" && cause.Node == effect.Node
 }
 
 func runNodeLost6Min(p *check.Run) {
@@ -60,13 +69,9 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 	f.Severity, f.Actor, f.ByHand, f.AdviceCommands = finding.Warning, facts.AttacherOf(va.Spec.Attacher), "", nil
 	f.Detail = fmt.Sprintf("the attacher of %s, which last renewed its lease %s ago, does not run", va.Spec.Attacher, facts.Rounded(p.Age(facts.Renewed(lease))))
 	f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the controller only asks for the detach in its time, and nothing is detached, nor attached elsewhere, before the attacher runs again"}
-	f.Advice = fmt.Sprintf("bring the driver's controller pods in namespace %s back; the volume then follows by itself", lease.Namespace)
+	f.Advice = p.BringBack(lease) + "; the volume then follows by itself"
 	f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
-	if pod := p.StuckAttacher(lease); pod != nil {
-		f.Detail += fmt.Sprintf("; its pod %s is stuck Terminating on lost node %s itself, and its StatefulSet makes no other before that has gone", facts.PodName(pod), pod.Spec.NodeName)
-		f.Advice = fmt.Sprintf("bring node %s back or, once its machine is known to be off, taint it out-of-service, so that the driver's controller pod %s can start elsewhere; the volume then follows by itself",
-			pod.Spec.NodeName, facts.PodName(pod))
-	}
+	facts.Also(&f, "%s", p.StuckAttacherClause(lease))
 	return f
 }
 

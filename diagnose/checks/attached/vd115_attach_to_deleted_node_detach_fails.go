@@ -59,8 +59,8 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and gets the same answer as long as the node is gone"},
 		Advice:    "upgrade the driver to a release that counts a volume as detached where the machine is gone",
-		ByHand: "{check} check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as the page of this " +
-			"code shows",
+		ByHand: "{check} check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as explain VD115 " +
+			"shows",
 	})
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: id})

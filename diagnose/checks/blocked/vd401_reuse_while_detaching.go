@@ -62,8 +62,8 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime", Value: renewed})
 		if p.DetachError(va.VolumeAttachment) == nil {
 			facts.Also(&f, "the attacher of %s, which would detach it, has not renewed its lease since %s", va.Spec.Attacher, renewed)
-			f.SelfHeals.Because = "nobody asks the driver: its external-attacher does not run"
-			f.Advice = "bring the driver's controller pods back; the detach and the new attach then follow by themselves"
+			f.SelfHeals.Because = finding.Clauses("nobody asks the driver: its external-attacher does not run", p.StuckAttacherClause(lease))
+			f.Advice = p.BringBack(lease) + "; the detach and the new attach then follow by themselves"
 		}
 	}
 	p.Report(f)

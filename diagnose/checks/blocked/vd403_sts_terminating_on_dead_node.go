@@ -36,11 +36,7 @@ const rebootTakes = 5 * time.Minute
 
 func runSTSTerminatingOnDeadNode(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
-		if pod.DeletionTimestamp == nil || facts.GivenUp(pod) {
-			continue
-		}
-		owner := metav1.GetControllerOf(pod)
-		if owner == nil || owner.Kind != "StatefulSet" {
+		if pod.DeletionTimestamp == nil || facts.GivenUp(pod) || !facts.ControlledBy(pod, "StatefulSet") {
 			continue
 		}
 		if !p.Lasted(p.LostPodSince(pod), facts.LostPodWarns) || !silent(p.View, pod.Spec.NodeName) {
@@ -51,7 +47,7 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 		told := func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 }
 		held := heldFor(p.View, pod)
 		if (len(held) > 0 || reconcile.PodTerminated(pod)) && !slices.ContainsFunc(held, told) {
-			terminatingOnDeadNode(p, pod, owner.Name, held)
+			terminatingOnDeadNode(p, pod, metav1.GetControllerOf(pod).Name, held)
 		}
 	}
 }

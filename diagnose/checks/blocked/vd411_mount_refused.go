@@ -101,7 +101,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.says, r.helps = facts.Acting(m.says(), r.actor), m.helps(entry.Helps)
 	}
 	if twin := p.Twin(pod, v); twin != "" && entry.Meaning == driverwords.WrongFilesystem {
-		r.objects, r.helps = twin+", and one XFS file system is mounted once on a machine", facts.OtherNode
+		r.objects, r.helps = twin+", and one XFS file system is mounted once on a machine", facts.HelpsTwin()
 	}
 	if held := heldBy(p, r.volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere {
 		r.one.Evidence = append(r.one.Evidence, held.Evidence())

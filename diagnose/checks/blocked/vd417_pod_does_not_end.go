@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -174,8 +173,7 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 // waitedFor reports whether somebody waits for a volume of the pod, or for the pod's name:
 // node-lost-6min and sts-terminating-on-dead-node tell that.
 func waitedFor(p *facts.View, pod *corev1.Pod, held []facts.Attachment) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner != nil && owner.Kind == "StatefulSet" ||
+	return facts.ControlledBy(pod, "StatefulSet") ||
 		slices.ContainsFunc(held, func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 })
 }
 

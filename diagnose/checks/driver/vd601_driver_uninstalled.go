@@ -38,7 +38,7 @@ func runDriverUninstalled(p *check.Run) {
 		}
 		f := goneFinding(p.View, driver, tasks)
 		f.Cause = "the driver was uninstalled while volumes of it were attached or wanted; nothing else can attach or detach them"
-		f.Advice = "install the driver again; where it is to go, remove its volumes before it"
+		f.Advice = "install the driver again; to uninstall it for good, remove its volumes first"
 		p.Report(f)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -40,13 +41,12 @@ func runAttacherDown(p *check.Run) {
 			Since:    &since,
 			Message:  fmt.Sprintf("The attacher of %s is down: it no longer renews its lease", driver),
 			Detail:   fmt.Sprintf("it renewed its lease last at %s; %s", facts.Stamp(since), p.Queue(tasks)),
-			Cause:    "the external-attacher, which asks the driver to attach and detach, does not run: its pods crash, are not scheduled or were scaled down",
+			Cause:    "the external-attacher, which asks the driver to attach and detach, does not run",
 			Evidence: append([]finding.Evidence{facts.LeaseEvidence(lease)}, facts.TaskEvidence(tasks)...),
 			SelfHeals: finding.SelfHeals{Because: "nobody asks the driver; once its controller pods are back all follow by themselves, those that had failed " +
 				"before within about 5 min"},
-			Advice: fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace),
 		}
-		lookAtPods(p.View, &f, lease.Namespace, facts.IsAttacher)
+		bringBack(p.View, &f, lease, facts.IsAttacher)
 		if len(pods) == 0 {
 			f.Severity = finding.Warning
 		}
@@ -67,13 +67,14 @@ func endFirst(p *facts.View, f *finding.Finding, tasks []facts.Task) {
 	f.Advice = step.DeletePod.Of(names...) + " before the attacher is back; {do} " + f.Advice
 }
 
-// lookAtPods completes a finding about a sidecar that is down with how its pods in the namespace do;
-// whose they are their images do not tell.
-func lookAtPods(p *facts.View, f *finding.Finding, namespace string, isSidecar func(corev1.Container) bool) {
+// bringBack completes a finding about a sidecar that no longer renews its lease with why that is,
+// what brings it back, and how its pods in the namespace do; whose they are their images do not tell.
+func bringBack(p *facts.View, f *finding.Finding, lease *coordinationv1.Lease, isSidecar func(corev1.Container) bool) {
+	f.Advice = p.BringBack(lease)
 	var down []*corev1.Pod
 	ready := false
 	for _, pod := range p.Snapshot.Pods {
-		if pod.Namespace != namespace || !slices.ContainsFunc(pod.Spec.Containers, isSidecar) {
+		if pod.Namespace != lease.Namespace || !slices.ContainsFunc(pod.Spec.Containers, isSidecar) {
 			continue
 		}
 		if ready = ready || facts.Ready(pod); !facts.Ready(pod) {
@@ -81,6 +82,12 @@ func lookAtPods(p *facts.View, f *finding.Finding, namespace string, isSidecar f
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
 	}
+	if stuck := p.StuckAttacher(lease); stuck != nil {
+		f.Cause += ": " + p.StuckAttacherClause(lease)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(stuck), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*stuck.DeletionTimestamp)})
+		return
+	}
+	f.Cause += ": its pods crash, are not scheduled or were scaled down"
 	if len(down) == 1 || len(down) > 1 && !ready {
 		f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", facts.PodName(down[0]), facts.PluginState(down[0]), f.Advice)
 		f.AdviceCommands = []string{facts.Logs(down[0])}

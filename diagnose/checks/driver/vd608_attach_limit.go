@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -72,7 +73,8 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	}
 	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume leaves the node"
-	f.Advice = fmt.Sprintf("cordon %s, so that the pod starts elsewhere; {delete-pod}, and then uncordon %[1]s; {later} %s", l.Node.Name, correctLimit(l.Driver))
+	f.Advice = fmt.Sprintf("{do} cordon %s, so that the pod starts elsewhere; {delete-pod}; {do} uncordon %[1]s once the pod runs elsewhere; {later} %s", l.Node.Name, correctLimit(l.Driver))
+	f.AdviceCommands = []string{safetext.Kubectl("cordon", "node/"+l.Node.Name)}
 	if leftWaiting(p.View, l, stuck) {
 		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
 	}

@@ -39,16 +39,15 @@ func runResizerDown(p *check.Run) {
 			Subject: p.DriverObject(driver), Since: &since,
 			Message:   fmt.Sprintf("The resizer of %s is down: it no longer renews its lease", driver),
 			Detail:    finding.Clauses(asks(wait[driver][0]), others(len(wait[driver])-1)),
-			Cause:     "the external-resizer, which asks the driver to make volumes larger or to change their attributes, does not run: its pods crash, are not scheduled or were scaled down",
+			Cause:     "the external-resizer, which asks the driver to make volumes larger or to change their attributes, does not run",
 			Evidence:  []finding.Evidence{facts.LeaseEvidence(lease)},
 			SelfHeals: finding.SelfHeals{Because: "nobody asks the driver; once its controller pods are back it follows by itself; pods that run are not affected"},
-			Advice:    fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace),
 		}
 		const enough = 5
 		for _, claim := range wait[driver][:min(len(wait[driver]), enough)] {
 			f.Evidence = append(f.Evidence, facts.ChangeEvidence(claim)...)
 		}
-		lookAtPods(p.View, &f, lease.Namespace, facts.IsResizer)
+		bringBack(p.View, &f, lease, facts.IsResizer)
 		p.Report(f)
 	}
 }

@@ -75,7 +75,7 @@ func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	case p.HeartbeatStale(node):
 		f.Cause = "the kubelet renews its lease, which keeps the node Ready, but its writes of the node's status fail"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].lastHeartbeatTime", Value: facts.Stamp(c.LastHeartbeatTime)})
-		f.Advice = "{check} ask the API server for the same write in the kubelet's name, in a dry run (the page has the line): what refuses it says so, and that proves it; " +
+		f.Advice = "{check} ask the API server for the same write in the kubelet's name, in a dry run (explain VD305 has the line): what refuses it says so, and that proves it; " +
 			"have that webhook, policy or right corrected. Where nothing refuses it, the kubelet's log on node " + node.Name + " says why (\"Error updating node status\")"
 	case first.Pod.Status.StartTime == nil && len(first.Pod.Status.ContainerStatuses) == 0:
 		f.Cause = "the kubelet has not taken the pod up at all: it has written no status for it"

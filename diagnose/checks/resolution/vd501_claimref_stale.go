@@ -64,7 +64,7 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "no controller changes the claimRef of a bound or released volume, and the attach/detach controller and " +
-			"kubelet ignore a volume that does not name its claim"},
+			"kubelet refuse a volume that does not name its claim"},
 	}
 	if !sameName {
 		f.Cause = "the claim's volumeName was set, or restored, to a volume that belongs to another claim"

@@ -126,6 +126,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.Pods = append(f.Pods, facts.PodNames(waiting)...)
 		slices.Sort(f.Pods)
 		facts.Also(&f, "pod %s gets no node as long as the claim goes", facts.PodName(waiting[0]))
+		f.Severity = finding.Error
 	}
 	f.Cause = finding.Clauses(f.Cause, p.NamespaceLeaves(claim.Namespace))
 	p.Report(f)

@@ -243,9 +243,8 @@ func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
 
 // afterPod says what becomes of the pod that takes this one's place.
 func afterPod(pod *corev1.Pod, lost *lostClaim) string {
-	owner := metav1.GetControllerOf(pod)
 	switch {
-	case lost.claim == nil && owner != nil && owner.Kind == "StatefulSet":
+	case lost.claim == nil && facts.ControlledBy(pod, "StatefulSet"):
 		return "the StatefulSet makes a new claim for the next pod of this name, and that one gets an empty volume"
 	case lost.claim == nil:
 		return "a pod that takes its place does not start without the claim"

@@ -19,6 +19,9 @@ func sayMeaning(w io.Writer, message string) bool {
 	if said != nil {
 		said.card(w)
 	}
+	for _, s := range alsoSpoken(message, said) {
+		s.card(w)
+	}
 	entries := whatItMeans(message)
 	if said != nil || slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
 		// Beside a component's sentence, plain words and wrappers add nothing.
@@ -83,7 +86,7 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 		diagnoseIt(w)
 		return
 	}
-	fmt.Fprintf(w, "  Who acts  %s\n", e.Actor)
+	fmt.Fprintf(w, "  Who acts  %s\n", whoActs(e, message))
 	var kinds []step.Kind
 	for _, e := range alike {
 		whose := ""
@@ -92,6 +95,9 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 		}
 		fmt.Fprintf(w, "  Helps     %s%s\n", whose, step.Plain(e.Helps))
 		kinds = append(kinds, step.Kinds(e.Helps)...)
+	}
+	if page := harms[e.Meaning]; page != "" {
+		fmt.Fprintf(w, "  Beware    Neither format, delete nor restore anything before it is known what is there:\n            %s\n", safetext.Kubectl("volume-doctor", "explain", page))
 	}
 	slices.Sort(kinds)
 	for _, kind := range slices.Compact(kinds) {
@@ -108,6 +114,30 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 		last = e.Source
 	}
 	fmt.Fprintln(w)
+}
+
+// notProven is said in place of an actor where an error mostly ends by itself, and the words do
+// not show that this one does.
+const notProven = "not known: mostly it ends by itself, which these words do not prove"
+
+// whoActs is who has to act: nobody only where the message itself speaks of something that ends.
+func whoActs(e driverwords.Entry, message string) string {
+	if e.Actor.Heals() && !e.Passes(message) {
+		return notProven
+	}
+	return string(e.Actor)
+}
+
+// harms are the meanings upon which people do what destroys data, each with the page about that.
+var harms = map[driverwords.Meaning]string{
+	driverwords.FilesystemDamaged:  "overwrite-file-system",
+	driverwords.FilesystemTooLarge: "overwrite-file-system",
+	driverwords.GrowRefused:        "overwrite-file-system",
+	driverwords.WrongFilesystem:    "overwrite-file-system",
+	driverwords.EncryptionKey:      "overwrite-file-system",
+	driverwords.VolumeNotFound:     "delete-claim",
+	driverwords.ObjectNotFound:     "delete-claim",
+	driverwords.RecordMissing:      "delete-claim",
 }
 
 // driversOf are the drivers that say the words; none where any driver may.
@@ -152,6 +182,11 @@ func diagnoseIt(w io.Writer) {
 func whatItMeans(message string) []driverwords.Entry {
 	entries := driverwords.FindAll(message)
 	if slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
+		for _, e := range entries {
+			if other, ok := e.OfAnother(message); ok {
+				entries = append(entries, other)
+			}
+		}
 		return entries
 	}
 	if e, ok := driverwords.Read("", message); ok && (!e.Wrapper || len(entries) == 0) {
@@ -183,8 +218,11 @@ func hintsOf(message string) map[string]float64 {
 	}
 	if code := stage(message); code != "" {
 		hints[code] += saidByAny
+		if wholeStage(code) {
+			hints[code] += saidByAny
+		}
 	}
-	for _, e := range driverwords.FindAll(message) {
+	for _, e := range whatItMeans(message) {
 		score := float64(saidByAny)
 		if len(e.Drivers) > 0 {
 			score = saidByDriver
@@ -195,6 +233,9 @@ func hintsOf(message string) map[string]float64 {
 	}
 	return hints
 }
+
+// wholeStage reports whether the page is the one about a stage, whatever fails there.
+func wholeStage(code string) bool { return code == "VD104" || code == "VD512" || code == "VD515" }
 
 // pagesOfMeanings are the checks that look for only one meaning. All other meanings belong to
 // attach-refused and mount-refused.
@@ -215,6 +256,8 @@ var pagesOfMeanings = map[driverwords.Meaning]string{
 	driverwords.Throttled:         "VD609",
 	driverwords.TimedOut:          "VD610",
 	driverwords.Unreachable:       "VD610",
+	driverwords.GrowRefused:       "VD511",
+	driverwords.RecordMissing:     "VD504",
 	driverwords.ZoneMismatch:      "VD506",
 }
 
@@ -222,7 +265,7 @@ var pagesOfMeanings = map[driverwords.Meaning]string{
 // whether it comes from an attach, a detach or a mount.
 func pagesAbout(meaning driverwords.Meaning, message string) []string {
 	var codes []string
-	if code := stage(message); meaning != driverwords.NotRegistered && (code == "VD104" || code == "VD512" || code == "VD515") {
+	if code := stage(message); meaning != driverwords.NotRegistered && wholeStage(code) {
 		return []string{code}
 	}
 	mount := strings.Contains(message, "MountVolume") || strings.Contains(message, "MapVolume") || strings.Contains(message, "FailedMount")

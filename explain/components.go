@@ -43,6 +43,7 @@ type sentence struct {
 
 const (
 	notInWords    = "; the cause is not in these words"
+	notListening  = "the driver's container of the same pod does not answer on the socket that the two share: it has ended, is starting, or hangs"
 	squashed      = "the storage does not let it give the volume's files to the pod's group: an NFS server that squashes root, or a driver whose CSIDriver should have the fsGroupPolicy None"
 	heldElsewhere = "another node still has the volume, and it may be attached to one node only" + notInWords
 )
@@ -51,6 +52,10 @@ const (
 var sentences = []sentence{
 	{[]string{"error mounting", "to rootfs"}, runtime, "it cannot give the container a directory or file of a volume: what the message names on the node does not answer, is not there, or is of another kind" + notInWords, "",
 		[]string{"VD416", "VD411"}},
+	{[]string{"oci runtime create failed"}, runtime, "it cannot start the container, for the reason behind these words", "", []string{"VD416", "VD417"}},
+	{[]string{"still connecting to unix:"}, sidecar, notListening, "cluster admin", []string{"VD604", "VD615", "VD602"}},
+	{[]string{"pluginproxy/csi.sock"}, sidecar, notListening, "cluster admin", []string{"VD604", "VD615", "VD602"}},
+	{[]string{"no available volume zone"}, scheduler, "the volume cannot be reached from these nodes: it is in another zone", "cluster admin", []string{"VD506"}},
 	{[]string{"multi-attach error for volume"}, controller, heldElsewhere, "",
 		[]string{"VD203", "VD202", "VD102", "VD104"}},
 	{[]string{"is already used by pod(s)"}, controller, heldElsewhere, "",
@@ -81,6 +86,9 @@ var sentences = []sentence{
 	{[]string{"failed to get attachableplugin"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
 	{[]string{"csinode", "does not contain driver"}, attacher, "the driver is not registered on the node", "cluster admin", []string{"VD602"}},
 	{[]string{"is forbidden: exceeded quota"}, apiServer, "it refuses the write: a ResourceQuota of the namespace is used up", "cluster admin", []string{"VD512", "VD511"}},
+	{[]string{"is forbidden: maximum storage usage per persistentvolumeclaim"}, apiServer, "it refuses the write: a LimitRange of the namespace allows no claim of this size", "cluster admin", []string{"VD512", "VD511"}},
+	{[]string{"is forbidden: minimum storage usage per persistentvolumeclaim"}, apiServer, "it refuses the write: a LimitRange of the namespace allows no claim of this size", "cluster admin", []string{"VD512", "VD511"}},
+	{[]string{"is forbidden: violates podsecurity"}, apiServer, "it refuses the pod: the Pod Security level of the namespace forbids what stands behind these words. No volume has failed", "cluster admin", []string{"VD415"}},
 	{[]string{"only dynamically provisioned pvc can be resized"}, apiServer, "it refuses a larger size: the claim's StorageClass has no allowVolumeExpansion: true, or no class has made the claim's volume. No rights are missing", "cluster admin", []string{"VD511"}},
 	{[]string{"admission webhook", "denied the request"}, apiServer, "a webhook that is asked before the write refuses it; what stands behind \"denied the request\" says why", "cluster admin", []string{"VD415", "VD512"}},
 	{[]string{"persistentvolume ", " is still attached to node "}, provisioner, "it deletes no disk of a volume of which there is a VolumeAttachment: look which one names the volume, and why it stays" + notInWords, "", []string{"VD515", "VD103"}},
@@ -113,7 +121,7 @@ var sentences = []sentence{
 	{[]string{"another driver with the same name is already registered"}, kubelet, "two node plugins register one driver", "cluster admin", []string{"VD619"}},
 	{[]string{"/plugins/", "csi.sock", "connection refused"}, kubelet, "nobody listens on the socket of the driver's node plugin", "cluster admin", []string{"VD615", "VD602"}},
 	{[]string{"/plugins/", "csi.sock", "no such file or directory"}, kubelet, "the socket of the driver's node plugin is gone", "cluster admin", []string{"VD616", "VD602"}},
-	{[]string{"/csi/csi.sock"}, sidecar, "the driver's container of the same pod does not answer on the socket that the two share: it has ended, is starting, or hangs", "cluster admin", []string{"VD604", "VD615", "VD602"}},
+	{[]string{"/csi/csi.sock"}, sidecar, notListening, "cluster admin", []string{"VD604", "VD615", "VD602"}},
 	{[]string{"dial unix", "csi.sock"}, caller, "the driver's plugin does not answer on its socket", "cluster admin", []string{"VD615", "VD602", "VD604"}},
 	{[]string{"failed to prepare subpath for volumemount"}, kubelet, "it cannot open the directory of the pod's subPath in the volume; its log has the reason" + notInWords, "", []string{"VD416"}},
 	{[]string{"has no accessible csistoragecapacity with enough capacity"}, scheduler, "by what the driver has reported, no storage that this node reaches has room for the claim's volume" + notInWords, "", []string{"VD512"}},
@@ -214,7 +222,7 @@ var frames = []struct {
 	by    string
 	code  string
 }{
-	{regexp.MustCompile(`(?i)\bOCI runtime\b|\bcontainerd task\b|\bto rootfs\b`), runtime, "VD416"},
+	{regexp.MustCompile(`(?i)\bOCI runtime\b|\bcontainerd task\b|\bfailed to generate (?:container|spec)\b|\bto rootfs\b`), runtime, "VD416"},
 	{regexp.MustCompile(`(?i)\bDetachVolume\.|\bDetach ?Error`), controller, "VD103"},
 	{regexp.MustCompile(`(?i)\bAttachVolume\.|Multi-Attach error|\bWaiting for detach for volume`), controller, "VD410"},
 	{regexp.MustCompile(`(?i)\bUnm(?:ount|ap)(?:Volume|Device)\b`), kubelet, "VD104"},

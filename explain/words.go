@@ -182,8 +182,11 @@ func diagnoseIt(w io.Writer) {
 func whatItMeans(message string) []driverwords.Entry {
 	entries := driverwords.FindAll(message)
 	if slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
-		for _, e := range entries {
-			if other, ok := e.OfAnother(message); ok {
+		for i, e := range entries {
+			switch other, ok := e.OfAnother(message); {
+			case ok && other.Helps == e.Helps:
+				entries[i].Drivers = nil // nothing tells whose words they are
+			case ok:
 				entries = append(entries, other)
 			}
 		}

@@ -32,6 +32,8 @@ var (
 		of(ToolMissing, `unknown file ?system type (?:nfs4?|cifs|smb3|ceph|fuse\S*|glusterfs|lustre|beegfs|9p)`, `connect to (?:iscsid|multipathd|rpcbind|statd)`),
 		of(PermissionDenied, `authori[sz]ation fail\w*`),
 		of(NoFreeDevice, `(?:no|an|any) (?:free|unused|available) (?:loop|nbd|rbd|drbd|minor)(?: \w+)?`),
+		of(SessionExists, `could not log ?out`),
+		of(WrongFilesystem, `(?:find|found) (?:an? |any )?(?:valid )?(?:(?:ext[234]|xfs|btrfs|vfat|ntfs)(?: file ?system)?|file ?system superblock)`),
 		of(GrowRefused, `permission denied to resize file ?system`),
 		of(FilesystemTooLarge, `exceeds? (?:the )?size of (?:the )?device`, `file ?system (?:is )?(?:larger|bigger) than (?:its |the )?(?:block )?(?:device|disk|volume|partition)`, `file ?system size mismatch`),
 		of(StorageError, `fail\w* to get disk format`),
@@ -43,7 +45,7 @@ var (
 			`limit (?:of )?(?:\w+ )?attachments?`, `(?:disk|volume|device|attachment)s? limit exceeded `+few+machine, `no (?:free|available) luns?`, `too many (?:volumes?|disks?|attachments?|devices) `+few+`(?:attached|`+machine+`)`,
 			`exceeds? `+few+`(?:volume|disk|attach\w*) limit`, `attach(?:ment)?s? `+few+`limit `+few+`(?:reached|exceeded)`, `no more (?:volumes?|disks?|devices?) (?:can|could|may) be attached`,
 			`max(?:imum)? (?:[\w-]+ )*(?:volumes?|disks?|attachments?|devices?|luns?) (?:count|number|limit)`,
-			`all `+few+`slots `+few+`(?:in use|used|taken|occupied)`, `no (?:free|available) `+few+`slots?`),
+			`all `+few+`slots `+few+`(?:in use|used|taken|occupied)`, `no (?:free|available) `+few+`slots?`, `(?:find|get|allocate) (?:an? |any )?(?:free|unused|available) (?:device )?(?:slots?|names?|letters?|luns?)`),
 		of(QuotaReached, `quota`, `limit exceeded`, `limit (?:has been |was |is )?reached`, `exceeded `+few+`limit`, `resource pool exhausted`, `not enough resources`, `insufficient `+few+`(?:quota|resources)`, `out of capacity`,
 			`free gid`),
 		of(StaleMount, `stale (?:nfs )?(?:file )?handle`, `transport endpoint`, `is not (?:a )?mount ?point`, `path is not mounted`, `restore `+few+`mounts?`, `staging path `+few+`not mounted`, `mkdir <podmount> file exists`, `<podmount> `+few+`(?:endpoint|stale)`, `<globalmount> no such`, `corrupted mount`),
@@ -52,7 +54,7 @@ var (
 			`fsck found errors`, `(?:file ?system|structure|metadata|journal) `+few+`inconsisten\w+`, `(?:bad|corrupt\w*|primary|secondary|magic|checksum|match) `+few+`super-?blocks?`, `super-?block `+few+`(?:not match|corrupt\w*|bad|damaged)`, `unexpected inconsistency`, `valuable metadata`, `(?:meta)?data corruption`),
 		of(WrongFilesystem, `not a valid luks`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `contains? an? (?:existing )?(?:\S+ )?(?:file ?system|partition table)`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
 			`(?:different|unknown|unsupported|other|wrong)(?: \S+)? file ?systems?(?: type)?`, `formatted with `+few+`file ?system`),
-		of(ZoneMismatch, `zone ?mismatch`, `(?:different|wrong|other|another|not in the same|same) (?:availability )?(?:zone|region|domain|datacenter|data center|location)`, `topolog(?:y|ies) `+few+`(?:fulfilled|mismatch|not match\w*|satisf\w+|found|accessible)`,
+		of(ZoneMismatch, `zone ?mismatch`, `(?:different|wrong|other|another|not in the same|same) (?:availability )?(?:zone|region|domain|datacenter|data center|location)`, `for (?:the )?requested topology`, `topolog(?:y|ies) `+few+`(?:fulfilled|mismatch|not match\w*|satisf\w+|found|accessible)`,
 			`needs to be in `+few+`(?:zone|region)`, `owned by (?:a )?different node`, `select a node`, `no nodes? with the storage`, `accessible topolog\w+`, `not accessible from (?:the )?`+machine),
 		of(PathsMissing, `(?:no|not|un\w+|fail\w*|cannot|could not|expected|without|loss of|lost|missing|incomplete|valid|multiple|only one) `+few+`(?:initiators?|iscsi (?:sessions?|hosts?|targets?|devices?|portal)|nvme (?:session|target|subsystem|devices?)|fibre channel|fc (?:host|port|initiators?)|multipath device|target ports?|paths? to the storage|portals?|sessions?)`,
 			`(?:initiators?|iscsi (?:session|login|target)|multipath device|multipath|target wwn|wwn|portal|nvme connect) `+few+`(?:fail\w*|incomplete|no route|unavailable|mismatch|different|other than|not established|is down)`,
@@ -69,7 +71,7 @@ var (
 			`(?:is|are) still (?:being )?used`, `currently in in-use`, `volume in use`, `two other resources`, `resources? already in ?use`, `multiple (?:masking )?(?:views|attachments)`, `other hosts have access`, `only accessible to nodes`,
 			`(?:different|another|other) .*?(?:host|node|instance|vm|server|machine|lun mapping|attachment)s?`, `(?:volume|disk) is attached`, `(?:volume|disk) (?:\S*[\d<>.-]\S* )?(?:is )?currently attached`, `has watchers`, `watchers?=`, `detach (?:the )?(?:volume|it|disk) (?:first|to fix)`,
 			`exclusive(?:ly)? (?:lock|attached)`, `reservation conflict`, `fail\w* to acquire `+few+`(?:lock|reservation)`, `multi-?attach`, `held by another`, `attached to the wrong`, `mutually shared`),
-		of(BackendBusy, `(?:is|are|being|currently|was) (?:currently )?(?:detaching|attaching|detached|modified|deleted|resized|removed|flattened|expanded|cloned|migrated|restored) (?:from|to|at)?`, `(?:removal|flatten|deletion|detach\w*|migration|rebuild|resize|expansion) (?:is )?(?:still )?in progress`,
+		of(BackendBusy, `(?:is|are|being|currently|was) (?:currently )?(?:detaching|attaching|detached|modified|deleted|resized|removed|flattened|expanded|cloned|migrated|restored)(?: from| to| at)?`, `(?:removal|flatten|deletion|detach\w*|migration|rebuild|resize|expansion) (?:is )?(?:still )?in progress`,
 			`not yet attached`, `still attached`, `status must be`, `in optimizing`, volume+` `+few+`busy`, `to get detached`, `being detached`, `being deleted`, `is still in use by`, `was attaching`, `was detach(?:ed|ing)`),
 		of(BackendStuck, `stuck`, `error[_ ]?(?:detaching|attaching|deleting|extending)`, `user_?action_?required`, `power off and`, `unknown_error`),
 		of(MachineFailed, `while it is in vm state`, `instance `+few+`is in an invalid state for`),
@@ -150,11 +152,18 @@ var (
 // fieldRefused is the API server's refusal of a field of an object, and no missing right.
 var fieldRefused = regexp.MustCompile(`(is invalid: \S+ )forbidden: `)
 
+// admission is how the API server refuses a write. Only where a user stands behind it are
+// rights missing; else it is a rule, a quota or a limit.
+const admission = " is forbidden: "
+
 // classMeans returns what the plain words say, and the words that say it. An error ends in
 // its reason, so that the last clause that says something goes first; that it took too
 // long, or that a field is missing and not of what, says less than anything else.
 func classMeans(rest string) (Meaning, string, bool) {
 	rest = alternative.ReplaceAllString(fieldRefused.ReplaceAllString(rest, "$1"), "")
+	if object, why, refused := strings.Cut(rest, admission); refused && !strings.HasPrefix(why, "user ") {
+		rest = object + ": " + why
+	}
 	parts := clauseEnds.Split(rest, -1)
 	if alternatives.MatchString(rest) {
 		parts = []string{rest}

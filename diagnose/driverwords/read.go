@@ -167,7 +167,7 @@ func (e Entry) OfAnother(message string) (Entry, bool) {
 	named := slices.ContainsFunc(e.Drivers, func(name string) bool { return strings.Contains(message, strings.TrimSuffix(name, "*")) })
 	plain, ok := Plain(e.Words)
 	about := meanings[e.Meaning]
-	if len(e.Drivers) == 0 || named || e.Wrapper || !ok || !Near(plain.Meaning, e.Meaning) || !everyday.MatchString(e.Words) || e.Actor != about.Actor || e.Helps == about.Helps {
+	if len(e.Drivers) == 0 || named || e.Wrapper || !ok || !Near(plain.Meaning, e.Meaning) || !everyday.MatchString(e.Words) || e.Actor != about.Actor {
 		return Entry{}, false
 	}
 	return meant(e.Meaning, e.Words, "", e.Source), true
@@ -185,12 +185,9 @@ func (e Entry) Passes(message string) bool {
 	if lasting.MatchString(rest) {
 		return false
 	}
-	for _, clause := range clauseEnds.Split(rest, -1) {
-		if strings.Contains(clause, words) {
-			return passing.MatchString(clause)
-		}
-	}
-	return passing.MatchString(rest)
+	clauses := clauseEnds.Split(rest, -1)
+	here := max(0, slices.IndexFunc(clauses, func(clause string) bool { return strings.Contains(clause, words) }))
+	return passing.MatchString(strings.Join(clauses[here:], ", ")) // what stands before it is of something else
 }
 
 func known(e Entry) Entry {

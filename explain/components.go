@@ -25,6 +25,8 @@ const (
 	anybody     = "any component that waits"
 	either      = "the attach/detach controller, or the kubelet of the pod's node"
 	kernel      = "the kernel of the node"
+	runtime     = "the container runtime of the pod's node"
+	sidecar     = "a sidecar in a pod of the driver (its attacher, provisioner, resizer or registrar)"
 	caller      = "whoever called the CSI driver: its attacher, a kubelet or its provisioner"
 )
 
@@ -41,11 +43,19 @@ type sentence struct {
 
 const (
 	notInWords    = "; the cause is not in these words"
+	notListening  = "the driver's container of the same pod does not answer on the socket that the two share: it has ended, is starting, or hangs"
+	squashed      = "the storage does not let it give the volume's files to the pod's group: an NFS server that squashes root, or a driver whose CSIDriver should have the fsGroupPolicy None"
 	heldElsewhere = "another node still has the volume, and it may be attached to one node only" + notInWords
 )
 
 // sentences are the known messages, the most specific first.
 var sentences = []sentence{
+	{[]string{"error mounting", "to rootfs"}, runtime, "it cannot give the container a directory or file of a volume: what the message names on the node does not answer, is not there, or is of another kind" + notInWords, "",
+		[]string{"VD416", "VD411"}},
+	{[]string{"oci runtime create failed"}, runtime, "it cannot start the container, for the reason behind these words", "", []string{"VD416", "VD417"}},
+	{[]string{"still connecting to unix:"}, sidecar, notListening, "cluster admin", []string{"VD604", "VD615", "VD602"}},
+	{[]string{"pluginproxy/csi.sock"}, sidecar, notListening, "cluster admin", []string{"VD604", "VD615", "VD602"}},
+	{[]string{"no available volume zone"}, scheduler, "the volume cannot be reached from these nodes: it is in another zone", "cluster admin", []string{"VD506"}},
 	{[]string{"multi-attach error for volume"}, controller, heldElsewhere, "",
 		[]string{"VD203", "VD202", "VD102", "VD104"}},
 	{[]string{"is already used by pod(s)"}, controller, heldElsewhere, "",
@@ -75,11 +85,18 @@ var sentences = []sentence{
 	{[]string{"findattachablepluginbyspec"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
 	{[]string{"failed to get attachableplugin"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
 	{[]string{"csinode", "does not contain driver"}, attacher, "the driver is not registered on the node", "cluster admin", []string{"VD602"}},
+	{[]string{"is forbidden: exceeded quota"}, apiServer, "it refuses the write: a ResourceQuota of the namespace is used up", "cluster admin", []string{"VD512", "VD511"}},
+	{[]string{"is forbidden: maximum storage usage per persistentvolumeclaim"}, apiServer, "it refuses the write: a LimitRange of the namespace allows no claim of this size", "cluster admin", []string{"VD512", "VD511"}},
+	{[]string{"is forbidden: minimum storage usage per persistentvolumeclaim"}, apiServer, "it refuses the write: a LimitRange of the namespace allows no claim of this size", "cluster admin", []string{"VD512", "VD511"}},
+	{[]string{"is forbidden: violates podsecurity"}, apiServer, "it refuses the pod: the Pod Security level of the namespace forbids what stands behind these words. No volume has failed", "cluster admin", []string{"VD415"}},
+	{[]string{"only dynamically provisioned pvc can be resized"}, apiServer, "it refuses a larger size: the claim's StorageClass has no allowVolumeExpansion: true, or no class has made the claim's volume. No rights are missing", "cluster admin", []string{"VD511"}},
+	{[]string{"admission webhook", "denied the request"}, apiServer, "a webhook that is asked before the write refuses it; what stands behind \"denied the request\" says why", "cluster admin", []string{"VD415", "VD512"}},
+	{[]string{"persistentvolume ", " is still attached to node "}, provisioner, "it deletes no disk of a volume of which there is a VolumeAttachment: look which one names the volume, and why it stays" + notInWords, "", []string{"VD515", "VD103"}},
 	{[]string{"volume node affinity conflict"}, scheduler, "the volume cannot be reached from these nodes", "cluster admin", []string{"VD506"}},
 	{[]string{"did not have enough free storage"}, scheduler, "by what the driver has reported, no storage that these nodes reach has room for the claim's volume" + notInWords, "", []string{"VD512"}},
 	{[]string{"exceed max volume count"}, scheduler, "these nodes have as many volumes as the driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"readwriteoncepod access mode already in-use"}, scheduler, "another pod uses the claim, which one pod at a time may use", "workload owner", []string{"VD204"}},
-	{[]string{"bound to non-existent persistentvolume"}, scheduler, "the claim's volume does not exist", "cluster admin", []string{"VD504"}},
+	{[]string{"bound to non-existent p"}, scheduler, "the PersistentVolume that the claim is bound to is not in the cluster. Its disk may well be in the storage system: look there before anything is restored or deleted", "cluster admin", []string{"VD504"}},
 	{[]string{"unbound immediate persistentvolumeclaims"}, scheduler, "a claim of the pod has no volume" + notInWords, "", []string{"VD512"}},
 	{[]string{"persistentvolumeclaim", "not found", "nodes are available"}, scheduler, "the pod names a claim that does not exist", "workload owner", []string{"VD514", "VD512"}},
 	{[]string{"persistentvolumeclaim", "is being deleted", "nodes are available"}, scheduler, "the pod's claim is being deleted", "workload owner", []string{"VD513", "VD514"}},
@@ -92,6 +109,8 @@ var sentences = []sentence{
 	{[]string{"different selinux label"}, kubelet, "a pod with another SELinux label still has the volume on the node", "workload owner", []string{"VD407"}},
 	{[]string{"conflicting selinux labels"}, reconcile.ControllerManager, "pods with two SELinux labels use the volume", "workload owner", []string{"VD407"}},
 	{[]string{"setting volume ownership for"}, kubelet, "it changes the owner of each file of the volume, which takes time", "", []string{"VD413"}},
+	{[]string{"applyfsgroup failed", "operation not permitted"}, kubelet, squashed, "cluster admin", []string{"VD411"}},
+	{[]string{"applyfsgroup failed", "permission denied"}, kubelet, squashed, "cluster admin", []string{"VD411"}},
 	{[]string{"applyfsgroup failed"}, kubelet, "it cannot give the volume's files to the pod's group", "", []string{"VD411"}},
 	{[]string{"failed calling webhook"}, apiServer, "a webhook that is asked before the write does not answer", "cluster admin", []string{"VD415"}},
 	{[]string{"validatingadmissionpolicy"}, apiServer, "a policy of the cluster forbids the write", "cluster admin", []string{"VD415"}},
@@ -100,16 +119,19 @@ var sentences = []sentence{
 	{[]string{"nodeexpandvolume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
 	{[]string{"while expanding volume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
 	{[]string{"another driver with the same name is already registered"}, kubelet, "two node plugins register one driver", "cluster admin", []string{"VD619"}},
-	{[]string{"csi.sock", "connection refused"}, kubelet, "nobody listens on the socket of the driver's node plugin", "cluster admin", []string{"VD615", "VD602"}},
-	{[]string{"csi.sock", "no such file or directory"}, kubelet, "the socket of the driver's node plugin is gone", "cluster admin", []string{"VD616", "VD602"}},
+	{[]string{"/plugins/", "csi.sock", "connection refused"}, kubelet, "nobody listens on the socket of the driver's node plugin", "cluster admin", []string{"VD615", "VD602"}},
+	{[]string{"/plugins/", "csi.sock", "no such file or directory"}, kubelet, "the socket of the driver's node plugin is gone", "cluster admin", []string{"VD616", "VD602"}},
+	{[]string{"/csi/csi.sock"}, sidecar, notListening, "cluster admin", []string{"VD604", "VD615", "VD602"}},
 	{[]string{"dial unix", "csi.sock"}, caller, "the driver's plugin does not answer on its socket", "cluster admin", []string{"VD615", "VD602", "VD604"}},
 	{[]string{"failed to prepare subpath for volumemount"}, kubelet, "it cannot open the directory of the pod's subPath in the volume; its log has the reason" + notInWords, "", []string{"VD416"}},
 	{[]string{"has no accessible csistoragecapacity with enough capacity"}, scheduler, "by what the driver has reported, no storage that this node reaches has room for the claim's volume" + notInWords, "", []string{"VD512"}},
+	{[]string{"rpc error: code = canceled"}, caller, "the driver's call was taken back: whoever made it was stopped, or had waited for long enough" + notInWords, "", []string{"VD610"}},
 	{[]string{"rpc error: code = deadlineexceeded"}, caller, "the driver's call had no answer in time, and whoever made it gave up" + notInWords, "", []string{"VD610"}},
 	{[]string{"getdevicemountrefs check failed"}, kubelet, "something else on the node still has the volume's device mounted", "node admin", []string{"VD104"}},
 	{[]string{"cannot detach volume because it is still mounted"}, controller, "the kubelet of the node still reports the volume in use" + notInWords, "", []string{"VD104", "VD102"}},
 	{[]string{"does not appear staged"}, driver, "the driver has lost what it did before the mount, as after a restart of the node or of its pod" + notInWords, "", []string{"VD411"}},
 	{[]string{"timed out waiting for the condition"}, anybody, "something did not come about in time" + notInWords, "", []string{"VD409"}},
+	{[]string{"context canceled"}, anybody, "whoever waited was stopped, or had waited for long enough" + notInWords, "", []string{"VD409", "VD610"}},
 	{[]string{"context deadline exceeded"}, anybody, "something did not come about in time" + notInWords, "", []string{"VD409", "VD610"}},
 }
 
@@ -151,6 +173,22 @@ func spoken(text string) *sentence {
 	return &s
 }
 
+// alsoSpoken are the other sentences of the scheduler in a text that begins with one: it says of
+// each group of nodes why the pod cannot run there.
+func alsoSpoken(text string, first *sentence) []sentence {
+	if first == nil || first.by != scheduler {
+		return nil
+	}
+	text = strings.ToLower(text)
+	var others []sentence
+	for _, s := range sentences {
+		if s.by == scheduler && s.means != first.means && !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) }) {
+			others = append(others, s)
+		}
+	}
+	return others
+}
+
 // ownOfKubelet is the meaning of the kubelet's own words in the text; nil where the driver
 // tables know the words, or where they are a driver's answer.
 func ownOfKubelet(text string) *sentence {
@@ -184,6 +222,7 @@ var frames = []struct {
 	by    string
 	code  string
 }{
+	{regexp.MustCompile(`(?i)\bOCI runtime\b|\bcontainerd task\b|\bfailed to generate (?:container|spec)\b|\bto rootfs\b`), runtime, "VD416"},
 	{regexp.MustCompile(`(?i)\bDetachVolume\.|\bDetach ?Error`), controller, "VD103"},
 	{regexp.MustCompile(`(?i)\bAttachVolume\.|Multi-Attach error|\bWaiting for detach for volume`), controller, "VD410"},
 	{regexp.MustCompile(`(?i)\bUnm(?:ount|ap)(?:Volume|Device)\b`), kubelet, "VD104"},

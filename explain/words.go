@@ -19,6 +19,9 @@ func sayMeaning(w io.Writer, message string) bool {
 	if said != nil {
 		said.card(w)
 	}
+	for _, s := range alsoSpoken(message, said) {
+		s.card(w)
+	}
 	entries := whatItMeans(message)
 	if said != nil || slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
 		// Beside a component's sentence, plain words and wrappers add nothing.
@@ -82,7 +85,7 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 		diagnoseIt(w)
 		return
 	}
-	fmt.Fprintf(w, "  Who acts  %s\n", e.Actor)
+	fmt.Fprintf(w, "  Who acts  %s\n", whoActs(e, message))
 	var kinds []step.Kind
 	for _, e := range alike {
 		whose := ""
@@ -91,6 +94,9 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 		}
 		fmt.Fprintf(w, "  Helps     %s%s\n", whose, step.Plain(e.Helps))
 		kinds = append(kinds, step.Kinds(e.Helps)...)
+	}
+	if page := harms[e.Meaning]; page != "" {
+		fmt.Fprintf(w, "  Beware    Neither format, delete nor restore anything before it is known what is there:\n            %s\n", safetext.Kubectl("volume-doctor", "explain", page))
 	}
 	slices.Sort(kinds)
 	for _, kind := range slices.Compact(kinds) {
@@ -116,6 +122,30 @@ func saysOf(e driverwords.Entry) string {
 	}
 	about, _ := e.Meaning.About()
 	return about.Says
+}
+
+// notProven is said in place of an actor where an error mostly ends by itself, and the words do
+// not show that this one does.
+const notProven = "not known: mostly it ends by itself, which these words do not prove"
+
+// whoActs is who has to act: nobody only where the message itself speaks of something that ends.
+func whoActs(e driverwords.Entry, message string) string {
+	if e.Actor.Heals() && !e.Passes(message) {
+		return notProven
+	}
+	return string(e.Actor)
+}
+
+// harms are the meanings upon which people do what destroys data, each with the page about that.
+var harms = map[driverwords.Meaning]string{
+	driverwords.FilesystemDamaged:  "overwrite-file-system",
+	driverwords.FilesystemTooLarge: "overwrite-file-system",
+	driverwords.GrowRefused:        "overwrite-file-system",
+	driverwords.WrongFilesystem:    "overwrite-file-system",
+	driverwords.EncryptionKey:      "overwrite-file-system",
+	driverwords.VolumeNotFound:     "delete-claim",
+	driverwords.ObjectNotFound:     "delete-claim",
+	driverwords.RecordMissing:      "delete-claim",
 }
 
 // driversOf are the drivers that say the words; none where any driver may.
@@ -160,6 +190,14 @@ func diagnoseIt(w io.Writer) {
 func whatItMeans(message string) []driverwords.Entry {
 	entries := driverwords.FindAll(message)
 	if slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
+		for i, e := range entries {
+			switch other, ok := e.OfAnother(message); {
+			case ok && other.Helps == e.Helps:
+				entries[i].Drivers = nil // nothing tells whose words they are
+			case ok:
+				entries = append(entries, other)
+			}
+		}
 		return entries
 	}
 	if e, ok := driverwords.Read("", message); ok && (!e.Wrapper || len(entries) == 0) {
@@ -191,8 +229,11 @@ func hintsOf(message string) map[string]float64 {
 	}
 	if code := stage(message); code != "" {
 		hints[code] += saidByAny
+		if wholeStage(code) {
+			hints[code] += saidByAny
+		}
 	}
-	for _, e := range driverwords.FindAll(message) {
+	for _, e := range whatItMeans(message) {
 		score := float64(saidByAny)
 		if len(e.Drivers) > 0 {
 			score = saidByDriver
@@ -203,6 +244,9 @@ func hintsOf(message string) map[string]float64 {
 	}
 	return hints
 }
+
+// wholeStage reports whether the page is the one about a stage, whatever fails there.
+func wholeStage(code string) bool { return code == "VD104" || code == "VD512" || code == "VD515" }
 
 // pagesOfMeanings are the checks that look for only one meaning. All other meanings belong to
 // attach-refused and mount-refused.
@@ -223,6 +267,8 @@ var pagesOfMeanings = map[driverwords.Meaning]string{
 	driverwords.Throttled:         "VD609",
 	driverwords.TimedOut:          "VD610",
 	driverwords.Unreachable:       "VD610",
+	driverwords.GrowRefused:       "VD511",
+	driverwords.RecordMissing:     "VD504",
 	driverwords.ZoneMismatch:      "VD506",
 }
 
@@ -230,7 +276,7 @@ var pagesOfMeanings = map[driverwords.Meaning]string{
 // whether it comes from an attach, a detach or a mount.
 func pagesAbout(meaning driverwords.Meaning, message string) []string {
 	var codes []string
-	if code := stage(message); meaning != driverwords.NotRegistered && (code == "VD104" || code == "VD512" || code == "VD515") {
+	if code := stage(message); meaning != driverwords.NotRegistered && wholeStage(code) {
 		return []string{code}
 	}
 	mount := strings.Contains(message, "MountVolume") || strings.Contains(message, "MapVolume") || strings.Contains(message, "FailedMount")

@@ -31,7 +31,7 @@ func TestExplainKnowsAllWords(t *testing.T) {
 		if want.Wrapper && slices.ContainsFunc(whatItMeans(line), func(e driverwords.Entry) bool { return !e.Wrapper }) {
 			continue // the wrapped words are known
 		}
-		parts := []string{"Said by   ", about.Says, string(want.Actor), step.Plain(want.Helps), "explain VD411"}
+		parts := []string{"Said by   ", about.Says, whoActs(want, line), step.Plain(want.Helps), "explain VD411"}
 		if s := spoken(line); s != nil {
 			parts = []string{"Said by   " + s.by, s.means, "kubectl volume-doctor diagnose pod/NAME"}
 		} else if want.Wrapper {

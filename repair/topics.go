@@ -26,7 +26,7 @@ func Topics() []Topic {
 	for _, name := range []string{
 		"delete-volumeattachment", "null-finalizers", "force-delete-pod", "taint-a-live-node", "delete-node", "cloud-detach",
 		"switch-to-rwx", "remove-pv-protection", "edit-volumes-in-use", "set-attached-true", "restart-at-random", "edit-vendor-status",
-		"lazy-unmount", "remove-kubelet-directories", "overwrite-file-system",
+		"lazy-unmount", "remove-kubelet-directories", "overwrite-file-system", "delete-claim", "delete-disk", "break-lock", "cut-device", "edit-etcd",
 	} {
 		topics = append(topics, Topic{Name: name, Never: true})
 	}

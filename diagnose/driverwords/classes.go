@@ -31,6 +31,11 @@ var (
 	certain = []class{
 		of(ToolMissing, `unknown file ?system type (?:nfs4?|cifs|smb3|ceph|fuse\S*|glusterfs|lustre|beegfs|9p)`, `connect to (?:iscsid|multipathd|rpcbind|statd)`),
 		of(PermissionDenied, `authori[sz]ation fail\w*`),
+		of(NoFreeDevice, `(?:no|an|any) (?:free|unused|available) (?:loop|nbd|rbd|drbd|minor)(?: \w+)?`),
+		of(SessionExists, `could not log ?out`),
+		of(WrongFilesystem, `(?:find|found) (?:an? |any )?(?:valid )?(?:(?:ext[234]|xfs|btrfs|vfat|ntfs)(?: file ?system)?|file ?system superblock)`),
+		of(GrowRefused, `permission denied to resize file ?system`),
+		of(FilesystemTooLarge, `exceeds? (?:the )?size of (?:the )?device`, `file ?system (?:is )?(?:larger|bigger) than (?:its |the )?(?:block )?(?:device|disk|volume|partition)`, `file ?system size mismatch`),
 		of(StorageError, `fail\w* to get disk format`),
 		of(Throttled, `too many requests`, `rate ?limit\w*`, `rate exceeded`, `request limit exceeded`, `requests? (?:was |were |is |are |being )?throttled`, `throttl(?:ed|ing)`,
 			`too many pending operations`, `operation rate exceeded`, `api rate`),
@@ -40,16 +45,16 @@ var (
 			`limit (?:of )?(?:\w+ )?attachments?`, `(?:disk|volume|device|attachment)s? limit exceeded `+few+machine, `no (?:free|available) luns?`, `too many (?:volumes?|disks?|attachments?|devices) `+few+`(?:attached|`+machine+`)`,
 			`exceeds? `+few+`(?:volume|disk|attach\w*) limit`, `attach(?:ment)?s? `+few+`limit `+few+`(?:reached|exceeded)`, `no more (?:volumes?|disks?|devices?) (?:can|could|may) be attached`,
 			`max(?:imum)? (?:[\w-]+ )*(?:volumes?|disks?|attachments?|devices?|luns?) (?:count|number|limit)`,
-			`all `+few+`slots `+few+`(?:in use|used|taken|occupied)`, `no (?:free|available) `+few+`slots?`),
+			`all `+few+`slots `+few+`(?:in use|used|taken|occupied)`, `no (?:free|available) `+few+`slots?`, `(?:find|get|allocate) (?:an? |any )?(?:free|unused|available) (?:device )?(?:slots?|names?|letters?|luns?)`),
 		of(QuotaReached, `quota`, `limit exceeded`, `limit (?:has been |was |is )?reached`, `exceeded `+few+`limit`, `resource pool exhausted`, `not enough resources`, `insufficient `+few+`(?:quota|resources)`, `out of capacity`,
 			`free gid`),
 		of(StaleMount, `stale (?:nfs )?(?:file )?handle`, `transport endpoint`, `is not (?:a )?mount ?point`, `path is not mounted`, `restore `+few+`mounts?`, `staging path `+few+`not mounted`, `mkdir <podmount> file exists`, `<podmount> `+few+`(?:endpoint|stale)`, `<globalmount> no such`, `corrupted mount`),
 		of(DriverConfig, `<podmount> no such file`, `open <path> no such file`, `staging path `+few+`(?:does not exist|no such)`, `any `+few+`(?:host|backend|array|pool) available`),
 		of(FilesystemDamaged, `corrupt(?:ed|ion)?(?: file ?system| superblock| journal)?`, `file ?system `+few+`(?:issues?|damaged|errors?|inconsisten\w+)`, `repair\w* the file ?system`, `bad superblock`, `structure needs cleaning`,
 			`fsck found errors`, `(?:file ?system|structure|metadata|journal) `+few+`inconsisten\w+`, `(?:bad|corrupt\w*|primary|secondary|magic|checksum|match) `+few+`super-?blocks?`, `super-?block `+few+`(?:not match|corrupt\w*|bad|damaged)`, `unexpected inconsistency`, `valuable metadata`, `(?:meta)?data corruption`),
-		of(WrongFilesystem, `not a valid luks`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
+		of(WrongFilesystem, `not a valid luks`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `contains? an? (?:existing )?(?:\S+ )?(?:file ?system|partition table)`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
 			`(?:different|unknown|unsupported|other|wrong)(?: \S+)? file ?systems?(?: type)?`, `formatted with `+few+`file ?system`),
-		of(ZoneMismatch, `zone ?mismatch`, `(?:different|wrong|other|another|not in the same|same) (?:availability )?(?:zone|region|datacenter|data center|location)`, `topolog(?:y|ies) `+few+`(?:fulfilled|mismatch|not match\w*|satisf\w+|found|accessible)`,
+		of(ZoneMismatch, `zone ?mismatch`, `(?:different|wrong|other|another|not in the same|same) (?:availability )?(?:zone|region|domain|datacenter|data center|location)`, `for (?:the )?requested topology`, `topolog(?:y|ies) `+few+`(?:fulfilled|mismatch|not match\w*|satisf\w+|found|accessible)`,
 			`needs to be in `+few+`(?:zone|region)`, `owned by (?:a )?different node`, `select a node`, `no nodes? with the storage`, `accessible topolog\w+`, `not accessible from (?:the )?`+machine),
 		of(PathsMissing, `(?:no|not|un\w+|fail\w*|cannot|could not|expected|without|loss of|lost|missing|incomplete|valid|multiple|only one) `+few+`(?:initiators?|iscsi (?:sessions?|hosts?|targets?|devices?|portal)|nvme (?:session|target|subsystem|devices?)|fibre channel|fc (?:host|port|initiators?)|multipath device|target ports?|paths? to the storage|portals?|sessions?)`,
 			`(?:initiators?|iscsi (?:session|login|target)|multipath device|multipath|target wwn|wwn|portal|nvme connect) `+few+`(?:fail\w*|incomplete|no route|unavailable|mismatch|different|other than|not established|is down)`,
@@ -57,16 +62,16 @@ var (
 		of(ToolMissing, `executable file not found`, `command not found`, `cannot execute`, `(?:tools?|binary|program|mounters?|utilit(?:y|ies)|package|dependency|kernel module|helper|multipathd|iscsid|rpcbind|statd) `+few+`(?:not found|missing|not running|not installed|not exist|not loaded|no such file|found on system)`,
 			`(?:install|load|start|need) (?:the )?(?:\S+ ){1,3}(?:first|package|tools?|module|helper)`, `(?:no|missing|import|without) `+few+`(?:mounters?|dependency|tools?|kernel module|client|binary|executable)`, `does not support (?:nvme|iscsi|fc)`,
 			`nsenter (?:cannot|failed)`, `(?:nvme-fabrics|modprobe) `+few+`(?:no such file|not found|fail\w*|fatal)`, `kernel driver not loaded`),
-		of(DeviceBusy, `(?:device|target|mount ?point|mount|luks|map|partition|directory|resource|umount|unmount\w*|path|dm-\d+|mapper) `+few+`(?:busy|still in use|in use|already mounted|conflicting mount|mounts still present|still present|other target|strange state|not be unmounted)`,
+		of(DeviceBusy, `(?:device|target|mount ?point|mount|luks|map|partition|directory|umount|unmount\w*|path|dm-\d+|mapper) `+few+`(?:busy|still in use|in use|already mounted|conflicting mount|mounts still present|still present|other target|strange state|not be unmounted)`,
 			`already (?:mounted|published|staged) (?:at|on|in|elsewhere|to a different target)`, `at a different target path`, `mounted elsewhere`, `(?:device|target) is busy`, `mounted at more than one place`, `holders? of the device`, `in use by the system`, `map in use`, `mounted file ?system`),
 		of(ReadOnly, `with different options`, `mode does not match`, `already published `+few+`(?:incompatible|different)`),
 		of(AttachedElsewhere, `(?:attached|mapped|published|mounted|exported|assigned|bound|locked|claimed|opened|used|in ?use|owned|shared|held) .*?(?:another|other|different|wrong|multiple|second|more than one) .*?`+machine,
 			volume+` `+few+`(?:is |was |are |been |currently |still )?already (?:being )?(?:attached|mapped|published|assigned|in ?use|exported|used)`, `already (?:attached|mapped|assigned|connected) to (?:an? )?`+few+machine,
-			`in use by another`, `used by another`, `(?:resource|volume|disk|image|lun|disk resource) (?:is |are )?(?:currently |still )*(?:being )?(?:used|in ?use)(?: by| on| at)?`, `still (?:being )?(?:used|mounted|attached|mapped|exported) `+few+`(?:on|by|to) `+few+machine,
+			`in use by another`, `(?:used|locked|opened|held|owned|claimed) by (?:an?other|a different|some other|a dead|dead) (?:\w+ )?(?:client|process|user|owner|session|initiator)`, `used by another`, `current (?:status|state) (?:is |= ?)?in-?use`, `(?:resource|volume|disk|image|lun|disk resource) (?:is |are )?(?:currently |still )*(?:being )?(?:used|in ?use)(?: by| on| at)?`, `still (?:being )?(?:used|mounted|attached|mapped|exported) `+few+`(?:on|by|to) `+few+machine,
 			`(?:is|are) still (?:being )?used`, `currently in in-use`, `volume in use`, `two other resources`, `resources? already in ?use`, `multiple (?:masking )?(?:views|attachments)`, `other hosts have access`, `only accessible to nodes`,
 			`(?:different|another|other) .*?(?:host|node|instance|vm|server|machine|lun mapping|attachment)s?`, `(?:volume|disk) is attached`, `(?:volume|disk) (?:\S*[\d<>.-]\S* )?(?:is )?currently attached`, `has watchers`, `watchers?=`, `detach (?:the )?(?:volume|it|disk) (?:first|to fix)`,
 			`exclusive(?:ly)? (?:lock|attached)`, `reservation conflict`, `fail\w* to acquire `+few+`(?:lock|reservation)`, `multi-?attach`, `held by another`, `attached to the wrong`, `mutually shared`),
-		of(BackendBusy, `(?:is|are|being|currently|was) (?:currently )?(?:detaching|attaching|detached|modified|deleted|resized|removed|flattened|expanded|cloned|migrated|restored) (?:from|to|at)?`, `(?:removal|flatten|deletion|detach\w*|migration|rebuild|resize|expansion) (?:is )?(?:still )?in progress`,
+		of(BackendBusy, `(?:is|are|being|currently|was) (?:currently )?(?:detaching|attaching|detached|modified|deleted|resized|removed|flattened|expanded|cloned|migrated|restored)(?: from| to| at)?`, `(?:removal|flatten|deletion|detach\w*|migration|rebuild|resize|expansion) (?:is )?(?:still )?in progress`,
 			`not yet attached`, `still attached`, `status must be`, `in optimizing`, volume+` `+few+`busy`, `to get detached`, `being detached`, `being deleted`, `is still in use by`, `was attaching`, `was detach(?:ed|ing)`),
 		of(BackendStuck, `stuck`, `error[_ ]?(?:detaching|attaching|deleting|extending)`, `user_?action_?required`, `power off and`, `unknown_error`),
 		of(MachineFailed, `while it is in vm state`, `instance `+few+`is in an invalid state for`),
@@ -87,7 +92,7 @@ var (
 		of(AccessType, `access (?:type|mode)s?`, `block (?:volumes?|access|device)s? (?:\w+ )*(?:not supported|unsupported)`, `non-?block`, `volume ?(?:capability|mode)`, `multi-?(?:node|writer)\w*`, `shared access`, `read ?write ?(?:many|once)\w*`, `rw[xo]`, `as block`, `block volume`),
 		of(NodeIncompatible, `(?:instance|machine|vm|node|server) ?types? (?:\S+ )?does not support`, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`(?:not supported|(?:cannot|can not) be used)`, `kernel (?:is )?too old`, `only (?:be )?(?:used |supported |attached |available )?(?:with|on|by|to) `+few+machine, `unknown property`, `rpc version mismatch`, `protocol (?:is )?not supported`, `too many open files`,
 			`incompatible node`, `unsupported (?:krbd |image )?features?`),
-		of(BadParameters, volume+` ?(?:id|handle|name|context|attributes?|capabilit(?:y|ies)|path) (?:is |was )?(?:invalid|malformed|not valid|empty)`),
+		of(BadParameters, `tags? (?:is |are |was |were )?not (?:fulfilled|satisfied|matched)`, `only dynamically provisioned`, volume+` ?(?:id|handle|name|context|attributes?|capabilit(?:y|ies)|path) (?:is |was )?(?:invalid|malformed|not valid|empty)`),
 		of(VolumeFailed, volume+` `+few+`(?:is |in |state |status |got |= )(?:an? )?(?:error|failed|faulted|offline|unexpected|invalid|degraded|inactive|unhealthy|crashed)`, `(?:error|failed|unexpected|invalid) ?(?:(?:share|volume|disk|pool|provisioning|image) )?(?:state|status)`, volume+` `+few+`not online`, `no (?:online|healthy|deployed) replicas?`, `requires `+few+`before being attached`, `task failed`, `invalid ?state`),
 		of(NotAttached, `not (?:been |yet )*(?:attached|published|mapped|connected|assigned|exported)`, `has not been (?:attached|published)`, `is detached`, `no `+few+`attachments?`, `publish ?context `+few+`(?:missing|empty|required|not)`, `(?:missing|required|must be|not) `+few+`publish ?context`, `already detached`),
 		of(DeviceMissing, `(?:device|disk|lun|block device|device path|path|drive)s? .*?(?:timed? ?out|within timeout|not (?:ready|appear|show|exist|visible|attached|same|connected|ready|verified)\w*|disappeared|gone)`, `(?:find|get|getting|determine|resolve|wait for|locate|verify(?:ing)?|lookup) .*?(?:device|device path|disk path|lun|sys device)s?`, `no (?:device )?path`, `no medium`, `device path`, `find disk by lun`),
@@ -106,7 +111,9 @@ var (
 var (
 	absentAfter  = regexp.MustCompile(`\b(?:(?:is |was |were |be |could be )?not (?:be )?found|notfound|(?:does|do|did) not exist|not exist(?:ent)?|no longer exists?|(?:could not|cannot) be found|is missing|has been deleted|is deleting|missing|no such file or directory|file does not exist|(?:is |was )?not known|not registered|not in the list)\b`)
 	absentBefore = regexp.MustCompile(`\b(?:(?:could|can|did|does) ?not (?:find|retrieve|get|look ?up|locate|determine)|(?:cannot|unable to|not able to|failed to|error|failed) (?:find(?:ing)?|retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|load(?:ing)?|look(?:ing)? ?up|locat(?:e|ing)|discover(?:ing)?|determin(?:e|ing))|no such|non-?existent|found 0|missing|no matching|received empty)\b`)
-	nouns        = regexp.MustCompile(`\b(?:(?:volume )?attachments?|mappings?|assignment|secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?|multipath devices?|target ports?|device paths?|disk paths?|block devices?|virtual ?machines?|storage class(?:es)?|secret provider ?class|cluster id|boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|provider ?id|disks? on lun|` +
+	// notGot is what could not be asked for. Why stands behind it, and need not be that it is missing.
+	notGot = regexp.MustCompile(`\b(?:retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|load(?:ing)?|look(?:ing)? ?up|determin(?:e|ing)|error|failed)$`)
+	nouns  = regexp.MustCompile(`\b(?:(?:volume )?attachments?|mappings?|assignment|secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?|multipath devices?|target ports?|device paths?|disk paths?|block devices?|virtual ?machines?|storage class(?:es)?|secret provider ?class|cluster id|persistent volume claims?|persistent volumes?|boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|provider ?id|disks? on lun|` +
 		`nodes?|hosts?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute|sdc|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|devices?|luns?|dm|initiators?|sessions?|targets?|portals?|wwns?|paths?|hba|tools?|binary|modules?|program|dependency|config(?:uration)?|backends?|domain labels|variable|zones?|regions?|topology|topologies|parameters?|attributes?|fields?|keys?|annotations?|providers?|resources?|objects?|files?|information|fsmeta|export|mount ?points?)\b|<device>`)
 	nounMeans = []struct {
 		noun    *regexp.Regexp
@@ -119,7 +126,8 @@ var (
 		{regexp.MustCompile(`^mount ?points?$`), StaleMount},
 		{regexp.MustCompile(`^(?:nodes?|hosts?|sdc|provider ?id)$`), NodeUnknown},
 		{regexp.MustCompile(`^(?:virtual ?machines?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute)$`), NodeUnknown},
-		{regexp.MustCompile(`^(?:boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|fsmeta|export)$`), VolumeNotFound},
+		{regexp.MustCompile(`^(?:boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|volumes?|disks?|images?|shares?|buckets?|lv|dataset|zvol|pools?|containers?|snapshots?|fsmeta|export)$`), VolumeNotFound},
+		{regexp.MustCompile(`^(?:pvc|pv|persistent volume claims?|persistent volumes?)$`), RecordMissing},
 		{regexp.MustCompile(`^(?:tools?|binary|modules?|program|dependency)$`), ToolMissing},
 		{regexp.MustCompile(`^(?:config(?:uration)?|backends?|domain labels|variable|cluster id)$`), DriverConfig},
 		{regexp.MustCompile(`^(?:zones?|regions?|topology|topologies)$`), ZoneMismatch},
@@ -144,11 +152,18 @@ var (
 // fieldRefused is the API server's refusal of a field of an object, and no missing right.
 var fieldRefused = regexp.MustCompile(`(is invalid: \S+ )forbidden: `)
 
+// admission is how the API server refuses a write. Only where a user stands behind it are
+// rights missing; else it is a rule, a quota or a limit.
+const admission = " is forbidden: "
+
 // classMeans returns what the plain words say, and the words that say it. An error ends in
 // its reason, so that the last clause that says something goes first; that it took too
 // long, or that a field is missing and not of what, says less than anything else.
 func classMeans(rest string) (Meaning, string, bool) {
 	rest = alternative.ReplaceAllString(fieldRefused.ReplaceAllString(rest, "$1"), "")
+	if object, why, refused := strings.Cut(rest, admission); refused && !strings.HasPrefix(why, "user ") {
+		rest = object + ": " + why
+	}
 	parts := clauseEnds.Split(rest, -1)
 	if alternatives.MatchString(rest) {
 		parts = []string{rest}
@@ -160,7 +175,7 @@ func classMeans(rest string) (Meaning, string, bool) {
 		if part == "" || advice.MatchString(part) {
 			continue
 		}
-		meaning, found, ok := clauseMeans(part)
+		meaning, found, ok := clauseMeans(part, strings.Join(parts[i+1:], " "))
 		switch {
 		case !ok:
 		case meaning == TimedOut || meaning == BadParameters && strings.Count(part, " ") <= 2:
@@ -179,13 +194,14 @@ func classMeans(rest string) (Meaning, string, bool) {
 // local is a connection within the node, of which no network is a part.
 var local = regexp.MustCompile(`\bdbus\b|\bunix (?:socket )?<(?:path|url)>|\b(?:dial|accept|connect) unix\b`)
 
-func clauseMeans(clause string) (Meaning, string, bool) {
+// clauseMeans reads one clause of an error; reason is what stands behind it.
+func clauseMeans(clause, reason string) (Meaning, string, bool) {
 	for _, c := range certain {
 		if found := c.words.FindString(clause); found != "" {
 			return c.meaning, trimmed(found), true
 		}
 	}
-	if meaning, words, ok := missing(clause); ok {
+	if meaning, words, ok := missing(clause, reason); ok {
 		return meaning, words, true
 	}
 	for _, c := range likely {
@@ -203,11 +219,16 @@ func trimmed(words string) string {
 // nounsReach is how far a noun may stand from the words that say that it is not found.
 const nounsReach = 90
 
-func missing(rest string) (Meaning, string, bool) {
+func missing(rest, reason string) (Meaning, string, bool) {
+	another := reason != "" && !absentAfter.MatchString(reason)
 	for _, at := range absentBefore.FindAllStringIndex(rest, -1) {
 		tail := rest[at[1]:min(len(rest), at[1]+nounsReach)]
 		if noun := nounsIn(tail); len(noun) > 0 {
-			if meaning, ok := nounMeaning(tail[noun[0][0]:noun[0][1]]); ok && meaning != ObjectNotFound {
+			meaning, ok := nounMeaning(tail[noun[0][0]:noun[0][1]])
+			if another && ofStorage(meaning) && notGot.MatchString(rest[:at[1]]) {
+				continue
+			}
+			if ok && meaning != ObjectNotFound {
 				return ofHolder(meaning, rest), trimmed(rest[at[0] : at[1]+noun[0][1]]), true
 			}
 		}
@@ -223,6 +244,12 @@ func missing(rest string) (Meaning, string, bool) {
 		}
 	}
 	return "", "", false
+}
+
+// ofStorage reports whether the meaning is that a volume or a machine is gone, upon which
+// somebody may restore or delete something.
+func ofStorage(m Meaning) bool {
+	return m == VolumeNotFound || m == NodeUnknown || m == RecordMissing
 }
 
 // nounsIn finds the nouns that are words of their own, and no part of a name.

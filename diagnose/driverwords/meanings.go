@@ -32,52 +32,56 @@ const (
 
 // The meanings.
 const (
-	NodeUnknown       Meaning = "node-unknown"
-	MachineGone       Meaning = "machine-gone"
-	MachineFailed     Meaning = "machine-failed"
-	NodeGone          Meaning = "node-gone"
-	AttachedElsewhere Meaning = "attached-elsewhere"
-	NotAttached       Meaning = "not-attached"
-	BackendBusy       Meaning = "backend-busy"
-	BackendStuck      Meaning = "backend-stuck"
-	MachineBusy       Meaning = "machine-busy"
-	VolumeNotFound    Meaning = "volume-not-found"
-	ObjectNotFound    Meaning = "object-not-found"
-	VolumeDeleted     Meaning = "volume-deleted"
-	VolumeFailed      Meaning = "volume-failed"
-	VolumeNotReady    Meaning = "volume-not-ready"
-	AttachLimit       Meaning = "attach-limit"
-	QuotaReached      Meaning = "quota-reached"
-	PermissionDenied  Meaning = "permission-denied"
-	PodUnseen         Meaning = "pod-unseen"
-	ZoneMismatch      Meaning = "zone-mismatch"
-	FilesystemDamaged Meaning = "filesystem-damaged"
-	WrongFilesystem   Meaning = "wrong-filesystem"
-	DeviceBusy        Meaning = "device-busy"
-	DeviceMissing     Meaning = "device-missing"
-	PathsMissing      Meaning = "paths-missing"
-	Unreachable       Meaning = "unreachable"
-	SecretMissing     Meaning = "secret-missing"
-	NotRegistered     Meaning = "not-registered"
-	DriverUnavailable Meaning = "driver-unavailable"
-	DriverConfig      Meaning = "driver-config"
-	ToolMissing       Meaning = "tool-missing"
-	OperationPending  Meaning = "operation-pending"
-	TimedOut          Meaning = "timed-out"
-	Throttled         Meaning = "throttled"
-	EncryptionKey     Meaning = "encryption-key"
-	MultiAttach       Meaning = "multi-attach"
-	ReadOnly          Meaning = "read-only"
-	OutOfSpace        Meaning = "out-of-space"
-	AccessType        Meaning = "access-type"
-	NodeIncompatible  Meaning = "node-incompatible"
-	BadParameters     Meaning = "bad-parameters"
-	ClientBlocked     Meaning = "client-blocked"
-	StaleMount        Meaning = "stale-mount"
-	StorageError      Meaning = "storage-error"
-	SessionExists     Meaning = "session-exists"
-	MapperMissing     Meaning = "mapper-missing"
-	DuplicateUUID     Meaning = "duplicate-uuid"
+	NodeUnknown        Meaning = "node-unknown"
+	MachineGone        Meaning = "machine-gone"
+	MachineFailed      Meaning = "machine-failed"
+	NodeGone           Meaning = "node-gone"
+	AttachedElsewhere  Meaning = "attached-elsewhere"
+	NotAttached        Meaning = "not-attached"
+	BackendBusy        Meaning = "backend-busy"
+	BackendStuck       Meaning = "backend-stuck"
+	MachineBusy        Meaning = "machine-busy"
+	VolumeNotFound     Meaning = "volume-not-found"
+	ObjectNotFound     Meaning = "object-not-found"
+	VolumeDeleted      Meaning = "volume-deleted"
+	VolumeFailed       Meaning = "volume-failed"
+	VolumeNotReady     Meaning = "volume-not-ready"
+	AttachLimit        Meaning = "attach-limit"
+	QuotaReached       Meaning = "quota-reached"
+	PermissionDenied   Meaning = "permission-denied"
+	PodUnseen          Meaning = "pod-unseen"
+	ZoneMismatch       Meaning = "zone-mismatch"
+	FilesystemDamaged  Meaning = "filesystem-damaged"
+	WrongFilesystem    Meaning = "wrong-filesystem"
+	DeviceBusy         Meaning = "device-busy"
+	DeviceMissing      Meaning = "device-missing"
+	PathsMissing       Meaning = "paths-missing"
+	Unreachable        Meaning = "unreachable"
+	SecretMissing      Meaning = "secret-missing"
+	NotRegistered      Meaning = "not-registered"
+	DriverUnavailable  Meaning = "driver-unavailable"
+	DriverConfig       Meaning = "driver-config"
+	ToolMissing        Meaning = "tool-missing"
+	OperationPending   Meaning = "operation-pending"
+	TimedOut           Meaning = "timed-out"
+	Throttled          Meaning = "throttled"
+	EncryptionKey      Meaning = "encryption-key"
+	MultiAttach        Meaning = "multi-attach"
+	ReadOnly           Meaning = "read-only"
+	OutOfSpace         Meaning = "out-of-space"
+	AccessType         Meaning = "access-type"
+	NodeIncompatible   Meaning = "node-incompatible"
+	BadParameters      Meaning = "bad-parameters"
+	ClientBlocked      Meaning = "client-blocked"
+	StaleMount         Meaning = "stale-mount"
+	StorageError       Meaning = "storage-error"
+	SessionExists      Meaning = "session-exists"
+	MapperMissing      Meaning = "mapper-missing"
+	DuplicateUUID      Meaning = "duplicate-uuid"
+	FilesystemTooLarge Meaning = "filesystem-too-large"
+	GrowRefused        Meaning = "grow-refused"
+	RecordMissing      Meaning = "record-missing"
+	NoFreeDevice       Meaning = "no-free-device"
 )
 
 // About describes a meaning.
@@ -191,7 +195,15 @@ var meanings = map[Meaning]About{
 	MapperMissing: {"The node has not made the mapped device of the volume: a decrypted one, or one of several paths.", NodeAdmin,
 		"{check} Read what opens the device (cryptsetup or multipathd) in the log of the driver's node plugin and of the node, and check that its program and its kernel module are there.", OneVolume},
 	DuplicateUUID: {"A file system with the same UUID is mounted on the node: a clone or a restored snapshot beside its source.", WorkloadOwner,
-		"Run the pod on a node where no copy of the volume is mounted, or end the pod that has it; the mount option nouuid in the PersistentVolume lets both be mounted.", OneVolume},
+		"Run the pod on a node where no copy of the volume is mounted, or end the pod that has it; the mount option nouuid in the PersistentVolume lets both be mounted. Do not format the volume.", OneVolume},
+	FilesystemTooLarge: {"The file system is larger than its device.", StorageAdmin,
+		"{check} Compare the size of the volume in the storage system with that of the file system, and give the volume at least that size again. Neither format it nor let fsck or resize2fs cut it: what lies beyond the end would be lost.", OneVolume},
+	GrowRefused: {"The kernel does not let the mounted file system grow: it is marked as damaged, or who asks for it lacks a right.", StorageAdmin,
+		"{check} Read the kernel log of the node. If it says that the file system has errors, take a snapshot first, then check it while it is mounted nowhere; if not, let the driver's node pod run privileged.", OneVolume},
+	RecordMissing: {"A PersistentVolume or a claim that the message names does not exist in the cluster; the disk behind it may.", ClusterAdmin,
+		"{check} Look which object is missing, and for its disk in the storage system. Where the disk is there, recreate the PersistentVolume with its handle and the reclaim policy Retain; restore no backup beside it.", OneVolume},
+	NoFreeDevice: {"The node has no free device, such as a loop or an NBD device, to give the volume.", NodeAdmin,
+		"{check} Count the devices of that kind on the node (losetup -a, lsblk), load the kernel module with more of them, and see that the program in the message may open the node's /dev.", OneNode},
 	StorageError: {"Reading from or writing to the storage failed.", StorageAdmin,
 		"{check} Read the kernel log of the node, and check the health of the storage system.", OneVolume},
 }

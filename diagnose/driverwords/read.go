@@ -2,6 +2,7 @@ package driverwords
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 )
@@ -155,6 +156,40 @@ func plainMeans(m Message) (Entry, bool) {
 	return e, true
 }
 
+// everyday are words that are no name of an error, an interface or a product.
+var everyday = regexp.MustCompile(`^[A-Za-z]?[a-z ,'{}.]+$`)
+
+// OfAnother is what the words of a driver's entry mean where another driver says them, and
+// true where any driver may: they are everyday words that mean the same to whoever reads them,
+// and the message names no driver that has them.
+func (e Entry) OfAnother(message string) (Entry, bool) {
+	message = strings.ToLower(message)
+	named := slices.ContainsFunc(e.Drivers, func(name string) bool { return strings.Contains(message, strings.TrimSuffix(name, "*")) })
+	plain, ok := Plain(e.Words)
+	about := meanings[e.Meaning]
+	if len(e.Drivers) == 0 || named || e.Wrapper || !ok || !Near(plain.Meaning, e.Meaning) || !everyday.MatchString(e.Words) || e.Actor != about.Actor {
+		return Entry{}, false
+	}
+	return meant(e.Meaning, e.Words, "", e.Source), true
+}
+
+var (
+	passing = regexp.MustCompile(`\b(?:yet|still|being|already (?:exists|running|in progress|processed|being)|in progress|under ?way|ongoing|pending|attaching|detaching|deleting|creating|resizing|migrating|flatten\w*|optimizing|initiali[sz]\w*|starting|transient|throttl\w*|too many requests|rate|request limit|limiter|back-?off|try again|retr(?:y|ied|iable)|task state|locked|another (?:operation|request)|preempted|no relationship|watch error)\b`)
+	lasting = regexp.MustCompile(`\bor\b.*\bfailed\b|\bin-use\b|\bstuck\b|\berror state\b|\bnot retriable\b|\bretriable false\b`)
+)
+
+// Passes reports whether the message, where it has the entry's words, itself speaks of something
+// that ends, such as an operation that runs, and of nothing that need not.
+func (e Entry) Passes(message string) bool {
+	rest, words := plain(message), plain(e.Words)
+	if lasting.MatchString(rest) {
+		return false
+	}
+	clauses := clauseEnds.Split(rest, -1)
+	here := max(0, slices.IndexFunc(clauses, func(clause string) bool { return strings.Contains(clause, words) }))
+	return passing.MatchString(strings.Join(clauses[here:], ", ")) // what stands before it is of something else
+}
+
 func known(e Entry) Entry {
 	e.Layer = ToolWords
 	if len(e.Drivers) > 0 {
@@ -181,6 +216,8 @@ var kin = [][]Meaning{
 	{ToolMissing, NodeIncompatible},
 	{FilesystemDamaged, WrongFilesystem},
 	{WrongFilesystem, DuplicateUUID},
+	{FilesystemDamaged, FilesystemTooLarge},
+	{FilesystemDamaged, GrowRefused},
 	{StorageError, VolumeFailed},
 	{ReadOnly, AccessType},
 }

@@ -171,7 +171,6 @@ func Clause(sentence string) string {
 
 // Heals reports whether an error that has lasted for that time usually ends without help. One
 // that has lasted for StuckDeleting does not, whatever it is.
-// whatever it is.
 func Heals(entry driverwords.Entry, lasts time.Duration) bool {
 	return entry.Actor.Heals() && lasts < StuckDeleting
 }
@@ -213,7 +212,7 @@ func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 	case entry.Wrapper && entry.Meaning == driverwords.StorageError:
 		says = fmt.Sprintf("it failed (%q)", entry.Words)
 	case entry.Layer == driverwords.OthersWords:
-		says += fmt.Sprintf(", as %s means by the same words", entry.Driver())
+		says += ", as another driver means by the same words"
 	case entry.Layer == driverwords.PlainWords:
 		says += ", going by its plain words"
 	}

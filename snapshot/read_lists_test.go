@@ -130,7 +130,7 @@ func TestManifests(t *testing.T) {
 		if len(s.StorageClasses) != 1 || s.StorageClasses[0].Provisioner != "real" || !s.Complete(StorageClasses) {
 			t.Errorf("%s: %d classes, gaps %q", folder, len(s.StorageClasses), gapLines(s))
 		}
-		want := []Warning{"passed over 2 files without Kubernetes objects: f/" + folder + "/templates/claim.yaml, f/" + folder + "/templates/persistentclaim.yaml"}
+		want := []Warning{Warning("passed over 2 files without Kubernetes objects: f/" + folder + "/templates/claim.yaml, f/" + folder + "/templates/persistentclaim.yaml")}
 		for _, w := range want {
 			if !slices.Contains(warnings, w) {
 				t.Errorf("%s: %q", folder, warnings)

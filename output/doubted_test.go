@@ -307,6 +307,7 @@ func newsOf(whole corpusCase, claims map[string]string, less lessText) []string 
 		case f.Check == "pod-stuck":
 		case i < 0:
 			news = append(news, fmt.Sprintf("new: %s %s", f.Code, f.Message))
+		case whole.report.Findings[i].Severity.Rank() > f.Severity.Rank() && f.SelfHeals.Unknown: // it says less
 		case whole.report.Findings[i].Severity != f.Severity:
 			news = append(news, fmt.Sprintf("%s is %s, was %s", f.Code, f.Severity, whole.report.Findings[i].Severity))
 		}

@@ -161,8 +161,11 @@ func sum(counts map[string]int) int {
 	return n
 }
 
-// isMadeUp reports whether the crossing of two clusters is none that there can be: it contradicts
-// itself in a way that neither of them does.
+// isMadeUp reports whether the crossing of two clusters has a rare state that neither of them has: a
+// second VolumeAttachment by hand, a mount beside a volume that is not attached, a driver that attaches
+// no longer, or an attacher without leader election beside an old lease. Each of them can be in a real
+// cluster, and the cases that have one are compared; a crossing that has it by accident is left out, as
+// excused would let it pass.
 func isMadeUp(crossed, a, b *snapshot.Snapshot) bool {
 	return slices.ContainsFunc([]func(*snapshot.Snapshot) bool{twiceAttached, mountsUnattached, changedItsMind, answersWithoutLease},
 		func(is func(*snapshot.Snapshot) bool) bool { return is(crossed) && !is(a) && !is(b) })

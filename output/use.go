@@ -315,7 +315,7 @@ func nodeHaving(u *trace.VolumeUse, n trace.HavingNode) string {
 	case trace.NodeHas:
 		text += " since " + cmp.Or(sinceText(u.TakenAt, n.Since), "a time that no object tells")
 	case trace.NodeReports:
-		text += " reports it, without a VolumeAttachment"
+		text += " reports it, and no VolumeAttachment of it was read"
 	default:
 		text += ": " + string(n.State) + " since " + sinceText(u.TakenAt, n.Since)
 	}

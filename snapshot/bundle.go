@@ -67,6 +67,8 @@ type root struct {
 	// namespaces are all namespaces of the cluster; nil if the bundle does not list them.
 	namespaces []string
 	kubeSystem types.UID // of the namespace
+	// asked are the lists that the tool asked for, if the bundle says so: one of them without a file is empty.
+	asked map[partKey]bool
 	// said is the tool's message about each list that it could not read, by namespace.
 	said    map[Kind]map[string]string
 	version string
@@ -87,6 +89,8 @@ type format struct {
 	selects bool
 	// untyped reports whether the objects lack their kind.
 	untyped bool
+	// restore undoes what the tool does to each line; nil if it does nothing.
+	restore func(line []byte) []byte
 	// padded reports whether a zero byte may follow a text.
 	padded bool
 }
@@ -329,6 +333,9 @@ func (t *tree) part(r *root, f bundleFile, name string, in io.Reader) error {
 			return nil
 		}
 	}
+	if r.restore != nil {
+		in = &lineFilter{in: bufio.NewReaderSize(in, 64<<10), change: r.restore}
+	}
 	before := p.total
 	p.judge(f, name, before, p.text(name, in))
 	return nil
@@ -366,6 +373,7 @@ func (t *tree) snapshot(name string, opts ReadOptions) (*Snapshot, []Warning, er
 		if t.failed == nil {
 			t.failed = t.passed.end(t.plain)
 		}
+		t.plain.dropSuperseded()
 		t.plain.ofOtherTimes()
 		if t.failed != nil {
 			return nil, t.plain.warnings(), t.failed

@@ -107,13 +107,14 @@ func partial(kind Kind, roots []*root, held []heldList) *Gap {
 	for _, r := range roots {
 		known = known || r.namespaces != nil
 		for _, namespace := range r.namespaces {
-			lacks[namespace] = true
+			lacks[namespace] = !r.asked[partKey{kind: kind, namespace: namespace}]
 		}
 	}
 	for _, l := range held {
 		have = append(have, l.namespace)
 		delete(lacks, l.namespace)
 	}
+	maps.DeleteFunc(lacks, func(_ string, without bool) bool { return !without })
 	switch {
 	case known && len(lacks) == 0:
 		return nil

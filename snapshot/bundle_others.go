@@ -3,6 +3,7 @@ package snapshot
 import (
 	"encoding/json"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 
@@ -18,7 +19,12 @@ import (
 // VERSION is "v1" or "storage.k8s.io/v1"; older releases write "kubernetes" for every group. Each
 // file is one answer of the API server. The tool reads the namespaces in its settings, and the list
 // of all namespaces.
-var supportBundleKit = &format{name: "support bundle"}
+//
+// It writes the kind List for each list, and "null" for each empty string.
+var supportBundleKit = &format{name: "support bundle", restore: func(line []byte) []byte { return nulls.ReplaceAll(line, []byte("$1 null$3")) }}
+
+// nulls match a value that is the text "null".
+var nulls = regexp.MustCompile(`^([^"'#]*[:-]) (["'])null["'](\r?\n?)$`)
 
 const (
 	kitFolder   = "yamls"
@@ -57,7 +63,7 @@ func supportBundleKitFile(segments []string) (bundleFile, bool) {
 
 func tellNamespacesYAML(r *root, text []byte) {
 	if raw := yamlAsJSON(text); raw != nil {
-		tellNamespaces(r, raw)
+		tellNamespacesOf(r, raw, "NamespaceList", "List")
 	}
 }
 
@@ -95,9 +101,29 @@ func tellKitMetadata(r *root, text []byte) {
 // their kind. A file is an array of items; an empty list has no file.
 var sonobuoy = &format{name: "sonobuoy archive", untyped: true}
 
+// tellQueries reads which lists the tool has asked for: one that it asked for and that has no file is empty.
+func tellQueries(r *root, text []byte) {
+	var queries []struct {
+		Of        string `json:"queryobj"`
+		Namespace string `json:"namespace"`
+		Error     string `json:"error"`
+	}
+	if json.Unmarshal(text, &queries) != nil {
+		return
+	}
+	r.asked = map[partKey]bool{}
+	for _, q := range queries {
+		r.asked[partKey{kind: Kind(strings.ToLower(q.Of)), namespace: q.Namespace}] = q.Error == ""
+	}
+}
+
 func sonobuoyFile(segments []string) (bundleFile, bool) {
 	n := len(segments)
 	f := bundleFile{format: sonobuoy}
+	if n > 1 && segments[n-1] == "query-time.json" && segments[n-2] == "meta" {
+		f.root, f.tell = strings.Join(segments[:n-2], "/"), tellQueries
+		return f, true
+	}
 	if segments[n-1] == "serverversion.json" {
 		f.root, f.tell = strings.Join(segments[:n-1], "/"), tellVersionFile
 		return f, true
@@ -138,6 +164,7 @@ func sonobuoyFile(segments []string) (bundleFile, bool) {
 func tellNamespacesArray(r *root, text []byte) {
 	var items []struct{ Metadata namespaceMeta }
 	if json.Unmarshal(text, &items) != nil {
+		tellNamespaces(r, text)
 		return
 	}
 	r.namespaces = []string{}

@@ -80,7 +80,10 @@ func tellClusterVersion(r *root, text []byte) {
 
 // tellNamespaces reads the list of all namespaces. A list of the namespaces in the collector's
 // settings is not a NamespaceList, and is ignored.
-func tellNamespaces(r *root, text []byte) {
+func tellNamespaces(r *root, text []byte) { tellNamespacesOf(r, text, "NamespaceList") }
+
+// tellNamespacesOf reads the list of all namespaces, whose kind is one of these.
+func tellNamespacesOf(r *root, text []byte, kinds ...string) {
 	var list struct {
 		Kind     string `json:"kind"`
 		Metadata struct {
@@ -90,7 +93,7 @@ func tellNamespaces(r *root, text []byte) {
 			Metadata namespaceMeta `json:"metadata"`
 		} `json:"items"`
 	}
-	if json.Unmarshal(text, &list) != nil || list.Kind != "NamespaceList" || list.Metadata.Continue != "" {
+	if json.Unmarshal(text, &list) != nil || !slices.Contains(kinds, list.Kind) || list.Metadata.Continue != "" {
 		return
 	}
 	r.namespaces = []string{}

@@ -193,6 +193,8 @@ func TestPasted(t *testing.T) {
 		{name: "a prompt of two lines", in: strings.ReplaceAll(asked, "admin@bastion:~/tmp$ ", "┌──(me㉿kali)-[~]\n└─$ ")},
 		{name: "a prompt with the time and a branch", in: strings.ReplaceAll(asked, "admin@bastion:~/tmp$ ", "10:00:05 me ~/work git:(main) ✗ ❯ ")},
 		{name: "a list without its kind, of jq", in: indented(`{"items": [` + strings.Join(items, ",") + `]}`)},
+		{name: "a watch with its events", in: lines(func(l string) string { return `{"type":"ADDED","object":` + strings.TrimSpace(l) + "}\n" }, strings.Join(items, "\n"))},
+		{name: "a collection of Rancher's API", in: `{"type": "collection", "resourceType": "pods", "count": 9, "data": [` + strings.Join(items, ",") + `]}`},
 		{name: "comments between", in: "# from prod\n" + strings.Join(documents, "# next\n---\n")},
 
 		{name: "a table", in: "NAME    READY   STATUS    RESTARTS   AGE\nweb-0   1/1     Running   0          5d\n", refused: "f:1: a table that kubectl prints for people: write the objects with -o yaml"},
@@ -210,6 +212,7 @@ func TestPasted(t *testing.T) {
 		{name: "a storage system's list", in: `{"Volumes": []}`, refused: "f:1: document 1: the storage system's own list of volumes (aws), which has no Kubernetes objects: give it with --backend"},
 		{name: "an array of a storage system's", in: `[{"id": "/subscriptions/s/disks/d", "diskState": "Attached", "managedBy": "/subscriptions/s/virtualMachines/n1"}]`, refused: "f:1: document 1, item 1: the storage system's own list of volumes (azure)"},
 		{name: "a storage system's list in YAML", in: "volumes:\n- id: 1\n  linux_device: /dev/x\n  server: 7\n", refused: "the storage system's own list of volumes (hetzner)"},
+		{name: "a Helm template", in: "{{- if .Values.x }}\napiVersion: v1\nkind: Pod\nmetadata:\n  name: {{ .Release.Name }}\n{{- end }}\n", refused: "f:1: document 1: a template, and no object: write the objects of the cluster with -o yaml"},
 		{name: "Argo CD's resources", in: `{"items": [{"kind": "Pod", "namespace": "shop", "name": "web-0", "liveState": "{}"}]}`, refused: "f:1: document 1: a list whose items do not say what they are, with apiVersion and kind: write the objects with -o yaml"},
 		{name: "a web page", in: "<!DOCTYPE html>\n<html>\n", refused: "f:1: document 1: not an object"},
 		{name: "Latin-1", in: yamlList + "# caf\xe9\n", refused: "not UTF-8 text"},

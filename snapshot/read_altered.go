@@ -111,12 +111,16 @@ func (c *collector) dropAltered() {
 		before = nil
 	}
 	c.altered.of = nil
-	named := c.objects.namedByUID()
+	named, manifests := c.objects.namedByUID(), []string(nil)
 	for _, r := range resources {
 		without := map[identity]bool{}
 		for _, key := range before[r.Kind] {
 			without[key] = true
-			c.altered.add(key)
+			if c.isManifest(key) {
+				manifests = append(manifests, key.String())
+			} else {
+				c.altered.add(key)
+			}
 		}
 		r.drop(&c.objects, func(object apiObject) bool {
 			key := identity{r.Kind, object.GetNamespace(), object.GetName()}
@@ -130,6 +134,16 @@ func (c *collector) dropAltered() {
 			c.left.drop(func(pod identity) bool { return without[pod] })
 		}
 	}
+	if len(manifests) > 0 {
+		c.notes = append(c.notes, Warning("passed over "+count(len(manifests), "manifest")+", which say nothing of the cluster: "+some(manifests)))
+	}
+}
+
+// isManifest reports whether the object stands alone in a file of a folder, with nothing that an API
+// server writes, while a list of its kind is there: it is what somebody wants to apply.
+func (c *collector) isManifest(key identity) bool {
+	of, ok := c.seen.states[key.mark()]
+	return ok && c.oneOfMany && of.manifest && of.first == 0 && len(c.listings[key.kind]) > 0
 }
 
 // namedByUID returns the objects that others name by their UID.

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
 )
@@ -46,6 +48,10 @@ type collector struct {
 	counts  map[Kind]int
 	// twice are the kinds with an object whose older state was read before a newer one.
 	twice map[Kind]bool
+	// listings are the lists of each kind, in the order in which they were read.
+	listings map[Kind][]*listing
+	// gone are the UIDs of the objects that were deleted while somebody watched.
+	gone  map[types.UID]bool
 	depth int // the number of lists around the current one
 	// total counts the objects of known kinds, including those that are given twice.
 	total   int
@@ -128,6 +134,7 @@ func (r *reading) collector() *collector {
 		seen:      seen{states: map[mark]state{}},
 		counts:    map[Kind]int{},
 		twice:     map[Kind]bool{},
+		listings:  map[Kind][]*listing{},
 		ignored:   map[typeName]int{},
 		truncated: map[Kind]bool{},
 		unread:    map[Kind]string{},
@@ -212,6 +219,8 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	for kind := range c.twice {
 		resourceOf(kind).newest(&c.objects)
 	}
+	c.dropDeleted()
+	c.dropSuperseded()
 	c.dropAltered()
 	kept := c.objects.Pods
 	c.objects.Pods = slices.Concat(kept, c.left.some)
@@ -308,7 +317,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 			return err
 		}
 		c.total++
-		if known != seenAlready {
+		if known.kept() {
 			s.add(&c.objects, object)
 			c.countKnown(kind, known)
 		}
@@ -323,7 +332,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 			return err
 		}
 		c.total++
-		if known != seenAlready {
+		if known.kept() {
 			c.left.pods = append(c.left.pods, pod)
 			c.left.n++
 			c.countKnown(kind, known)

@@ -100,6 +100,13 @@ func (j *jsonReader) document() error {
 			return j.failed(err)
 		}
 		name, _ := key.(string)
+		if name == "data" && l.collects && !listed {
+			l.hasItems, listed = true, true
+			if err := j.items(l); err != nil {
+				return err
+			}
+			continue
+		}
 		if name == "items" && (l.kind == "" || isListKind(l.kind)) {
 			if listed {
 				return j.at.atLine(j.line()).errorf("duplicate field \"items\"")
@@ -123,6 +130,8 @@ func (j *jsonReader) document() error {
 			seen[name] = true
 		}
 		switch name { // a value that is not a string stays "", and rest reports it later
+		case "type":
+			l.collects = l.kind == "" && string(raw) == `"collection"`
 		case "kind":
 			_ = json.Unmarshal(raw, &l.kind)
 		case "apiVersion":

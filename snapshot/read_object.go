@@ -21,10 +21,13 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	}
 	switch {
 	case t.kind == "" && t.apiVersion == "":
+		if e := watched(raw); e != nil {
+			return c.watch(at, e)
+		}
 		if of := backend.FormatOf(raw); of != "" {
 			return at.errorf("%w", listOfStorage(of))
 		}
-		return at.errorf("no Kubernetes object: it has neither apiVersion nor kind")
+		return at.errorf("no Kubernetes object: it has neither apiVersion nor kind: write the objects with -o yaml")
 	case t.kind == "":
 		return at.errorf("an object of %s without kind", plain(t.apiVersion))
 	case t.apiVersion == "":
@@ -89,7 +92,10 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 			c.twin = err
 			return nil
 		}
-		if known == seenAlready || err != nil {
+		if err == nil && at.item > 0 {
+			c.noteListing(key, at, known)
+		}
+		if !known.kept() || err != nil {
 			return err
 		}
 	}
@@ -103,6 +109,9 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	}
 	c.onlyIn.note(key.namespace)
 	c.each.note(key, at)
+	if known == newer {
+		c.altered.forget(key)
+	}
 	c.altered.note(key, raw, object)
 	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.order.holds, c.sharer) {
 		return nil

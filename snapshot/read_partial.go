@@ -1,10 +1,15 @@
 package snapshot
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -53,8 +58,8 @@ func (o *Objects) hinted(each byNamespace) []Gap {
 	if namespace, what := o.claimElsewhere(claims, each.lists(Claims)); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
-	if why := o.ofOneNode(); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
-		gaps = append(gaps, Gap{Kind: Pods, Reason: ReasonNotInFile, Detail: why + ": was --field-selector given?"})
+	if why := cmp.Or(suffixed(o.ofOneNode(), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods()), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
+		gaps = append(gaps, Gap{Kind: Pods, Reason: ReasonNotInFile, Detail: why})
 	}
 	if why := o.nodeElsewhere(); why != "" {
 		gaps = append(gaps, Gap{Kind: Nodes, Reason: ReasonNotInFile, Detail: why + ": was -l given?"})
@@ -69,6 +74,14 @@ func (o *Objects) hinted(each byNamespace) []Gap {
 		gaps = append(gaps, Gap{Kind: Volumes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
 	}
 	return withoutMany(gaps)
+}
+
+// suffixed returns the reason with the question what may have led to it; "" if there is no reason.
+func suffixed(why, question string) string {
+	if why == "" {
+		return ""
+	}
+	return why + question
 }
 
 // noPodsOf returns the gaps that something of another namespace suggests, which has or had pods.
@@ -90,6 +103,86 @@ func (o *Objects) ofOneNode() string {
 	for _, node := range o.Nodes {
 		if len(node.Status.VolumesInUse) > 0 && !on.Has(node.Name) {
 			return fmt.Sprintf("all pods are of node %s, and node %s has volumes in its volumesInUse", plain(sets.List(on)[0]), plain(node.Name))
+		}
+	}
+	return ""
+}
+
+// usedWithoutPods returns a reason if two nodes each have a volume in use whose claim no pod names. A
+// kubelet that is Ready and has the volume's driver unmounts it once its pod is gone: one may fail, and hardly two at once.
+func (o *Objects) usedWithoutPods() string {
+	if len(o.Pods) == 0 {
+		return ""
+	}
+	named := sets.New[string]()
+	for _, pod := range o.Pods {
+		for _, v := range pod.Spec.Volumes {
+			switch {
+			case v.PersistentVolumeClaim != nil:
+				named.Insert(pod.Namespace + "/" + v.PersistentVolumeClaim.ClaimName)
+			case v.Ephemeral != nil:
+				named.Insert(pod.Namespace + "/" + pod.Name + "-" + v.Name)
+			}
+		}
+	}
+	unnamed := map[string]string{} // the claims that no pod names, by the unique names of their volumes
+	for _, pv := range o.Volumes {
+		if ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI; ref != nil && csi != nil && pv.Status.Phase == corev1.VolumeBound && !named.Has(ref.Namespace+"/"+ref.Name) {
+			unnamed["kubernetes.io/csi/"+csi.Driver+"^"+csi.VolumeHandle] = ref.Namespace + "/" + ref.Name
+		}
+	}
+	first := ""
+	for _, node := range o.Nodes {
+		i := slices.IndexFunc(node.Status.VolumesInUse, func(v corev1.UniqueVolumeName) bool {
+			return unnamed[string(v)] != "" && o.hasDriver(node.Name, string(v))
+		})
+		if i < 0 || !ready(node) {
+			continue
+		}
+		uses := fmt.Sprintf("node %s has in its volumesInUse that of claim %s", plain(node.Name), plain(unnamed[string(node.Status.VolumesInUse[i])]))
+		if first != "" {
+			return first + ", and " + uses + ", and no pod names these claims"
+		}
+		first = uses
+	}
+	return ""
+}
+
+// hasDriver reports whether the node's kubelet has the driver of the volume with the unique name.
+func (o *Objects) hasDriver(node, volume string) bool {
+	driver, _, _ := strings.Cut(strings.TrimPrefix(volume, "kubernetes.io/csi/"), "^")
+	return slices.ContainsFunc(o.CSINodes, func(n *storagev1.CSINode) bool {
+		return n.Name == node && slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+	})
+}
+
+// nodeWithoutPods returns a reason if a Ready node has a volume in use and no pod at all, not even that
+// of a DaemonSet which has one on every other Ready node.
+func (o *Objects) nodeWithoutPods() string {
+	on, everywhere := map[string]bool{}, map[types.UID]sets.Set[string]{}
+	for _, pod := range o.Pods {
+		on[pod.Spec.NodeName] = true
+		if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+			if everywhere[owner.UID] == nil {
+				everywhere[owner.UID] = sets.New[string]()
+			}
+			everywhere[owner.UID].Insert(pod.Spec.NodeName)
+		}
+	}
+	isReady := 0
+	for _, node := range o.Nodes {
+		if ready(node) {
+			isReady++
+		}
+	}
+	for _, node := range o.Nodes {
+		if !ready(node) || on[node.Name] || len(node.Status.VolumesInUse) == 0 || isReady < 3 || !o.hasDriver(node.Name, string(node.Status.VolumesInUse[0])) {
+			continue
+		}
+		for _, nodes := range everywhere {
+			if len(nodes) >= isReady-1 {
+				return fmt.Sprintf("node %s is Ready and has volumes in its volumesInUse, and no pod of it is there, not even that of a DaemonSet", plain(node.Name))
+			}
 		}
 	}
 	return ""

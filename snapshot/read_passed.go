@@ -73,6 +73,9 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 		return err
 	}
 	missing := kinds.missing(name, atEnd)
+	if errors.Is(err, errTemplate) {
+		missing = nil
+	}
 	for _, kind := range missing {
 		if _, ok := c.broken[kind]; !ok {
 			c.broken[kind] = Gap{Kind: kind, Reason: ReasonUndecodable, Detail: err.Error()}

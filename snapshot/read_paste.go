@@ -2,8 +2,10 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -68,12 +70,15 @@ func (y *yamlReader) passes(line []byte) bool {
 	said := bytes.TrimSpace(line)
 	for _, re := range noise {
 		if re.Match(said) {
+			if m := askedFor.FindSubmatch(said); m != nil {
+				y.asked = string(m[1])
+			}
 			return true
 		}
 	}
 	for _, re := range refusals {
 		if re.Match(said) {
-			y.c.refuse(string(said))
+			y.c.refuse(string(said), y.at.file, y.asked)
 			return true
 		}
 	}
@@ -85,11 +90,31 @@ func (y *yamlReader) passes(line []byte) bool {
 }
 
 // refusedResource matches the kind in the message of an API server, or of kubectl, about a list.
-var refusedResource = regexp.MustCompile(`(?:resource type|resource|not find the requested resource \(get) "?([a-z]+)|^Error from server \(Forbidden\): ([a-z]+)(?:\.[\w.]+)? is forbidden`)
+var refusedResource = regexp.MustCompile(`(?:resource type|resource) "?([a-z]+)|\(get ([a-z]+)(?:\.[\w.]+)?\)$|^Error from server \(Forbidden\): ([a-z]+)(?:\.[\w.]+)? is forbidden`)
 
-// refuse notes that the list of the named kind is missing. If the message names no kind, all lists
-// are.
-func (c *collector) refuse(said string) {
+// askedFor matches the kinds in a command of kubectl.
+var askedFor = regexp.MustCompile(`\b(?:kubectl|oc|k|k3s|microk8s|minikube|kubecolor)\b.*?\sget\s+(?:-\S+\s+)*([a-z][\w.,]*)`)
+
+// kindsAsked returns the kinds that the names, separated by commas, stand for; all kinds if one of
+// them is unknown.
+func kindsAsked(names string) []Kind {
+	var kinds []Kind
+	for name := range strings.SplitSeq(names, ",") {
+		name, _, _ = strings.Cut(name, ".")
+		i := slices.IndexFunc(resources, func(r *row) bool {
+			return string(r.Kind) == name || strings.ToLower(r.Object) == name || slices.Contains(r.Names, name)
+		})
+		if i < 0 {
+			return Kinds()
+		}
+		kinds = append(kinds, resources[i].Kind)
+	}
+	return kinds
+}
+
+// refuse notes that the list of the named kind is missing. If the message names no kind, it is the
+// one after which the file is named, or else the one that was asked for. If nothing names one, all lists are missing.
+func (c *collector) refuse(said, file, asked string) {
 	reason := ReasonUnavailable
 	if strings.Contains(strings.ToLower(said), "forbidden") || strings.Contains(said, "Unauthorized") {
 		reason = ReasonForbidden
@@ -98,10 +123,12 @@ func (c *collector) refuse(said string) {
 	if m := refusedResource.FindStringSubmatch(said); m != nil {
 		kinds = nil
 		for _, r := range resources {
-			if string(r.Kind) == m[1]+m[2] || strings.ToLower(r.Object) == m[1]+m[2] {
+			if name := m[1] + m[2] + m[3]; string(r.Kind) == name || strings.ToLower(r.Object) == name {
 				kinds = []Kind{r.Kind}
 			}
 		}
+	} else if asked := cmp.Or(string(kindByFile(file)), asked); asked != "" {
+		kinds = kindsAsked(asked)
 	}
 	for _, kind := range kinds {
 		if _, ok := c.refused[kind]; !ok {

@@ -37,7 +37,7 @@ func beginsJSON(head []byte) bool {
 		head = bytes.TrimSpace(head[1:])
 		return len(head) == 0 || bytes.ContainsRune([]byte("{[]\""), rune(head[0]))
 	}
-	return bytes.HasPrefix(head, []byte("{")) && !isMacro(head)
+	return bytes.HasPrefix(head, []byte("{")) && !bytes.HasPrefix(head, []byte("{{")) && !isMacro(head)
 }
 
 // isMacro reports whether the line is a mark around code in Jira.

@@ -38,6 +38,11 @@ type state struct {
 	// is missing. Between states with equal uid, the larger version is newer.
 	uid, version               uint64
 	file, line, document, item int32
+	// first and last are the numbers of the first and the last list that had the object, counted from 1
+	// for each kind; 0 if it stood in none.
+	first, last int32
+	// manifest reports whether nothing in the object shows that it comes from an API server.
+	manifest bool
 }
 
 // known is what had been read about an object before.
@@ -47,7 +52,11 @@ const (
 	unseen known = iota
 	newer        // newer than the state read before
 	seenAlready
+	older // than the state read before
 )
+
+// kept reports whether the state that was read now is kept.
+func (k known) kept() bool { return k == unseen || k == newer }
 
 // seen are the objects that were read, including those that were not kept.
 type seen struct {
@@ -64,6 +73,7 @@ const ownName = "\x00"
 func (s *seen) add(key identity, object apiObject, at place) (known, error) {
 	now := state{line: int32(at.line), document: int32(at.document), item: int32(at.item)}
 	uid, resourceVersion := object.GetUID(), object.GetResourceVersion()
+	now.manifest = uid == "" && resourceVersion == "" && object.GetCreationTimestamp().Time.IsZero()
 	if key.kind == Events && uid != "" && resourceVersion == "" {
 		resourceVersion = "0" // only the count of an event ever changes
 	}
@@ -81,6 +91,7 @@ func (s *seen) add(key identity, object apiObject, at place) (known, error) {
 // merge is add for an object that another collector has read.
 func (s *seen) merge(key identity, o *seen) (known, error) {
 	now := o.states[key.mark()]
+	now.first, now.last = 0, 0
 	return s.addState(key, now, o.at(now, key.name))
 }
 
@@ -89,8 +100,14 @@ func (s *seen) addState(key identity, now state, at place) (known, error) {
 	before, ok := s.states[mark]
 	same := ok && now.uid != 0 && now.uid == before.uid
 	switch {
-	case same && now.version <= before.version:
+	case same && now.version < before.version:
+		return older, nil
+	case same && now.version == before.version:
 		return seenAlready, nil
+	case ok && now.manifest && !before.manifest:
+		return seenAlready, nil // somebody's manifest of the object that the API server shows
+	case ok && before.manifest && !now.manifest:
+		same = true
 	case ok && !same:
 		return seenAlready, at.errorf("%s %s is given a second time; the first is at %s: leave one of them out", resourceOf(key.kind).Object, key, s.at(before, key.name))
 	}
@@ -102,6 +119,7 @@ func (s *seen) addState(key identity, now state, at place) (known, error) {
 		s.files = append(s.files, file)
 	}
 	now.file = int32(len(s.files) - 1)
+	now.first, now.last = before.first, before.last
 	s.states[mark] = now
 	if same {
 		return newer, nil

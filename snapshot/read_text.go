@@ -3,6 +3,7 @@ package snapshot
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"io"
 	"path"
 	"path/filepath"
@@ -92,6 +93,7 @@ type list struct {
 	items            int
 	hasItems         bool // the document has a field "items"
 	ended            bool // the end of the document was read: it is JSON
+	collects         bool // the document says that it is a collection, as Rancher's API (steve) does of its lists
 	untyped          []untypedItem
 	untypedSize      int64
 	kinds            []Kind
@@ -173,6 +175,25 @@ func kindByFile(file string) Kind {
 	return ""
 }
 
+// collectedKind returns the kind that a collection of Rancher's API names; "" if the text is none.
+func collectedKind(rest []byte) Kind {
+	var head struct{ Type, ResourceType string }
+	if json.Unmarshal(rest, &head) != nil || head.Type != "collection" {
+		return ""
+	}
+	_, plural, found := strings.Cut(head.ResourceType, "storage.k8s.io.")
+	if !found {
+		plural = head.ResourceType
+	}
+	i := slices.IndexFunc(resources, func(r *row) bool {
+		return string(r.Kind) == plural+"s" || string(r.Kind) == plural || strings.ToLower(r.Object) == plural
+	})
+	if i < 0 {
+		return ""
+	}
+	return resources[i].Kind
+}
+
 // itemType returns the type of a list's items; the zero type for a list of any kind.
 func itemType(list typeName) typeName {
 	if !isListKind(list.kind) {
@@ -187,7 +208,7 @@ func (l *list) end(rest []byte) error {
 	if err != nil {
 		return err
 	}
-	if l.ended && t == (typeName{}) && l.items > 0 {
+	if l.ended && t == (typeName{}) && (l.items > 0 || l.collects && l.hasItems) {
 		if len(l.untyped) > 0 {
 			return l.at.errorf("a list whose items do not say what they are, with apiVersion and kind: write the objects with -o yaml")
 		}
@@ -211,7 +232,7 @@ func (l *list) end(rest []byte) error {
 	}
 	if t == anyList {
 		l.c.lists[""]++
-		if kind := kindByFile(l.at.file); kind != "" && l.items == 0 {
+		if kind := cmp.Or(kindByFile(l.at.file), collectedKind(rest)); kind != "" && l.items == 0 {
 			l.c.lists[kind]++
 		}
 	} else if of != nil {
@@ -239,11 +260,13 @@ func (l *list) end(rest []byte) error {
 			Continue           string `json:"continue"`
 			RemainingItemCount int64  `json:"remainingItemCount"`
 		} `json:"metadata"`
+		Continue   string // of a collection, as is Pagination
+		Pagination struct{ Next string }
 	}
 	if err := json.Unmarshal(rest, &head); err != nil {
 		return l.at.errorf("%s", plain(whyUndecodable(err)))
 	}
-	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 {
+	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 || l.collects && (head.Continue != "" || head.Pagination.Next != "") {
 		// One page of a paged list. A list of any kind does not say which kind the next page has.
 		kinds := l.kinds
 		if of == nil {

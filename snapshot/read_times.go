@@ -124,7 +124,7 @@ func (c *collector) ofOtherTimes() {
 		if !slices.ContainsFunc(old, func(f fileTime) bool { return slices.Contains(f.kinds, kind) }) {
 			continue
 		}
-		if _, ok := c.broken[kind]; !ok {
+		if _, ok := c.broken[kind]; !ok && !c.superseded(kind, old) {
 			c.broken[kind] = Gap{Kind: kind, Reason: ReasonOtherTime, Detail: says}
 		}
 		resourceOf(kind).drop(&c.objects, func(object apiObject) bool {

@@ -35,8 +35,9 @@ type yamlReader struct {
 	cut     int // the number of its lines before the items
 	cutSize int // the number of lines of the items
 
-	marked bool // the end marker follows what was read
-	inLogs bool // within the logs of a container, in a dump
+	marked bool   // the end marker follows what was read
+	inLogs bool   // within the logs of a container, in a dump
+	asked  string // the kinds in the last command of kubectl, as it names them
 
 	state     itemState
 	list      *list
@@ -266,6 +267,15 @@ func oneLine(line []byte) bool {
 // treats as content.
 func trimBlanks(text []byte) []byte { return bytes.Trim(text, " \t\r\n") }
 
+// errTemplate is the error for a template of a program such as Helm.
+var errTemplate = errors.New("a template, and no object: write the objects of the cluster with -o yaml")
+
+// isTemplate reports whether the text is a template: it has what a program is to replace, and nothing
+// that only an API server writes.
+func isTemplate(text []byte) bool {
+	return bytes.Contains(text, []byte("{{")) && !bytes.Contains(text, []byte("uid")) && !bytes.Contains(text, []byte("resourceVersion"))
+}
+
 // endDocument reads the document that was gathered.
 func (y *yamlReader) endDocument() error {
 	if y.state == inItems {
@@ -306,6 +316,9 @@ func (y *yamlReader) endDocument() error {
 		}
 		return y.begin + line - 1
 	})
+	if err != nil && y.list == nil && isTemplate(y.text) {
+		return at.errorf("%w", errTemplate)
+	}
 	if err != nil {
 		return err
 	}

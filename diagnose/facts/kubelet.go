@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // ReportingNodes are the nodes whose kubelets have been there long enough for
@@ -40,14 +39,8 @@ func (p *View) PodsKnown(node *corev1.Node, after metav1.Time) bool {
 	if !reconcile.NodeReady(node) || !p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), PodsReported) {
 		return false
 	}
-	switch lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, node.Name); {
-	case lease != nil && lease.Spec.RenewTime != nil:
-		return !p.LeaseStale(NodeName(node)) && lease.Spec.RenewTime.After(after.Time)
-	case !p.Snapshot.CompleteIn(snapshot.Leases, corev1.NamespaceNodeLease): // its lease may be an old one
-		return ReadyCondition(node).LastHeartbeatTime.After(after.Time)
-	default:
-		return true
-	}
+	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, node.Name)
+	return lease == nil || lease.Spec.RenewTime == nil || !p.LeaseStale(NodeName(node)) && lease.Spec.RenewTime.After(after.Time)
 }
 
 // HeartbeatStale reports whether the kubelet's writes of the node's status fail, while

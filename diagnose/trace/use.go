@@ -151,7 +151,7 @@ const (
 	NodeHas       AttachState = "attached"
 	NodeAttaching AttachState = "attaching"
 	NodeDetaching AttachState = "detaching"
-	// NodeReports is a node whose status lists the volume, without a VolumeAttachment.
+	// NodeReports is a node whose status lists the volume, where no VolumeAttachment of it was read.
 	NodeReports AttachState = "reported"
 )
 

@@ -1,0 +1,115 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// listing is one list of a kind that was read: a document, or one of several lists in it.
+type listing struct {
+	at place
+	// of are the namespaces of its objects; "" stands for objects without one.
+	of sets.Set[string]
+	// again are the earlier lists of the kind that have an object of this one, too, and newer are
+	// those of them that have a newer state of it. All are numbers of lists, counted from 1.
+	again, newer sets.Set[int32]
+	// later is the list that was read of the same objects at a later time.
+	later *listing
+}
+
+// noteListing notes that the object stands in the list at the place, and what was known of it before.
+func (c *collector) noteListing(key identity, at place, known known) {
+	lists := c.listings[key.kind]
+	if n := len(lists); n == 0 || lists[n-1].at.file != at.file || lists[n-1].at.document != at.document || at.item == 1 {
+		lists = append(lists, &listing{at: at, of: sets.New[string](), again: sets.New[int32](), newer: sets.New[int32]()})
+		c.listings[key.kind] = lists
+	}
+	n := int32(len(lists))
+	l, state := lists[n-1], c.seen.states[key.mark()]
+	l.of.Insert(key.namespace)
+	if earlier := state.last; earlier > 0 && earlier != n {
+		l.again.Insert(earlier)
+		if known == older {
+			l.newer.Insert(earlier)
+		}
+	}
+	if state.first == 0 {
+		state.first = n
+	}
+	state.last = n
+	c.seen.states[key.mark()] = state
+}
+
+// dropSuperseded drops the objects of a list that a later list of the same kind no longer has. Two
+// lists with an object in common were read of the same cluster one after the other, as when somebody
+// looks again; what only the earlier has was deleted in between. A later list of one namespace says
+// nothing of others.
+func (c *collector) dropSuperseded() {
+	if c.header != nil {
+		return
+	}
+	for _, r := range resources {
+		lists := c.listings[r.Kind]
+		for _, l := range lists {
+			for earlier := range l.again {
+				older, later := lists[earlier-1], l
+				if l.newer.Has(earlier) {
+					older, later = later, older
+				}
+				older.later = later
+			}
+		}
+		c.dropKindSuperseded(r, lists)
+	}
+}
+
+func (c *collector) dropKindSuperseded(r *row, lists []*listing) {
+	gone := map[*listing][]string{}
+	isGone := func(key identity) bool {
+		of := c.seen.states[key.mark()]
+		if of.last == 0 || lists[of.first-1].has(key) || lists[of.last-1].has(key) {
+			return false
+		}
+		gone[lists[of.last-1]] = append(gone[lists[of.last-1]], key.String())
+		return true
+	}
+	r.drop(&c.objects, func(object apiObject) bool {
+		key := identity{r.Kind, object.GetNamespace(), object.GetName()}
+		if !isGone(key) {
+			return false
+		}
+		c.counts[r.Kind]--
+		c.altered.forget(key)
+		return true
+	})
+	if r.Kind == Pods {
+		c.left.drop(isGone)
+	}
+	for _, l := range lists {
+		if names := gone[l]; len(names) > 0 {
+			slices.Sort(names)
+			c.notes = append(c.notes, Warning(fmt.Sprintf("%s has a later list of %s than %s; what only the earlier has is taken for deleted since: %s", l.later.at, r.Kind, l.at, some(names))))
+		}
+	}
+}
+
+// has reports whether the cluster still had the object that stands in the list, as far as later lists show.
+func (l *listing) has(key identity) bool {
+	return l.later == nil || len(l.later.of) == 1 && !l.later.of.Has(key.namespace)
+}
+
+// superseded reports whether each list of the kind in the files has a later one.
+func (c *collector) superseded(kind Kind, files []fileTime) bool {
+	found := false
+	for _, l := range c.listings[kind] {
+		if slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(l.at.file) }) {
+			if l.later == nil {
+				return false
+			}
+			found = true
+		}
+	}
+	return found
+}

@@ -192,7 +192,7 @@ var actors = []struct {
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},
 	{regexp.MustCompile(`^whoever is to create persistentvolumeclaim/`), []string{"remake the claim", "delete the claim"}},
 	// only the driver's own words lead to the storage
-	{regexp.MustCompile(`^storage admin$`), refusals},
+	{regexp.MustCompile(`^the storage admin$`), refusals},
 	{regexp.MustCompile(`^` + kubeletwords.Nobody + `$`), slices.Concat(unbinds, []string{"take the annotation"})},
 }
 

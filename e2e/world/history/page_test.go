@@ -149,7 +149,11 @@ func (r *results) keep() error {
 			return fmt.Errorf("%s: %w", file, err)
 		}
 		r.Add(other.Tally)
-		r.Stories = append(r.Stories, other.Stories...)
+		for _, s := range other.Stories {
+			if !slices.ContainsFunc(r.Stories, func(told told) bool { return told.Name == s.Name }) {
+				r.Stories = append(r.Stories, s)
+			}
+		}
 		r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, r.WithFalse+other.WithFalse, r.Took+other.Took
 		r.Seeds = append(r.Seeds, other.Seeds...)
 		r.Deeds.Done = append(r.Deeds.Done, other.Deeds.Done...)

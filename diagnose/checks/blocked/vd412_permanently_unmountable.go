@@ -146,7 +146,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 			f.Cause = "the pod has no sidecar to serve the volume: the driver's webhook put none in when the pod was made"
 			f.SelfHeals.Because = "the containers of a pod do not change"
 		}
-		f.Never = "mount the volume on the node by hand: the kubelet goes on with its own attempt, and fails"
+		f.Never = "mount the volume on the node by hand: the kubelet goes on failing"
 		f.Advice = first.toCorrect() + "; " + step.DeletePod.Of(f.Pods...)
 	}
 	if slices.ContainsFunc(list, func(u unmountable) bool { return u.pod.Spec.NodeName != first.pod.Spec.NodeName }) {

@@ -24,7 +24,7 @@ var AttacherDown = check.Check{
 	Yields: []check.Yield{
 		{To: "VD605", Key: (*facts.View).DriverOf},
 	},
-	Never: "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
+	Never: "delete VolumeAttachments or finalizers: they are its list of work",
 	Run:   runAttacherDown,
 }
 

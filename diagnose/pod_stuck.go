@@ -103,7 +103,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	case first.Verdict.Stage == trace.StageUnmounted:
 		f.Never = "force-delete the pod: its volume may still be mounted"
 	case first.Verdict.Stage == trace.StageScheduled || first.Verdict.Stage == trace.StageClaimBound:
-		f.Never = "recreate the claim before you know where its data is: a new claim may get an empty volume"
+		f.Never = "recreate the claim before its data is found: the new one may be empty"
 	case v.VolumeAttachment == "":
 		f.Never = "force-delete the pod: what is mounted for it may stay on the node"
 	}
@@ -114,7 +114,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 		f.Pods = append(f.Pods, podOf(t))
 	}
 	slices.Sort(f.Pods)
-	f.Cause = cmp.Or(stage.Means(), "the objects show only this: "+stage.Detail)
+	f.Cause = cmp.Or(stage.Means(), "the objects show: "+stage.Detail)
 	if f.Detail == f.Cause {
 		f.Detail = ""
 	}

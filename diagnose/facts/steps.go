@@ -485,11 +485,11 @@ func goneForGood(pods []*corev1.Pod) string {
 	case bare == 0:
 		return ""
 	case len(pods) == 1:
-		return "; nobody makes it again: save its manifest, and create it from that"
+		return "; save its manifest: nobody else makes it again"
 	case bare == len(pods):
-		return "; nobody makes them again: save their manifests, and create them from those"
+		return "; save their manifests: nobody else makes them again"
 	}
-	return fmt.Sprintf("; nobody makes %d of them again: save the manifests of those, and create them from that", bare)
+	return fmt.Sprintf("; save their manifests: nobody else makes %d of them again", bare)
 }
 
 // runs is a clause: how many containers run.

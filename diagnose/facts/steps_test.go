@@ -15,9 +15,9 @@ func TestGoneForGood(t *testing.T) {
 	owned := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: "Backup"}}}} // its owner controls nothing
 	for want, pods := range map[string][]*corev1.Pod{
 		"": {made},
-		"; nobody makes it again: save its manifest, and create it from that":                    {bare},
-		"; nobody makes them again: save their manifests, and create them from those":            {bare, owned},
-		"; nobody makes 1 of them again: save the manifests of those, and create them from that": {bare, made},
+		"; save its manifest: nobody else makes it again":           {bare},
+		"; save their manifests: nobody else makes them again":      {bare, owned},
+		"; save their manifests: nobody else makes 1 of them again": {bare, made},
 	} {
 		if got := goneForGood(pods); got != want {
 			t.Errorf("%q, not %q", got, want)

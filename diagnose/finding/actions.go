@@ -110,9 +110,9 @@ func (f *Finding) Advised() {
 // ActionsOf are the actions for the finding, in their order: those for the next time come last. at
 // is the time of its report. A repair that a guard refuses is not among them.
 func ActionsOf(f Finding, at time.Time) []Action {
-	list := saysUndone(actionsOf(f, at))
+	list := actionsOf(f, at)
 	slices.SortStableFunc(list, func(a, b Action) int { return order(a) - order(b) })
-	return list
+	return saysUndone(list)
 }
 
 // saysUndone adds to each sentence whether what the commands below it do can be undone. A repair says
@@ -123,23 +123,27 @@ func saysUndone(list []Action) []Action {
 		if !a.Told {
 			above = i
 		}
-		verb, _ := ObjectOf(a.Command)
-		says := undone[verb]
-		if strings.Contains(a.Command, "/claimRef/") {
-			says = undone["delete"] // the claim that is then bound keeps the volume
-		}
-		if a.Kind != ApplyRepair && says != "" && !strings.Contains(list[above].Sentence, " be undone") {
-			list[above].Sentence += "; this " + says
+		if says := undone(a.Command); a.Kind != ApplyRepair && says != "" && !strings.Contains(list[above].Sentence, " be undone") {
+			list[above].Sentence += "; " + says
 		}
 	}
 	return list
 }
 
-// undone is whether what a command of kubectl changes can be undone, by its verb. A pod that is made
-// again is another one.
-var undone = map[string]string{
-	"delete": "cannot be undone", "replace": "cannot be undone", "create": "cannot be undone",
-	"patch": "can be undone", "cordon": "can be undone", "uncordon": "can be undone", "taint": "can be undone", "annotate": "can be undone", "label": "can be undone",
+// undone is a clause: whether what a command of kubectl changes can be undone. It is "" for a look and
+// for a cordon, which an uncordon takes back.
+func undone(command string) string {
+	switch verb, _ := ObjectOf(command); {
+	case verb == "delete":
+		return "the deletion cannot be undone"
+	case verb == "patch" && strings.Contains(command, "/claimRef/"): // the claim that is then bound keeps the volume
+		return "the patch cannot be undone"
+	case verb == "patch":
+		return "the patch can be undone"
+	case verb == "taint":
+		return "the taint can be undone; ended pods stay away"
+	}
+	return ""
 }
 
 // order is 1 for what is done later, and else 0.
@@ -210,19 +214,18 @@ func (f Finding) commandedBelow(list []Action, a Action) []Action {
 		return append(list, a)
 	}
 	if clause := a.aside(); clause != "" && list[n-1].Command == "" && list[n-1].When != Later && headline.Names(a.Object) {
-		list[n-1].Sentence += "; " + clause
+		list[n-1].Sentence += "; " + clause + ":"
 	} else {
 		a.Told = false
 	}
 	return append(list, a)
 }
 
-// aside is what the look shows of an object that the headline names.
+// aside names what the look shows of an object that the headline names.
 func (a Action) aside() string {
 	verb, _ := ObjectOf(a.Command)
-	kind, _, _ := strings.Cut(a.Object, "/")
 	if shows := verbsOf[verb].shows; shows != "" {
-		return fmt.Sprintf("see the %s's %s", cmp.Or(nouns[kind], kind), shows)
+		return "the " + shows
 	}
 	return ""
 }

@@ -27,10 +27,10 @@ func TestActionsOf(t *testing.T) {
 		"... with an advice to wait": {Finding{Repair: refused(), Do: []Action{wait}, SelfHeals: SelfHeals{Will: true}}, []string{"wait for the retry"}},
 		"refused, data to be saved":  {Finding{Repair: refused(), Do: []Action{save}}, []string{save.Sentence}},
 		"a look at the same":         {Finding{Do: []Action{correct}, AdviceCommands: []string{describe}}, []string{"correct claim a/c", "told: look at claim a/c"}},
-		"... of the headline":        {Finding{Message: "Claim a/c gets no volume", Do: []Action{{Kind: DoAsTheySay, Sentence: "correct it", When: Now}}, AdviceCommands: []string{describe}}, []string{"correct it; see the claim's events", "told: look at claim a/c"}},
+		"... of the headline":        {Finding{Message: "Claim a/c gets no volume", Do: []Action{{Kind: DoAsTheySay, Sentence: "correct it", When: Now}}, AdviceCommands: []string{describe}}, []string{"correct it; the events:", "told: look at claim a/c"}},
 		"a look at another":          {Finding{Do: []Action{correct}, AdviceCommands: []string{describe + "1"}}, []string{"correct claim a/c", "look at claim a/c1"}},
 		"all of a kind":              {Finding{Do: []Action{correct}, AdviceCommands: []string{"kubectl get pods -n a -l b=c"}}, []string{"correct claim a/c", "told: look at pods"}},
-		"a look at something else":   {Finding{Do: []Action{remove}, AdviceCommands: []string{remove.Command, describe}}, []string{"delete pod a/b; this cannot be undone", "look at claim a/c"}},
+		"a look at something else":   {Finding{Do: []Action{remove}, AdviceCommands: []string{remove.Command, describe}}, []string{"delete pod a/b; the deletion cannot be undone", "look at claim a/c"}},
 	} {
 		var got []string
 		for _, a := range ActionsOf(c.f, time.Time{}) {

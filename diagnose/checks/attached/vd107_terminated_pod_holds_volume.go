@@ -101,6 +101,6 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) }) {
 		f.Advice = step.Check.Of() + " save the pod's log if you need it: it goes with the pod"
 	}
-	f.ByHand = step.DeletePod.Of(names...) + ": it does not run, and the controller detaches the volume within about a minute"
+	f.ByHand = step.DeletePod.Of(names...) + ": the controller then detaches the volume within about a minute"
 	p.Report(f)
 }

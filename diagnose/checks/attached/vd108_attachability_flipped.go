@@ -24,7 +24,7 @@ var AttachabilityFlipped = check.Check{
 	Severity:    finding.Warning,
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
-	Never:       "take finalizers off before the storage system shows that nothing is attached",
+	Never:       "take finalizers off before the storage shows that nothing is attached",
 	Run:         runAttachabilityFlipped,
 }
 

@@ -121,7 +121,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		Pods:      facts.PodNames(pods),
 		Since:     &first.since,
 		Actor:     first.actor,
-		Message:   fmt.Sprintf("Pod %s waits on node %s: no retry can mount volume %s", facts.PodName(first.pod), first.pod.Spec.NodeName, first.name),
+		Message:   fmt.Sprintf("Pod %s waits on node %s: no retry mounts volume %s", facts.PodName(first.pod), first.pod.Spec.NodeName, first.name),
 		Detail:    finding.Clauses(first.why, facts.Alike(pods)),
 		Cause:     "the pod uses the volume in a way that the volume does not have",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet repeats the same attempt; neither the mode of a volume nor the volumes of a pod can change"},
@@ -146,7 +146,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 			f.Cause = "the pod has no sidecar to serve the volume: the driver's webhook put none in when the pod was made"
 			f.SelfHeals.Because = "the containers of a pod do not change"
 		}
-		f.Never = "mount the volume on the node by hand: the kubelet goes on with its own attempt, and fails"
+		f.Never = "mount the volume on the node by hand: the kubelet goes on failing"
 		f.Advice = first.toCorrect() + "; " + step.DeletePod.Of(f.Pods...)
 	}
 	if slices.ContainsFunc(list, func(u unmountable) bool { return u.pod.Spec.NodeName != first.pod.Spec.NodeName }) {

@@ -21,7 +21,7 @@ var MountBroken = check.Check{
 	Severity:    finding.Error,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
 	OfNamespace: true,
-	Never:       "force-delete the pod: its mount stays on the node, and the next pod there gets the same one",
+	Never:       "force-delete the pod: its mount stays, and the next pod there gets it",
 	Run:         runMountBroken,
 }
 

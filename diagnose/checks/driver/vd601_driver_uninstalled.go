@@ -21,7 +21,7 @@ var DriverUninstalled = check.Check{
 		{To: "VD607", Key: (*facts.View).DriverOf},
 		{To: "VD612", Key: (*facts.View).DriverOf},
 	},
-	Never: "take finalizers off: the volumes stay attached in the storage system, and nothing says so",
+	Never: "take finalizers off: the volumes stay attached, and nothing says so",
 	Run:   runDriverUninstalled,
 }
 

@@ -24,7 +24,7 @@ var AttacherDown = check.Check{
 	Yields: []check.Yield{
 		{To: "VD605", Key: (*facts.View).DriverOf},
 	},
-	Never: "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
+	Never: "delete VolumeAttachments or finalizers: they are its list of work",
 	Run:   runAttacherDown,
 }
 
@@ -39,7 +39,7 @@ func runAttacherDown(p *check.Run) {
 			Subject:  p.DriverObject(driver),
 			Pods:     facts.PodNames(pods),
 			Since:    &since,
-			Message:  fmt.Sprintf("The attacher of %s is down: it no longer renews its lease", driver),
+			Message:  fmt.Sprintf("The attacher of %s is down: its lease is not renewed", driver),
 			Detail:   fmt.Sprintf("it renewed its lease last at %s; %s", facts.Stamp(since), p.Queue(tasks)),
 			Cause:    "the external-attacher, which asks the driver to attach and detach, does not run",
 			Evidence: append([]finding.Evidence{facts.LeaseEvidence(lease)}, facts.TaskEvidence(tasks)...),

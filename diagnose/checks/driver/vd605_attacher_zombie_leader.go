@@ -20,7 +20,7 @@ var AttacherZombieLeader = check.Check{
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	OfDriver: true,
-	Never:    "delete VolumeAttachments or take their finalizers off: they are the attacher's list of work",
+	Never:    "delete VolumeAttachments or finalizers: they are its list of work",
 	Run:      runAttacherZombieLeader,
 }
 

@@ -17,7 +17,7 @@ var PublishSecretMissing = check.Check{
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(),
 	OfDriver: true,
-	Never:    "take finalizers off: the volumes stay attached in the storage system, and nothing says so",
+	Never:    "take finalizers off: the volumes stay attached, and nothing says so",
 	Run:      runPublishSecretMissing,
 }
 

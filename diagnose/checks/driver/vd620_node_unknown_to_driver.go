@@ -22,7 +22,7 @@ var NodeUnknownToDriver = check.Check{
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	OfDriver: true,
-	Never:    "delete the Node of a machine that runs: its volumes are detached while they are mounted",
+	Never:    "delete the Node of a machine that runs: mounted volumes are detached",
 	Run:      runNodeUnknownToDriver,
 }
 

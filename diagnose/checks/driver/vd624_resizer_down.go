@@ -37,7 +37,7 @@ func runResizerDown(p *check.Run) {
 		since := facts.Renewed(lease)
 		f := finding.Finding{
 			Subject: p.DriverObject(driver), Since: &since,
-			Message:   fmt.Sprintf("The resizer of %s is down: it no longer renews its lease", driver),
+			Message:   fmt.Sprintf("The resizer of %s is down: its lease is not renewed", driver),
 			Detail:    finding.Clauses(asks(wait[driver][0]), others(len(wait[driver])-1)),
 			Cause:     "the external-resizer, which asks the driver to make volumes larger or to change their attributes, does not run",
 			Evidence:  []finding.Evidence{facts.LeaseEvidence(lease)},

@@ -21,7 +21,7 @@ var RwopConflict = check.Check{
 	Breaks:      check.Wants,
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes},
 	OfNamespace: true,
-	Never:       "delete the VolumeAttachment: it is right, and the pod that has the claim writes through it",
+	Never:       "delete the VolumeAttachment: the claim's pod writes through it",
 	Run:         runRWOPConflict,
 }
 
@@ -98,7 +98,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
 		},
 		SelfHeals: finding.SelfHeals{Because: who + " until the first one has ended"},
-		Advice:    step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + " in the ordinary way, or give each its own claim",
+		Advice:    step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + ", or give each its own claim",
 	}
 	if d := facts.DeploymentOf(waiter); d != "" && d == facts.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)

@@ -39,7 +39,7 @@ var (
 	AlikeOfDriver = []Code{"VD410", "VD411", "VD416", "VD511", "VD512"}
 	// AlikeOnNode are alike if they are about one driver on one node: their remedy is on that
 	// node, and one command line makes the repairs of all.
-	AlikeOnNode = []Code{"VD101", "VD103", "VD104", "VD105", "VD119", "VD122", "VD301", "VD302", "VD401", "VD407", "VD409", "VD413"}
+	AlikeOnNode = []Code{"VD101", "VD103", "VD104", "VD105", "VD119", "VD122", "VD301", "VD302", "VD401", "VD407", "VD409", "VD413", "VD417"}
 )
 
 // IsAlike reports whether findings of the code can be alike.

@@ -23,6 +23,7 @@ func sayApplyAll(r *finding.Report, flags []string) {
 		}
 		what := []string{"diagnose", "node/" + string(first.Node), "--check=" + first.Check}
 		last := append([]string{"--apply", "--max-repairs=" + strconv.Itoa(len(alike))}, first.Repair.Needs...)
+		roots[first.Fingerprint].Alike, roots[first.Fingerprint].Others = len(alike), len(tree)-len(alike)
 		roots[first.Fingerprint].ApplyAll = commandLine(r.Source.Context, flags, what, last...)
 	}
 }

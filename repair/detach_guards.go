@@ -313,6 +313,9 @@ func checkLives(v *View, name types.NodeName) error {
 // is off; either is proof enough.
 func checkLivesOrOff(v *View, name types.NodeName) error {
 	err := checkLives(v, name)
+	if elsewhere := aliveAs(v, name); elsewhere != nil {
+		return elsewhere
+	}
 	if err == nil || slices.Contains(v.Consent.Fenced, name) || facts.ShutDownByCloud(v.Snapshot.Node(name)) {
 		return nil
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -60,6 +62,7 @@ const (
 	GuardFenced     = "fenced"
 	GuardDetached   = "detached"
 
+	notAlive           = "not-alive"
 	guardDriverIsAsked = "driver-is-asked"
 	guardStorageLetGo  = "storage-let-go"
 )
@@ -197,12 +200,22 @@ func checkNotAlive(v *View, r *Repair) error {
 	node := v.Snapshot.Node(r.Finding.Node)
 	switch {
 	case node == nil || v.Facts.Lost(node):
-		return nil
+		return aliveAs(v, r.Finding.Node)
 	case reconcile.NodeReady(node):
 		return fmt.Errorf("node %s is Ready: its kubelet is alive and may have the volume mounted", node.Name)
 	default:
 		return fmt.Errorf("the kubelet of node %s is alive, and may have the volume mounted: the node is only not Ready", node.Name)
 	}
+}
+
+// aliveAs refuses where the machine of a node that is lost or gone is alive under another name:
+// nobody can have made sure that it is off.
+func aliveAs(v *View, name types.NodeName) error {
+	alias := v.Facts.AliveAs(name)
+	if alias == nil {
+		return nil
+	}
+	return &Refusal{Guard: notAlive, Reason: fmt.Sprintf("the machine of node %s is alive as node %s (%s), and may have the volume mounted", name, alias.Node.Name, alias.Shows.Field)}
 }
 
 // checkSameAttachment and checkSameVolume: an object that was deleted and recreated has

@@ -78,3 +78,48 @@ func TestKubeletsThatLive(t *testing.T) {
 		t.Errorf("%d nodes that are not Ready, %d repairs were it not for their kubelets: this shows little", nodes, refused)
 	}
 }
+
+// TestMachinesThatLive: where the machine of a lost or gone node is alive under another name, no
+// repair is made that needs it off, whatever the user has said, no action asks to power it off or to
+// detach from it, and the finding names the node that lives.
+func TestMachinesThatLive(t *testing.T) {
+	cases, err := testcases.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	spared, refused := 0, 0
+	for _, c := range cases {
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		view := Look(s, diagnose.Options{Reconcile: c.Settings}, Consent{Allow: Kinds(), Fenced: append(allNodes(s), "n1", "old-1")})
+		for _, f := range view.Report.Findings {
+			alias := view.Facts.AliveAs(f.Node)
+			if alias == nil {
+				continue
+			}
+			spared++
+			if !strings.Contains(f.Detail, alias.Node.Name) {
+				t.Errorf("%s: %s does not name node %s: %s", c.Name, f.Code, alias.Node.Name, f.Detail)
+			}
+			for _, a := range f.Do {
+				if a.Kind == "power-off" || a.Kind == "taint-node" || strings.Contains(a.Sentence, "delete the VolumeAttachment") {
+					t.Errorf("%s: %s advises: %s", c.Name, f.Code, a.Sentence)
+				}
+			}
+		}
+		for _, r := range propose(view) {
+			if view.Facts.AliveAs(r.Finding.Node) == nil || !slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == notAlive }) {
+				continue
+			}
+			refused++
+			if r.BlockedBy == nil {
+				t.Errorf("%s: %s for %s of node %s, whose machine lives", c.Name, r.Kind, r.Finding.Code, r.Finding.Node)
+			}
+		}
+	}
+	if spared < 3 || refused < 2 {
+		t.Errorf("%d findings about machines that live, %d repairs refused: this shows little", spared, refused)
+	}
+}

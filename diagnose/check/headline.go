@@ -9,6 +9,9 @@ import (
 
 // lostNodeHeadline is for findings about one node that is lost or gone.
 func lostNodeHeadline(p *facts.View, f finding.Finding) string {
+	if alias := p.AliveAs(f.Node); alias != nil {
+		return fmt.Sprintf("Node %s is alive as node %s, and volumes are still attached to it", f.Node, alias.Node.Name)
+	}
 	if p.Snapshot.Node(f.Node) == nil {
 		return fmt.Sprintf("Node %s is gone, and volumes are still attached to it", f.Node)
 	}

@@ -74,9 +74,10 @@ func OfDriverOnNode(p *facts.View, f finding.Finding) string {
 	return p.DriverOf(f) + " " + string(f.Node)
 }
 
-// OfDriverOnGoneNode is the driver of a finding about a node that is gone.
+// OfDriverOnGoneNode is the driver of a finding about a node that is gone, and whose machine is
+// not alive under another name.
 func OfDriverOnGoneNode(p *facts.View, f finding.Finding) string {
-	if p.Snapshot.Node(f.Node) != nil {
+	if p.Snapshot.Node(f.Node) != nil || p.AliveAs(f.Node) != nil {
 		return ""
 	}
 	return p.DriverOf(f)

@@ -103,6 +103,9 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 		f.Cause = "somebody other than the controller made the VolumeAttachment, as a restore from a backup does; the controller looks for such ones only when it starts"
 		f.Evidence = append(f.Evidence, proof...)
 	}
+	if waiting := p.KeptFrom(va.VolumeNode); len(waiting) > 0 { // a pod may have used it until another came to wait for it
+		f.Since = new(Latest(va.CreationTimestamp, BoundAt(waiting[0])))
+	}
 	p.AddKeptFrom(&f)
 	return f
 }

@@ -63,7 +63,7 @@ func (p *View) findLiveDetaches() []LiveDetach {
 // detachedLive reports whether the attachment is one of LiveDetaches for the pod.
 func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) bool {
 	running := RunningSince(pod)
-	if pod.DeletionTimestamp != nil || running.IsZero() || !running.Before(&start) {
+	if pod.DeletionTimestamp != nil || running.IsZero() || !running.Before(&start) || !pod.CreationTimestamp.Before(&start) {
 		return false
 	}
 	soon := func(t metav1.Time) bool { return !t.Before(&start) && t.Sub(start.Time) <= LeaderChangeActs }

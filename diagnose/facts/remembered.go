@@ -60,6 +60,8 @@ type remembered struct {
 	writersOfList facts[string, map[string]int]
 	countedWhole  fact[sets.Set[string]]
 	nodeVolumes   facts[string, *nodeVolumes]
+	clockBehind   facts[types.NodeName, time.Duration]
+	aliveAs       facts[types.NodeName, *Alias]
 }
 
 // fact is computed once. Checks that run side by side wait for the first that asks.

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -22,6 +23,32 @@ type Runner struct {
 	Started   metav1.Time
 }
 
+// ClockBehind is how much the clock of the node is behind that of the API server, at least: no
+// container starts before its pod was created. A container's times are of the kubelet's clock, and a
+// pod's of the API server's. The Pod of a static pod is made only after its containers have started.
+func (p *View) ClockBehind(node types.NodeName) time.Duration {
+	return p.memory.clockBehind.get(p, node, func(p *View, node types.NodeName) time.Duration {
+		var behind time.Duration
+		for _, pod := range p.Snapshot.PodsOnNode(node) {
+			if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static || pod.CreationTimestamp.IsZero() {
+				continue
+			}
+			for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+				if c.State.Running != nil && !c.State.Running.StartedAt.IsZero() {
+					behind = max(behind, pod.CreationTimestamp.Sub(c.State.Running.StartedAt.Time))
+				}
+			}
+		}
+		return behind
+	})
+}
+
+// StartedBefore reports whether a container of the node that started at the one time, by the node's
+// clock, certainly ran at the other, which is of the API server's clock.
+func (p *View) StartedBefore(node types.NodeName, started, at metav1.Time) bool {
+	return started.Add(ClocksOfNodes + p.ClockBehind(node)).Before(at.Time)
+}
+
 // RunsSinceBefore returns the first such container on the node of the pair; nil if there is none.
 // A driver that is younger than the container may not have attached its volume.
 func (p *View) RunsSinceBefore(pair reconcile.VolumeNode, at metav1.Time) *Runner {
@@ -29,7 +56,7 @@ func (p *View) RunsSinceBefore(pair reconcile.VolumeNode, at metav1.Time) *Runne
 	d := p.Snapshot.CSIDriver(driver)
 	for _, pod := range p.World.LivePods(pair) {
 		container, started := runsSince(pod)
-		if container != "" && pod.DeletionTimestamp == nil && started.Add(ClocksOfNodes).Before(at.Time) &&
+		if container != "" && pod.DeletionTimestamp == nil && p.StartedBefore(pair.Node, started, at) &&
 			(d == nil || !started.Before(&d.CreationTimestamp)) && p.ContainersUse(pod, pair.Volume) {
 			return &Runner{pod, container, started}
 		}

@@ -378,8 +378,12 @@ func (f Finding) does() string {
 		says += ", for " + strings.Replace(aim, "/", " ", 1)
 	}
 	switch attachment := attachmentName.FindString(says); {
+	case r.ApplyAll != "" && attachment != "" && r.Others > 0:
+		says = strings.Replace(says, attachment, fmt.Sprintf("the VolumeAttachments of %d of the %d findings; diagnose again for the rest", r.Alike, r.Alike+r.Others), 1)
 	case r.ApplyAll != "" && attachment != "":
 		says = strings.Replace(says, attachment, mostRepairs.ReplaceAllString(mostRepairs.FindString(r.ApplyAll), "$1 ")+"VolumeAttachments", 1)
+	case r.ApplyAll != "" && r.Others > 0:
+		says += fmt.Sprintf(", and the like for %d of the %d others", r.Alike-1, r.Alike-1+r.Others)
 	case r.ApplyAll != "":
 		says += ", and the like for the others"
 	case attachment != "" && strings.Contains(r.Apply, strings.ToLower(strings.Replace(attachment, " ", "/", 1)+" ")):

@@ -411,6 +411,9 @@ type Repair struct {
 	// ApplyAll is the command line that makes this repair and the same repairs of the findings
 	// that follow from this one; "" where there are none.
 	ApplyAll string `json:"applyAll,omitempty"`
+	// Alike is how many repairs ApplyAll makes, and Others how many findings that share the cause
+	// it does not repair.
+	Alike, Others int `json:"-"`
 	// Lower are the less risky kinds of repair that do not fit, and why.
 	Lower []LowerRepair `json:"lower,omitempty"`
 }

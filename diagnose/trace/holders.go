@@ -168,6 +168,9 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.On, bound = Controller, decision.After+facts.DetachTakes
 		s.Detail += ", which " + t.willNotUnmount(node)
 		s.Ends = t.UntilUnmounted(node)
+		if t.Age(since) > bound {
+			s.Ends = "overdue: " + s.Ends
+		}
 	case decision != nil && decision.Verb == reconcile.Wait && !reconcile.NodeReady(node):
 		s.On, bound = "node "+string(holder), 0
 		s.Detail += ", which " + t.willNotUnmount(node)
@@ -205,8 +208,11 @@ func (t *tracer) notStopped(s *Stage, pods []*corev1.Pod) {
 	}
 }
 
-// willNotUnmount is the clause that the node is not Ready, and whether its kubelet can unmount.
+// willNotUnmount is the clause that the node is gone or not Ready, and whether its kubelet can unmount.
 func (t *tracer) willNotUnmount(node *corev1.Node) string {
+	if node == nil {
+		return "is gone"
+	}
 	if t.KubeletLives(node) {
 		return "is not Ready, though its kubelet lives"
 	}

@@ -32,17 +32,18 @@ var NodeLost6Min = check.Check{
 	},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD622"}, Match: check.Always},
-		{From: []finding.Code{"VD417"}, Share: check.OfVolume, Match: keptThere},
+		{From: []finding.Code{"VD417"}, Share: check.OnNode, Match: leftByCollector},
 	},
 	Group: check.LostNode,
 	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:   runNodeLost6Min,
 }
 
-// keptThere reports whether the cause's pod keeps the volume on the lost node of the effect, which the
-// out-of-service taint should have ended.
-func keptThere(_ *facts.View, cause, effect finding.Finding) bool {
-	return cause.PersistentVolume != "" && cause.Node == effect.Node
+// leftByCollector reports whether the volume is held by a pod that the node's out-of-service taint
+// should have ended, as VD417 tells.
+func leftByCollector(p *facts.View, _, effect finding.Finding) bool {
+	node := p.Snapshot.Node(effect.Node)
+	return node != nil && reconcile.OutOfService(node) && len(p.World.LivePods(effect.Pair())) > 0
 }
 
 func runNodeLost6Min(p *check.Run) {
@@ -63,7 +64,12 @@ func lostNode(p *facts.View, w facts.LostWait) finding.Finding {
 // has the driver detach the volume, and attach it elsewhere (CSIHandler.syncDetach, syncAttach).
 func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) finding.Finding {
 	lease := p.StaleAttacherLease(va.Spec.Attacher)
-	if lease == nil || !f.SelfHeals.Will {
+	if lease == nil {
+		return f
+	}
+	if !f.SelfHeals.Will {
+		facts.Also(&f, "the attacher of %s does not run, without which nothing is detached", va.Spec.Attacher)
+		f.Advice = finding.Clauses(fmt.Sprintf("first bring the driver's controller pods in namespace %s back", lease.Namespace), f.Advice)
 		return f
 	}
 	f.Severity, f.Actor, f.ByHand, f.AdviceCommands = finding.Warning, facts.AttacherOf(va.Spec.Attacher), "", nil

@@ -26,11 +26,15 @@ var InuseStuckUnmountFailed = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD602", "VD613", "VD614", "VD615"}, Share: check.OnNode, Match: check.SameDriverOnNode},
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},
+		{From: []finding.Code{"VD205"}, Share: check.OfVolume, Match: sameNode},
 	},
 	Group: check.NoPlugin,
 	Never: "delete the VolumeAttachment: it takes the disk from under a mounted file system",
 	Run:   runInuseStuckUnmountFailed,
 }
+
+// sameNode reports whether both findings are about one node.
+func sameNode(_ *facts.View, cause, effect finding.Finding) bool { return cause.Node == effect.Node }
 
 func runInuseStuckUnmountFailed(p *check.Run) {
 	for _, va := range p.Attachments() {
@@ -77,9 +81,9 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 			f.Cause = fmt.Sprintf("the containers of pod %s have ended, but the kubelet fails to unmount the volume for it, and says so only in its log; "+
 				"until then the pod object stays as well", facts.PodName(pod))
 			if len(f.Pods) == 0 {
-				f.Pods, f.Severity = []string{facts.PodName(pod)}, finding.Error // its end waits for good
 				facts.Also(&f, "pod %s stays Terminating until then", facts.PodName(pod))
 			}
+			f.Pods, f.Severity = append(f.Pods, facts.PodName(pod)), finding.Error // its end waits for good
 		}
 	}
 	look := "UnmountDevice or TearDown; find there what holds the mount (findmnt, multipath)"

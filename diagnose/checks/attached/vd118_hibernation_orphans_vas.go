@@ -105,7 +105,7 @@ func orphaned(p *check.Run) map[string]*orphans {
 			byDriver[va.Spec.Attacher] = o
 		}
 		o.all++
-		if p.Snapshot.Node(va.Node) == nil && va.Holds() && va.Ours() && len(p.World.LivePods(va.VolumeNode)) == 0 {
+		if p.Snapshot.Node(va.Node) == nil && va.Holds() && va.Ours() && len(p.World.LivePods(va.VolumeNode)) == 0 && p.AliveAs(va.Node) == nil {
 			o.vas = append(o.vas, va)
 		}
 	}

@@ -20,8 +20,11 @@ var ForeignVA = check.Check{
 	Title:    "A VolumeAttachment does not have the name under which the controller would find it",
 	Severity: finding.Info,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
-	Never:    "take its finalizer off: the storage then keeps the volume attached",
-	Run:      runForeignVA,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD205"}, Share: check.OfVolume, Match: sameNode},
+	},
+	Never: "take its finalizer off: the storage then keeps the volume attached",
+	Run:   runForeignVA,
 }
 
 func runForeignVA(p *check.Run) {

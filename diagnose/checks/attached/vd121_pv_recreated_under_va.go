@@ -73,7 +73,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	// takes a mount from under a container.
 	older := slices.IndexFunc(users, func(pod *corev1.Pod) bool {
 		since := facts.RunningSince(pod)
-		return !since.IsZero() && since.Before(&pv.CreationTimestamp)
+		return !since.IsZero() && since.Before(&pv.CreationTimestamp) && pod.CreationTimestamp.Before(&pv.CreationTimestamp)
 	})
 	const thereafter = "detach it at the storage system, and leave this object as it is"
 	switch {

@@ -124,7 +124,7 @@ func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 		SelfHeals: finding.SelfHeals{Because: lostDevice},
 	})
 	deleted := "the VolumeAttachment"
-	if node != nil && started.Add(facts.ClocksOfNodes).Before(node.CreationTimestamp.Time) {
+	if node != nil && p.StartedBefore(va.Node, started, node.CreationTimestamp) {
 		deleted = "node " + node.Name
 		f.Cause = fmt.Sprintf("node %s was deleted while the pod ran, by a script, a cloud provider or a person: the controller detached its volumes, and attached them again once the node was there again", node.Name)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)})

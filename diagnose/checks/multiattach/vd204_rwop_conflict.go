@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -100,10 +101,31 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		SelfHeals: finding.SelfHeals{Because: who + " until the first one has ended"},
 		Advice:    step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + ", or give each its own claim",
 	}
+	if own := recreatedBy(waiter, holder); own != "" {
+		f.Advice = fmt.Sprintf("give each its own claim, or scale %s to 0: a pod that is deleted by hand only comes back", own)
+	}
 	if d := facts.DeploymentOf(waiter); d != "" && d == facts.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
 		f.SelfHeals.Because = "each pod waits for the other: the new one for the claim, the old one for the new one to be Ready"
 		f.Advice = fmt.Sprintf("set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; deleted by hand, that pod only comes back from its ReplicaSet", holder.Namespace, d, facts.PodName(holder))
 	}
 	p.Report(f)
+}
+
+// recreatedBy names the controllers of both pods, one of which has to be scaled down; "" where a pod
+// has none, or both have the same.
+func recreatedBy(waiter, holder *corev1.Pod) string {
+	a, b := metav1.GetControllerOf(waiter), metav1.GetControllerOf(holder)
+	if a == nil || b == nil || a.UID == b.UID || a.Kind == "Job" || b.Kind == "Job" {
+		return ""
+	}
+	return fmt.Sprintf("the controller of one, %s or %s,", controllerText(waiter, a), controllerText(holder, b))
+}
+
+// controllerText is the controller that a person scales: the Deployment in place of its ReplicaSet.
+func controllerText(pod *corev1.Pod, owner *metav1.OwnerReference) string {
+	if d := facts.DeploymentOf(pod); d != "" {
+		return "Deployment " + d
+	}
+	return owner.Kind + " " + owner.Name
 }

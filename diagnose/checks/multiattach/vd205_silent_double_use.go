@@ -139,6 +139,19 @@ func isAttached(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node
 	return slices.ContainsFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool { return va.Holds() && va.Node == facts.NodeName(node) })
 }
 
+// leavesUnused is whether the controller detaches the volume from a node where no pod uses it.
+func leavesUnused(p *facts.View, volume corev1.UniqueVolumeName, second place) finding.SelfHeals {
+	node := facts.NodeName(second.node)
+	foreign := slices.IndexFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool { return va.Node == node && va.Holds() && !va.Ours() })
+	switch {
+	case foreign >= 0:
+		return finding.SelfHeals{Because: fmt.Sprintf("no pod uses it on node %s: VolumeAttachment %s is not the controller's, which never deletes it", node, p.AttachmentsOf(volume)[foreign].Name)}
+	case facts.InUse(second.node, volume):
+		return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s: the controller detaches it from there once the kubelet has unmounted it", node)}
+	}
+	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s: the controller detaches it from there within some minutes, unless it has forgotten it there", node)}
+}
+
 func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	pv := p.World.Volume(volume)
 	first, second := two[0], two[1]
@@ -164,8 +177,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	} else {
 		f.Message = fmt.Sprintf("Single-node volume %s is in use on node %s and attached to %s", pv.Name, first.node.Name, second.node.Name)
 		facts.Also(&f, "on node %s the next pod would write to it, too", second.node.Name)
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s: the controller detaches it from there within some minutes, unless it has forgotten it there",
-			second.node.Name)}
+		f.SelfHeals = leavesUnused(p.View, volume, second)
 		f.Advice = fmt.Sprintf("keep pods with this volume off node %s; {delete-pod} in the ordinary way, and let it return once its node no longer lists the volume in volumesInUse: "+
 			"nothing records that it is attached there; {check} check the file system", second.node.Name)
 		if isAttached(p.View, volume, first.node) {

@@ -22,8 +22,11 @@ var AttachedPhantom = check.Check{
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
-	Never:    "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing",
-	Run:      runAttachedPhantom,
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD205"}, Share: check.OfVolume, Match: check.Always},
+	},
+	Never: "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing",
+	Run:   runAttachedPhantom,
 }
 
 const (

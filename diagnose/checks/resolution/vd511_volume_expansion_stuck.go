@@ -2,8 +2,11 @@ package resolution
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -203,6 +206,35 @@ func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *cor
 	p.Report(f)
 }
 
+// ownEnds matches the limit of a storage system on how often a volume may be changed, with its
+// length.
+var ownEnds = regexp.MustCompile(`(?i)\bwait (?:at least|for) (\d+) (second|minute|hour)s?\b`)
+
+// ownEnd is how long the limit that the message names lasts; zero where it names none.
+func ownEnd(message string) time.Duration {
+	m := ownEnds.FindStringSubmatch(message)
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		return 0
+	}
+	return time.Duration(n) * map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}[strings.ToLower(m[2])]
+}
+
+// limited reports an expansion that only a limit on how often the volume may be changed holds up:
+// the last change was before the attempts began, so that it ends so long after that at the latest.
+func limited(p *check.Run, f finding.Finding, claim *corev1.PersistentVolumeClaim, end time.Time) {
+	f.Severity = finding.Info
+	f.Message = fmt.Sprintf("Claim %s/%s asks for more room sooner than its volume may be changed again", claim.Namespace, claim.Name)
+	f.Detail = "it has asked since " + facts.Stamp(*f.Since)
+	f.Cause = "the storage system limits how often a volume may be changed"
+	f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(end.Sub(p.Snapshot.TakenAt)), Because: "the resizer tries again at most some minutes apart, and succeeds once the limit has passed; pods that run are not affected"}
+	f.Advice, f.AdviceCommands = "", nil
+	p.Report(f)
+}
+
 func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state string, since metav1.Time, users []*corev1.Pod) {
 	f := expansionFinding(claim)
 	f.Since, f.Pods = &since, facts.PodNames(users)
@@ -214,6 +246,10 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		if e := resizeFailed(p.View, claim); e != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "event " + e.Reason, Value: e.Message})
 			f.Said = facts.QuoteEvent(e)
+			if end := since.Add(ownEnd(e.Message)); end.After(p.Snapshot.TakenAt) {
+				limited(p, f, claim, end)
+				return
+			}
 		}
 		f.Advice = fmt.Sprintf("{check} read the resizer's message in the condition and the events of claim %s/%s. ", claim.Namespace, claim.Name) +
 			"From 1.32 on, unless the gate RecoverVolumeExpansionFailure is off, a size that cannot be had may be lowered, to anything above what the volume has" + capacityOf(claim)

@@ -141,7 +141,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Never:     "put the annotation that names a node on the claim by hand: nobody has checked that the volume can be used there",
 			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
 		}, facts.ListsGrace}
-	case !about.ClassFound && about.Class != "" && about.Provisioner == "":
+	case !about.ClassFound && about.Class != "":
 		return unboundReason{finding.Finding{
 			Message:   fmt.Sprintf("storage class %s does not exist", about.Class),
 			Cause:     "the storage class was never created here, or was renamed or deleted",

@@ -69,7 +69,8 @@ func ranSince(pod *corev1.Pod) metav1.Time {
 			}
 		}
 	}
-	return since
+	// By a clock that is behind it would have run before it was created.
+	return facts.Latest(since, pod.CreationTimestamp)
 }
 
 // lostClaim is what is wrong with a claim of a pod that runs.

@@ -1,0 +1,129 @@
+package facts
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+)
+
+// Alias is the Node as which the machine of another Node is alive.
+type Alias struct {
+	Node *corev1.Node
+	// Shows is what shows that the machine is the same.
+	Shows finding.Evidence
+}
+
+// AliveAs is the Node as which the machine of a node that is lost or gone is alive; nil where no
+// object shows that it is. A kubelet that starts under another host name registers another Node,
+// and may still have mounted what it mounted as the first.
+func (p *View) AliveAs(name types.NodeName) *Alias {
+	if name == "" || !p.Lost(p.Snapshot.Node(name)) {
+		return nil
+	}
+	return p.memory.aliveAs.get(p, name, (*View).findAliveAs)
+}
+
+func (p *View) findAliveAs(name types.NodeName) *Alias {
+	lost := p.machineOf(name)
+	var same []Alias
+	for _, node := range p.Snapshot.Nodes {
+		if NodeName(node) == name {
+			continue
+		}
+		field, value := lost.sameAs(p.machineOf(NodeName(node)))
+		if field == "" {
+			continue
+		}
+		same = append(same, Alias{node, finding.Evidence{Object: "node/" + node.Name, Field: field, Value: fmt.Sprintf("%s, as of node %s", value, name)}})
+	}
+	// Machines that were copied from one image may share an id: it then belongs to several nodes.
+	if len(same) != 1 || p.Lost(same[0].Node) {
+		return nil
+	}
+	return &same[0]
+}
+
+// machine has the ids of the machine behind a Node; "" where no object has one.
+type machine struct {
+	provider, uuid, id string
+	drivers            map[string]string
+}
+
+// machineOf are the ids of the node's machine. Of a Node that is gone only its VolumeAttachments
+// have any: the attacher notes there to which machine the driver has published the volume.
+func (p *View) machineOf(name types.NodeName) machine {
+	m := machine{drivers: map[string]string{}}
+	if node := p.Snapshot.Node(name); node != nil {
+		m.uuid, m.id = strings.ToLower(node.Status.NodeInfo.SystemUUID), node.Status.NodeInfo.MachineID
+		if lastPart(node.Spec.ProviderID) != node.Name { // else it follows the name, not the machine
+			m.provider = node.Spec.ProviderID
+		}
+		if ids, known := NodeIDs(node); known {
+			for driver, id := range ids {
+				m.drivers[driver] = id
+			}
+		}
+	} else {
+		for _, va := range p.AttachmentsByNode()[string(name)] {
+			m.drivers[va.Spec.Attacher] = va.Annotations[reconcile.NodeIDAnnotation]
+		}
+	}
+	if csiNode := p.Snapshot.CSINode(name); csiNode != nil {
+		for _, d := range csiNode.Spec.Drivers {
+			m.drivers[d.Name] = d.NodeID
+		}
+	}
+	return m
+}
+
+// sameAs is the field, and its value, that shows that both are one machine; "" where none does.
+// An id that is nearer to the machine decides over one that images copy.
+func (m machine) sameAs(other machine) (field, value string) {
+	for _, driver := range slices.Sorted(maps.Keys(m.drivers)) {
+		if id := m.drivers[driver]; id != "" && (id == other.drivers[driver] || other.drivers[driver] == "" && id == lastPart(other.provider)) {
+			return "nodeID of " + driver, id
+		}
+	}
+	for _, id := range []struct{ field, own, others string }{
+		{"spec.providerID", m.provider, other.provider},
+		{"status.nodeInfo.systemUUID", m.uuid, other.uuid},
+		{"status.nodeInfo.machineID", m.id, other.id},
+	} {
+		if id.own != "" && id.others != "" {
+			if id.own == id.others {
+				return id.field, id.own
+			}
+			return "", ""
+		}
+	}
+	return "", ""
+}
+
+// spareTheLiving takes out of the finding all advice that rests on a machine that is off, where
+// the machine of its node is alive under another name: a volume that is detached there is taken
+// from under what that machine still has mounted.
+func (p *View) spareTheLiving(f *finding.Finding) {
+	name := f.Node
+	alias := p.AliveAs(name)
+	if alias == nil && f.Holder != "" {
+		name = f.Holder
+		alias = p.AliveAs(name)
+	}
+	if alias == nil {
+		return
+	}
+	node := alias.Node.Name
+	f.Detail = finding.Clauses(fmt.Sprintf("the machine of %s is alive as node %s", name, node), f.Detail)
+	f.Evidence = append(f.Evidence, alias.Shows)
+	f.ByHand, f.AdviceCommands = "", []string{safetext.Kubectl("describe", "node/"+node)}
+	f.Advice = fmt.Sprintf("{check} see on node %s what it still has mounted from its time as %s; give its kubelet that name back, which then unmounts it, or {drain-node %s} and {reboot-node %s}", node, name, node, node)
+	f.Never = fmt.Sprintf("power off the machine behind %s, taint the node or delete the VolumeAttachment: it runs node %s, and may still write to the volume", name, node)
+}

@@ -132,7 +132,9 @@ func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	look := fmt.Sprintf("{check} find out in the API server's audit log who deleted %s", deleted)
 	restart := fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume", facts.PodName(pod), va.Node)
 	f.Advice = restart + "; " + look
-	heard := func() bool { return reconcile.NodeReady(node) && facts.ReadyCondition(node).LastHeartbeatTime.After(va.CreationTimestamp.Time) }
+	heard := func() bool {
+		return reconcile.NodeReady(node) && facts.ReadyCondition(node).LastHeartbeatTime.After(va.CreationTimestamp.Time)
+	}
 	if !p.PodsKnown(node, va.CreationTimestamp) || !p.Snapshot.CompleteIn(snapshot.Leases, corev1.NamespaceNodeLease) && !heard() {
 		f.Confidence = finding.Suspected
 		f.Cause = fmt.Sprintf("suspected, and certain where container %s still runs once the kubelet of node %s has been at work for %s: %s. Or the machine has been off since, and the container has ended: its kubelet has not said so yet",

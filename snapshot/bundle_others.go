@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"bytes"
 	"encoding/json"
 	"path"
 	"regexp"
@@ -62,7 +63,11 @@ func supportBundleKitFile(segments []string) (bundleFile, bool) {
 }
 
 func tellNamespacesYAML(r *root, text []byte) {
-	if raw := yamlAsJSON(text); raw != nil {
+	var restored []byte
+	for line := range bytes.Lines(text) {
+		restored = append(restored, supportBundleKit.restore(line)...)
+	}
+	if raw := yamlAsJSON(restored); raw != nil {
 		tellNamespacesOf(r, raw, "NamespaceList", "List")
 	}
 }

@@ -15,6 +15,8 @@ type listing struct {
 	// again are the earlier lists of the kind that have an object of this one, too, and newer are
 	// those of them that have a newer state of it. All are numbers of lists, counted from 1.
 	again, newer sets.Set[int32]
+	// version is the largest resourceVersion of its objects.
+	version uint64
 	// later is the list that was read of the same objects at a later time.
 	later *listing
 }
@@ -29,6 +31,9 @@ func (c *collector) noteListing(key identity, at place, known known) {
 	n := int32(len(lists))
 	l, state := lists[n-1], c.seen.states[key.mark()]
 	l.of.Insert(key.namespace)
+	if known != older {
+		l.version = max(l.version, state.version)
+	}
 	if earlier := state.last; earlier > 0 && earlier != n {
 		l.again.Insert(earlier)
 		if known == older {
@@ -55,7 +60,8 @@ func (c *collector) dropSuperseded() {
 		for _, l := range lists {
 			for earlier := range l.again {
 				older, later := lists[earlier-1], l
-				if l.newer.Has(earlier) {
+				// The files of a folder are read in the order of their names.
+				if l.newer.Has(earlier) || l.at.file != older.at.file && l.version < older.version {
 					older, later = later, older
 				}
 				older.later = later

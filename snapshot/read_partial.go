@@ -8,8 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -157,35 +155,28 @@ func (o *Objects) hasDriver(node, volume string) bool {
 }
 
 // nodeWithoutPods returns a reason if a Ready node has a volume in use and no pod at all, not even that
-// of a DaemonSet which has one on every other Ready node.
+// of a DaemonSet, while each of several other Ready nodes has one.
 func (o *Objects) nodeWithoutPods() string {
-	on, everywhere := map[string]bool{}, map[types.UID]sets.Set[string]{}
+	on := map[string]bool{}
 	for _, pod := range o.Pods {
 		on[pod.Spec.NodeName] = true
-		if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
-			if everywhere[owner.UID] == nil {
-				everywhere[owner.UID] = sets.New[string]()
-			}
-			everywhere[owner.UID].Insert(pod.Spec.NodeName)
-		}
 	}
-	isReady := 0
+	without, others := "", 0
 	for _, node := range o.Nodes {
-		if ready(node) {
-			isReady++
+		switch {
+		case !ready(node):
+		case on[node.Name]:
+			others++
+		case without == "" && len(node.Status.VolumesInUse) > 0 && o.hasDriver(node.Name, string(node.Status.VolumesInUse[0])):
+			without = plain(node.Name)
+		default:
+			return ""
 		}
 	}
-	for _, node := range o.Nodes {
-		if !ready(node) || on[node.Name] || len(node.Status.VolumesInUse) == 0 || isReady < 3 || !o.hasDriver(node.Name, string(node.Status.VolumesInUse[0])) {
-			continue
-		}
-		for _, nodes := range everywhere {
-			if len(nodes) >= isReady-1 {
-				return fmt.Sprintf("node %s is Ready and has volumes in its volumesInUse, and no pod of it is there, not even that of a DaemonSet", plain(node.Name))
-			}
-		}
+	if without == "" || others < 2 {
+		return ""
 	}
-	return ""
+	return fmt.Sprintf("node %s is Ready and has volumes in its volumesInUse, and no pod of it is there, not even that of a DaemonSet", without)
 }
 
 // nodeElsewhere returns a reason if a node is missing while its CSINode is present. When a Node is

@@ -151,8 +151,12 @@ func otherTimes(old []fileTime, newest fileTime) string {
 	return fmt.Sprintf("%s, and %s of %s: lists of different times contradict each other, and the older %s not used", some(times), plain(newest.file), newest.at.UTC().Format(time.RFC3339), which)
 }
 
-// isIn reports whether the object is in one of the files, or its file is not known.
+// isIn reports whether the object is in one of the files and in no later list, or its file is not known.
 func (c *collector) isIn(files []fileTime, key identity) bool {
+	if n := c.seen.states[key.mark()].last; n > 0 {
+		file := c.listings[key.kind][n-1].at.file
+		return slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(file) })
+	}
 	at, ok := c.seen.placeOf(key)
 	return !ok || slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(at.file) })
 }

@@ -169,7 +169,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.Detail += ", which " + t.willNotUnmount(node)
 		s.Ends = t.UntilUnmounted(node)
 		if t.Age(since) > bound {
-			s.Ends = "overdue: " + s.Ends
+			s.Ends += "; that is overdue"
 		}
 	case decision != nil && decision.Verb == reconcile.Wait && !reconcile.NodeReady(node):
 		s.On, bound = "node "+string(holder), 0

@@ -29,6 +29,7 @@ func of(meaning Meaning, words ...string) class {
 // likely.
 var (
 	certain = []class{
+		of(WrongFilesystem, `unknown file ?system type ceph bluestore`),
 		of(ToolMissing, `unknown file ?system type (?:nfs4?|cifs|smb3|ceph|fuse\S*|glusterfs|lustre|beegfs|9p)`, `connect to (?:iscsid|multipathd|rpcbind|statd)`),
 		of(PermissionDenied, `authori[sz]ation fail\w*`),
 		of(NoFreeDevice, `(?:no|an|any) (?:free|unused|available) (?:loop|nbd|rbd|drbd|minor)(?: \w+)?`),
@@ -52,7 +53,7 @@ var (
 		of(DriverConfig, `<podmount> no such file`, `open <path> no such file`, `staging path `+few+`(?:does not exist|no such)`, `any `+few+`(?:host|backend|array|pool) available`),
 		of(FilesystemDamaged, `corrupt(?:ed|ion)?(?: file ?system| superblock| journal)?`, `file ?system `+few+`(?:issues?|damaged|errors?|inconsisten\w+)`, `repair\w* the file ?system`, `bad superblock`, `structure needs cleaning`,
 			`fsck found errors`, `(?:file ?system|structure|metadata|journal) `+few+`inconsisten\w+`, `(?:bad|corrupt\w*|primary|secondary|magic|checksum|match) `+few+`super-?blocks?`, `super-?block `+few+`(?:not match|corrupt\w*|bad|damaged)`, `unexpected inconsistency`, `valuable metadata`, `(?:meta)?data corruption`),
-		of(WrongFilesystem, `not a valid luks`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `contains? an? (?:existing )?(?:\S+ )?(?:file ?system|partition table)`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
+		of(WrongFilesystem, `not a valid luks`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `contains? an? (?:(?:existing |ext[234] |xfs |btrfs )file ?system|(?:existing )?partition table)`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
 			`(?:different|unknown|unsupported|other|wrong)(?: \S+)? file ?systems?(?: type)?`, `formatted with `+few+`file ?system`),
 		of(ZoneMismatch, `zone ?mismatch`, `(?:different|wrong|other|another|not in the same|same) (?:availability )?(?:zone|region|domain|datacenter|data center|location)`, `for (?:the )?requested topology`, `topolog(?:y|ies) `+few+`(?:fulfilled|mismatch|not match\w*|satisf\w+|found|accessible)`,
 			`needs to be in `+few+`(?:zone|region)`, `owned by (?:a )?different node`, `select a node`, `no nodes? with the storage`, `accessible topolog\w+`, `not accessible from (?:the )?`+machine),

@@ -215,7 +215,7 @@ func aliveAs(v *View, name types.NodeName) error {
 	if alias == nil {
 		return nil
 	}
-	return &Refusal{Guard: notAlive, Reason: fmt.Sprintf("the machine of node %s is alive as node %s (%s), and may have the volume mounted", name, alias.Node.Name, alias.Shows.Field)}
+	return &Refusal{Guard: notAlive, SafeOnce: fmt.Sprintf("make sure on node %s that nothing of it is mounted there any more", alias.Node.Name), Reason: fmt.Sprintf("the machine of node %s is alive as node %s (%s), and may have the volume mounted", name, alias.Node.Name, alias.Shows.Field)}
 }
 
 // checkSameAttachment and checkSameVolume: an object that was deleted and recreated has

@@ -32,29 +32,41 @@ func (p *View) AliveAs(name types.NodeName) *Alias {
 }
 
 func (p *View) findAliveAs(name types.NodeName) *Alias {
-	lost := p.machineOf(name)
-	var same []Alias
-	for _, node := range p.Snapshot.Nodes {
+	lost, machines := p.machineOf(name), p.memory.machineList.get(p, (*View).machinesOf)
+	var same *Alias
+	for i, node := range p.Snapshot.Nodes {
 		if NodeName(node) == name {
 			continue
 		}
-		field, value := lost.sameAs(p.machineOf(NodeName(node)))
-		if field == "" {
-			continue
+		field, value := lost.sameAs(machines[i])
+		switch {
+		case field == "":
+		case same != nil:
+			return nil // machines that were copied from one image may share an id
+		default:
+			same = &Alias{node, finding.Evidence{Object: "node/" + node.Name, Field: field, Value: fmt.Sprintf("%s, as of node %s", value, name)}}
 		}
-		same = append(same, Alias{node, finding.Evidence{Object: "node/" + node.Name, Field: field, Value: fmt.Sprintf("%s, as of node %s", value, name)}})
 	}
-	// Machines that were copied from one image may share an id: it then belongs to several nodes.
-	if len(same) != 1 || p.Lost(same[0].Node) {
+	if same != nil && p.Lost(same.Node) {
 		return nil
 	}
-	return &same[0]
+	return same
 }
 
 // machine has the ids of the machine behind a Node; "" where no object has one.
 type machine struct {
 	provider, uuid, id string
-	drivers            map[string]string
+	drivers            map[string]string // the id that each driver has given it
+	names              []string          // of these drivers, in their order
+}
+
+// machinesOf are the machines of all nodes, in their order.
+func (p *View) machinesOf() []machine {
+	list := make([]machine, len(p.Snapshot.Nodes))
+	for i, node := range p.Snapshot.Nodes {
+		list[i] = p.machineOf(NodeName(node))
+	}
+	return list
 }
 
 // machineOf are the ids of the node's machine. Of a Node that is gone only its VolumeAttachments
@@ -81,13 +93,14 @@ func (p *View) machineOf(name types.NodeName) machine {
 			m.drivers[d.Name] = d.NodeID
 		}
 	}
+	m.names = slices.Sorted(maps.Keys(m.drivers))
 	return m
 }
 
 // sameAs is the field, and its value, that shows that both are one machine; "" where none does.
 // An id that is nearer to the machine decides over one that images copy.
 func (m machine) sameAs(other machine) (field, value string) {
-	for _, driver := range slices.Sorted(maps.Keys(m.drivers)) {
+	for _, driver := range m.names {
 		if id := m.drivers[driver]; id != "" && (id == other.drivers[driver] || other.drivers[driver] == "" && id == lastPart(other.provider)) {
 			return "nodeID of " + driver, id
 		}

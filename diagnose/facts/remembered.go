@@ -62,6 +62,7 @@ type remembered struct {
 	nodeVolumes   facts[string, *nodeVolumes]
 	clockBehind   facts[types.NodeName, time.Duration]
 	aliveAs       facts[types.NodeName, *Alias]
+	machineList   fact[[]machine]
 }
 
 // fact is computed once. Checks that run side by side wait for the first that asks.

@@ -3,7 +3,6 @@ package facts
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -30,7 +29,6 @@ func (p *View) Advise(f *finding.Finding) {
 	for _, command := range asked {
 		place(f, command)
 	}
-	undone(f.Do)
 	f.Advised()
 	f.ByHand, f.Advice = finding.Sentences(byHand), finding.Sentences(advised)
 	for _, a := range f.Do {
@@ -41,47 +39,6 @@ func (p *View) Advise(f *finding.Finding) {
 	for _, command := range asked {
 		if !slices.Contains(f.AdviceCommands, command) {
 			f.AdviceCommands = append(f.AdviceCommands, command)
-		}
-	}
-}
-
-// undoes is whether what a command line of kubectl with that verb does can be undone. A patch of a
-// claimRef is among those that cannot: another claim may be bound meanwhile.
-func undoes(command string) string {
-	switch verb, _ := finding.ObjectOf(command); verb {
-	case "delete":
-		return "cannot be undone"
-	case "patch":
-		if strings.Contains(command, "claimRef") {
-			return "cannot be undone once a claim is bound to it"
-		}
-		return "can be undone"
-	case "taint", "cordon":
-		return "can be undone"
-	default: // it changes nothing, or a mark that has done its work
-		return ""
-	}
-}
-
-// containers matches how many containers run, as the sentence of a deletion says.
-var containers = regexp.MustCompile(`\((?:no|\d+) containers? runs?\)`)
-
-// undone adds to each sentence whether what its command does can be undone.
-func undone(actions []finding.Action) {
-	last := -1 // a command without a sentence of its own belongs to the sentence before it
-	for i := range actions {
-		if !actions[i].Told {
-			last = i
-		}
-		undo := undoes(actions[i].Command)
-		if undo == "" || last < 0 || strings.Contains(actions[last].Sentence, "be undone") {
-			continue
-		}
-		a := &actions[last]
-		if at := containers.FindStringIndex(a.Sentence); at != nil {
-			a.Sentence = a.Sentence[:at[1]-1] + "; " + undo + a.Sentence[at[1]-1:]
-		} else {
-			a.Sentence += " (" + undo + ")"
 		}
 	}
 }

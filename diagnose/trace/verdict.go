@@ -116,6 +116,17 @@ func (t *tracer) unheard() string {
 	return t.silence()
 }
 
+// unseen is why nobody knows whether what the kubelet last reported of the pod's mounts is still so;
+// "" where that is known. A node that was not read may be silent.
+func (t *tracer) unseen() string {
+	lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName)
+	renewed := lease != nil && lease.Spec.RenewTime != nil && t.Age(facts.Renewed(lease)) < facts.NodeMonitorGrace
+	if t.node == nil && !t.knows(snapshot.Nodes, "") && !renewed && anyRuns(t.pod) {
+		return "whether the node is silent is not known: not all nodes could be read"
+	}
+	return t.unheard()
+}
+
 // silence is why nothing is heard of the kubelet that reports on the pod; "" where it may be heard.
 func (t *tracer) silence() string {
 	switch {

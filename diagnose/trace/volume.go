@@ -128,7 +128,7 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 // shows its state, and stages before a proven mount do not matter.
 func (t *tracer) fit(stages []Stage) []Stage {
 	if proof := t.mountsProven(); proof.yes {
-		silent := t.unheard()
+		silent := t.unseen()
 		for i := range stages {
 			s := &stages[i]
 			switch {

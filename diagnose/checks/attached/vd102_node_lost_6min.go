@@ -69,7 +69,12 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 	}
 	if !f.SelfHeals.Will {
 		facts.Also(&f, "the attacher of %s does not run, without which nothing is detached", va.Spec.Attacher)
-		f.Advice = finding.Clauses(fmt.Sprintf("first bring the driver's controller pods in namespace %s back", lease.Namespace), f.Advice)
+		first := fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace)
+		if f.ByHand != "" {
+			f.ByHand = finding.Clauses(first, f.ByHand)
+		} else {
+			f.Advice = finding.Clauses(first, f.Advice)
+		}
 		return f
 	}
 	f.Severity, f.Actor, f.ByHand, f.AdviceCommands = finding.Warning, facts.AttacherOf(va.Spec.Attacher), "", nil

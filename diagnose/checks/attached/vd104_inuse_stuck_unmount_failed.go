@@ -83,7 +83,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 			if len(f.Pods) == 0 {
 				facts.Also(&f, "pod %s stays Terminating until then", facts.PodName(pod))
 			}
-			f.Pods, f.Severity = append(f.Pods, facts.PodName(pod)), finding.Error // its end waits for good
+			f.Pods, f.Severity = slices.Sorted(slices.Values(append(f.Pods, facts.PodName(pod)))), finding.Error // its end waits for good
 		}
 	}
 	look := "UnmountDevice or TearDown; find there what holds the mount (findmnt, multipath)"

@@ -231,7 +231,7 @@ func limited(p *check.Run, f finding.Finding, claim *corev1.PersistentVolumeClai
 	f.Detail = "it has asked since " + facts.Stamp(*f.Since)
 	f.Cause = "the storage system limits how often a volume may be changed"
 	f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(end.Sub(p.Snapshot.TakenAt)), Because: "the resizer tries again at most some minutes apart, and succeeds once the limit has passed; pods that run are not affected"}
-	f.Advice, f.AdviceCommands = "", nil
+	f.Advice, f.AdviceCommands = "wait until the limit has passed; for more room before that, copy the data to a claim that is large enough", nil
 	p.Report(f)
 }
 

@@ -27,7 +27,6 @@ var VolumeTerminating = check.Check{
 	OfNamespace: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD101", "VD103"}, Share: check.OfVolume, Match: keepsAttached},
-		{From: []finding.Code{"VD104"}, Share: check.OfVolume, Match: check.Always},
 		{From: []finding.Code{"VD512"}, Match: ofEarlierClaim},
 	},
 	Never: "take the finalizers off: the disk then stays in the storage system, and no object names it",

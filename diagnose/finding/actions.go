@@ -124,7 +124,11 @@ func saysUndone(list []Action) []Action {
 			above = i
 		}
 		if says := undone(a.Command); a.Kind != ApplyRepair && says != "" && !strings.Contains(list[above].Sentence, " be undone") {
-			list[above].Sentence += "; " + says
+			if open, ends := strings.CutSuffix(list[above].Sentence, ")"); ends {
+				list[above].Sentence = open + "; " + says + ")"
+			} else {
+				list[above].Sentence += " (" + says + ")"
+			}
 		}
 	}
 	return list
@@ -134,14 +138,13 @@ func saysUndone(list []Action) []Action {
 // for a cordon, which an uncordon takes back.
 func undone(command string) string {
 	switch verb, _ := ObjectOf(command); {
-	case verb == "delete":
-		return "the deletion cannot be undone"
-	case verb == "patch" && strings.Contains(command, "/claimRef/"): // the claim that is then bound keeps the volume
-		return "the patch cannot be undone"
+	case verb == "delete",
+		verb == "patch" && strings.Contains(command, "/claimRef/"): // the claim that is then bound keeps the volume
+		return "cannot be undone"
 	case verb == "patch":
-		return "the patch can be undone"
+		return "can be undone"
 	case verb == "taint":
-		return "the taint can be undone; ended pods stay away"
+		return "can be undone; ended pods stay away"
 	}
 	return ""
 }

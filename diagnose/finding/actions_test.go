@@ -30,7 +30,7 @@ func TestActionsOf(t *testing.T) {
 		"... of the headline":        {Finding{Message: "Claim a/c gets no volume", Do: []Action{{Kind: DoAsTheySay, Sentence: "correct it", When: Now}}, AdviceCommands: []string{describe}}, []string{"correct it; the events:", "told: look at claim a/c"}},
 		"a look at another":          {Finding{Do: []Action{correct}, AdviceCommands: []string{describe + "1"}}, []string{"correct claim a/c", "look at claim a/c1"}},
 		"all of a kind":              {Finding{Do: []Action{correct}, AdviceCommands: []string{"kubectl get pods -n a -l b=c"}}, []string{"correct claim a/c", "told: look at pods"}},
-		"a look at something else":   {Finding{Do: []Action{remove}, AdviceCommands: []string{remove.Command, describe}}, []string{"delete pod a/b; the deletion cannot be undone", "look at claim a/c"}},
+		"a look at something else":   {Finding{Do: []Action{remove}, AdviceCommands: []string{remove.Command, describe}}, []string{"delete pod a/b (cannot be undone)", "look at claim a/c"}},
 	} {
 		var got []string
 		for _, a := range ActionsOf(c.f, time.Time{}) {

@@ -146,7 +146,7 @@ func (c *collector) gaps(now time.Time) []Gap {
 		gaps = slices.Clone(c.header.Gaps)
 		complete = c.header.Complete
 	}
-	partial := slices.Concat(c.dumpGaps(), c.objects.partial(c.each), c.workloads.partial(&c.objects))
+	partial := slices.Concat(c.dumpGaps(), c.objects.partial(c.each, now), c.workloads.partial(&c.objects))
 	for _, kind := range Kinds() {
 		told, isTold := c.told[kind]
 		i := slices.IndexFunc(partial, func(g Gap) bool { return g.Kind == kind })

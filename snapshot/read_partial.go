@@ -5,18 +5,20 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // partial returns the gaps that the objects themselves show, for a file that does not say which
 // lists are complete. For example, "kubectl get" without -A leaves a file that lacks other
 // namespaces.
-func (o *Objects) partial(each byNamespace) []Gap {
+func (o *Objects) partial(each byNamespace, now time.Time) []Gap {
 	gaps := o.unbound()
-	for _, g := range o.hinted(each) {
+	for _, g := range o.hinted(each, now) {
 		if !slices.ContainsFunc(gaps, func(proven Gap) bool { return proven.Kind == g.Kind }) {
 			gaps = append(gaps, g)
 		}
@@ -47,7 +49,7 @@ func (o *Objects) unbound() []Gap {
 // hinted returns the gaps that other objects suggest, for example if all pods are of one namespace
 // and an object names a pod of another. The hint may be out of date, because a deleted pod leaves
 // its events. So the user may declare the list complete nevertheless.
-func (o *Objects) hinted(each byNamespace) []Gap {
+func (o *Objects) hinted(each byNamespace, now time.Time) []Gap {
 	var gaps []Gap
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
 	if namespace, what := o.podElsewhere(pods, each.lists(Pods)); what != "" {
@@ -56,7 +58,7 @@ func (o *Objects) hinted(each byNamespace) []Gap {
 	if namespace, what := o.claimElsewhere(claims, each.lists(Claims)); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
-	if why := cmp.Or(suffixed(o.ofOneNode(), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods()), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
+	if why := cmp.Or(suffixed(cmp.Or(o.ofOneNode(), o.onlyRunning(now)), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods()), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
 		gaps = append(gaps, Gap{Kind: Pods, Reason: ReasonNotInFile, Detail: why})
 	}
 	if why := o.nodeElsewhere(); why != "" {
@@ -177,6 +179,54 @@ func (o *Objects) nodeWithoutPods() string {
 		return ""
 	}
 	return fmt.Sprintf("node %s is Ready and has volumes in its volumesInUse, and no pod of it is there, not even that of a DaemonSet", without)
+}
+
+// waitTold is how old the last event of a pod that waits is at most, as long as the pod is there: a
+// kubelet that cannot mount a volume repeats it within 2m2s, and the scheduler looks at a pod again
+// after 5 minutes at the latest.
+const waitTold = 6 * time.Minute
+
+// onlyRunning returns a reason if all pods run, and one is not there: of a Deployment that has more,
+// or one of which an event told a moment ago that it waited. It may have been deleted since; more
+// often somebody asked only for the pods that run.
+func (o *Objects) onlyRunning(now time.Time) string {
+	if len(o.Pods) == 0 || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning }) {
+		return ""
+	}
+	there, of := sets.New[string](), map[string]int32{}
+	for _, pod := range o.Pods {
+		there.Insert(pod.Namespace + "/" + pod.Name)
+		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "ReplicaSet" {
+			if end := strings.LastIndex(owner.Name, "-"); end > 0 { // the Deployment's name, and the hash of its template
+				of[pod.Namespace+"/"+owner.Name[:end]]++
+			}
+		}
+	}
+	for _, d := range o.Deployments {
+		if name := d.Namespace + "/" + d.Name; d.Status.Replicas > of[name] {
+			return fmt.Sprintf("all pods run, and deployment %s has %d, of which %d are there", plain(name), d.Status.Replicas, of[name])
+		}
+	}
+	for _, e := range o.Events {
+		name := e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
+		if e.InvolvedObject.Kind == "Pod" && slices.Contains([]string{"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedScheduling"}, e.Reason) &&
+			!there.Has(name) && now.Sub(lastTold(e)) < waitTold {
+			return fmt.Sprintf("all pods run, and an event (%s) is about pod %s, which is not there", plain(e.Reason), plain(name))
+		}
+	}
+	return ""
+}
+
+// lastTold is the latest time of the event.
+func lastTold(e *corev1.Event) time.Time {
+	last := e.LastTimestamp.Time
+	if e.EventTime.After(last) {
+		last = e.EventTime.Time
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(last) {
+		last = e.Series.LastObservedTime.Time
+	}
+	return last
 }
 
 // nodeElsewhere returns a reason if a node is missing while its CSINode is present. When a Node is

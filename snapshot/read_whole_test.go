@@ -96,6 +96,12 @@ func TestListsOfSomeObjects(t *testing.T) {
 	eventOf := func(name, uid string) string {
 		return object("Event", "e", "involvedObject: {kind: Pod, namespace: default, name: "+name+", uid: "+uid+"}\n")
 	}
+	deployment := func(pods int) string {
+		return fmt.Sprintf("apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: app, namespace: default, uid: d}\nspec: {}\nstatus: {replicas: %d}\n---\n", pods)
+	}
+	fails := func(pod, reason, at string) string {
+		return object("Event", "f", "involvedObject: {kind: Pod, namespace: default, name: "+pod+"}\nreason: "+reason+"\nlastTimestamp: \""+at+"\"\n")
+	}
 	of := object("PersistentVolume", "pv", "spec: {claimRef: {namespace: default, name: c}}\nstatus: {phase: Bound}\n")
 	noStatus := func(text string) string { return regexp.MustCompile(`(?m)^status: .*\n`).ReplaceAllString(text, "") }
 	noUID := func(text string) string { return regexp.MustCompile(`, uid: \w+`).ReplaceAllString(text, "") }
@@ -112,6 +118,12 @@ func TestListsOfSomeObjects(t *testing.T) {
 		"pods of one node":                      {n1 + n2 + on2 + open, Pods, "all pods are of node n2, and node n1 has volumes in its volumesInUse: was --field-selector given?"},
 		"pods of both":                          {n1 + n2 + on1 + on2, Pods, ""},
 		"the only node":                         {n1 + on1, Pods, ""},
+		"pods that run":                         {n1 + on1 + fails("b", "FailedMount", "2026-11-20T11:59:00Z"), Pods, "all pods run, and an event (FailedMount) is about pod default/b, which is not there: was --field-selector given?"},
+		"pods of a deployment that run":         {n1 + on1 + deployment(1), Pods, "all pods run, and deployment default/app has 1, of which 0 are there: was --field-selector given?"},
+		"a deployment without pods":             {n1 + on1 + deployment(0), Pods, ""},
+		"a pod that was deleted a while ago":    {n1 + on1 + fails("b", "FailedMount", "2026-11-20T11:50:00Z"), Pods, ""},
+		"a pod that failed and runs":            {n1 + on1 + fails("a", "FailedMount", "2026-11-20T11:59:00Z"), Pods, ""},
+		"pods that do not run, too":             {n1 + on1 + open + fails("b", "FailedMount", "2026-11-20T11:59:00Z"), Pods, ""},
 		"nothing in use elsewhere":              {n1 + n2 + on1, Pods, ""},
 		"nodes of a label":                      {n2 + csi1 + csi2 + on1 + on2, Nodes, "pod a of namespace default runs on node n1, which is not there, though its CSINode is: was -l given?"},
 		"a node that is gone":                   {n2 + csi2 + on1 + on2, Nodes, ""},

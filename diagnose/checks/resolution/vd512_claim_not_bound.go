@@ -276,7 +276,7 @@ const whichVolume = "{check} find out which volume the message means: that of th
 
 // provisionerNotHeard is about a claim whose provisioner may say why it has made no volume, in events
 // that were not read.
-func provisionerNotHeard(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
+func provisionerNotHeard(about facts.Unbound) unboundReason {
 	return unboundReason{finding.Finding{
 		Severity:  finding.Warning,
 		Message:   fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
@@ -303,7 +303,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 	}
 	heard := p.Snapshot.CompleteIn(snapshot.Events, claim.Namespace)
 	if n := len(about.Failures); !heard && (n == 0 || p.Age(facts.EventTime(about.Failures[n-1])) > facts.ProvisionSilence) {
-		return provisionerNotHeard(claim, about)
+		return provisionerNotHeard(about)
 	}
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{

@@ -116,9 +116,13 @@ func answered(t *testing.T, session *sdk.ClientSession, tool string, arguments m
 // wrapper matches gRPC's prefix of a driver's message.
 var wrapper = regexp.MustCompile(`^rpc error: code = \w+ desc = `)
 
+// undone matches what is said in the advice of a command that stands there.
+var undone = regexp.MustCompile(`(?: \((?:can|cannot) be undone(?:; ended pods stay away)?\)|; (?:can|cannot) be undone(\)))`)
+
 // missing is what the answer lacks of the facts that decide about the finding: its code, its
 // subject, the fault and what to do.
 func missing(answer string, f finding.Finding) string {
+	answer = undone.ReplaceAllString(answer, "$1")
 	has := func(text string) bool {
 		return strings.Contains(answer, output.Safe(strings.Join(strings.Fields(text), " ")))
 	}

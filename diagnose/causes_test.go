@@ -9,7 +9,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -41,7 +40,6 @@ func exercised(t *testing.T) map[[2]finding.Code]bool {
 
 // TestCausesAreExercised: every code of every relation and of every group occurs in some case.
 func TestCausesAreExercised(t *testing.T) {
-	long.Test(t)
 	links := exercised(t)
 	seen := func(causes, effects []finding.Code) bool {
 		for _, cause := range causes {
@@ -87,7 +85,6 @@ func sameMatch(r check.Relation) []finding.Code {
 
 // TestCausesShareWhatTheyAreFoundBy: no relation misses a cause because Share differs.
 func TestCausesShareWhatTheyAreFoundBy(t *testing.T) {
-	long.Test(t)
 	matches := map[finding.Code][]int{}
 	for _, c := range Checks() {
 		matches[c.Code] = make([]int, len(c.Follows))

@@ -8,7 +8,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -16,7 +15,6 @@ import (
 
 // TestKubeletPlanCorpus: the plan of a node and the traces of its pods agree on each volume.
 func TestKubeletPlanCorpus(t *testing.T) {
-	long.Test(t)
 	rows, waits, leftovers := 0, 0, 0
 	for _, c := range corpus(t) {
 		s := testworld.Mounting(c.snapshot(t))

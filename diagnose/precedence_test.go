@@ -7,7 +7,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -56,7 +55,6 @@ var withoutCase = [][2]finding.Code{{"VD111", "VD114"}, {"VD112", "VD118"}, {"VD
 // TestYieldsAreExercised: each yield drops a finding in some case, except those of withoutCase.
 // A check that runs alone reports the same as among all.
 func TestYieldsAreExercised(t *testing.T) {
-	long.Test(t)
 	dropped := map[[2]finding.Code]bool{}
 	for path, s := range caseSnapshots(t) {
 		world := reconcile.NewWorld(s, reconcile.Options{})

@@ -47,7 +47,7 @@ func Disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.
 		for _, v := range doc.Volumes {
 			rows := kubeletRows(n, facts.PodName(pod), v.Name)
 			seen += len(rows)
-			for _, text := range disagree(doc, v, rows) {
+			for _, text := range disagree(doc, pod, v, rows) {
 				say("pod %s, volume %s: %s", facts.PodName(pod), v.Name, text)
 			}
 		}
@@ -74,7 +74,7 @@ func Disagreements(s *snapshot.Snapshot, settings reconcile.Options, name types.
 }
 
 // disagree lists the differences between the rows of a volume and its trace.
-func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wrong []string) {
+func disagree(doc *trace.Trace, pod *corev1.Pod, v trace.VolumeTrace, rows []kubelet.Volume) (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if len(rows) > 1 {
 		say("%d rows", len(rows))
@@ -104,6 +104,8 @@ func disagree(doc *trace.Trace, v trace.VolumeTrace, rows []kubelet.Volume) (wro
 		stages = []trace.StageName{row.Stage}
 	}
 	switch {
+	case blamed && doc.Verdict.Stage == trace.StageMounted && row.State == trace.StageDone && facts.MayUseVolumes(pod):
+		// The kubelet has done its part, and what comes after the mounts fails.
 	case blamed && len(doc.Verdict.Volumes) == 0 && v.Name == doc.Verdict.Volume:
 		if row.Stage != doc.Verdict.Stage || !slices.Equal(row.Stages, doc.Verdict.Stages) || row.Actor != doc.Verdict.Actor {
 			say("verdict %s %v on %s, row %s %v on %s", doc.Verdict.Stage, doc.Verdict.Stages, doc.Verdict.Actor, row.Stage, row.Stages, row.Actor)

@@ -36,7 +36,7 @@ build: ## the plug-in, and the program of its command serve, as kubectl finds th
 GATE := lint unit corpus race recorded
 BESIDE := stories
 # The tests keep the whole corpus in memory: to collect garbage four times as seldom saves a
-# quarter of their time, and takes at most 4 GB.
+# quarter of the processor, and takes up to 4 GB for a package.
 GATE_ENV := CGO_ENABLED=0 GOFLAGS=-trimpath GOGC=400
 test: ## the gate: each part, how long it took, and the sum
 	@$(GATE_ENV) scripts/parts.sh $(BESIDE) -- $(GATE)

@@ -125,19 +125,14 @@ func said(text string) string {
 
 // TestDrawn: on a terminal of 80, 100 and 120 columns every report and every page has the
 // same words as in a pipe, where nothing is cut: no sentence, reason, quotation, name or
-// command is cut, dropped or broken. With -short each is drawn at 80 columns, where most could be
-// cut, and every fifth at the other two.
+// command is cut, dropped or broken.
 func TestDrawn(t *testing.T) {
 	t.Setenv("COLUMNS", "")
 	t.Setenv("PAGER", "cat")
 	reports, pages := everyDrawing(t)
-	look := func(i int, d drawn, page bool) {
+	look := func(d drawn, page bool) {
 		whole := inPipe(d.args...)
-		widths := []int{80, 100, 120}
-		if testing.Short() && i%5 > 0 {
-			widths = widths[:1]
-		}
-		for _, columns := range widths {
+		for _, columns := range []int{80, 100, 120} {
 			shown := draw(t, columns, d.args...)
 			want, got := said(whole), said(shown)
 			if page {
@@ -148,8 +143,8 @@ func TestDrawn(t *testing.T) {
 			}
 		}
 	}
-	sidebyside.Do(len(reports), func(i int) { look(i, reports[i], false) })
-	sidebyside.Do(len(pages), func(i int) { look(i, pages[i], true) })
+	sidebyside.Do(len(reports), func(i int) { look(reports[i], false) })
+	sidebyside.Do(len(pages), func(i int) { look(pages[i], true) })
 	if len(reports) < 1000 || len(pages) < 100 {
 		t.Errorf("%d reports and %d pages show little", len(reports), len(pages))
 	}

@@ -12,30 +12,36 @@ type listing struct {
 	at place
 	// of are the namespaces of its objects; "" stands for objects without one.
 	of sets.Set[string]
-	// again are the earlier lists of the kind that have an object of this one, too, and newer are
-	// those of them that have a newer state of it. All are numbers of lists, counted from 1.
-	again, newer sets.Set[int32]
+	// size is the number of its objects, and shared how many of them each earlier list of the kind
+	// has, too. Newer are those of these lists that have a newer state of one. All are numbers of
+	// lists, counted from 1.
+	size   int
+	shared map[int32]int
+	newer  sets.Set[int32]
 	// version is the largest resourceVersion of its objects.
 	version uint64
 	// later is the list that was read of the same objects at a later time.
 	later *listing
+	// some reports whether the later list has no object that this one lacks: it may be of some names.
+	some bool
 }
 
 // noteListing notes that the object stands in the list at the place, and what was known of it before.
 func (c *collector) noteListing(key identity, at place, known known) {
 	lists := c.listings[key.kind]
 	if n := len(lists); n == 0 || lists[n-1].at.file != at.file || lists[n-1].at.document != at.document || at.item == 1 {
-		lists = append(lists, &listing{at: at, of: sets.New[string](), again: sets.New[int32](), newer: sets.New[int32]()})
+		lists = append(lists, &listing{at: at, of: sets.New[string](), shared: map[int32]int{}, newer: sets.New[int32]()})
 		c.listings[key.kind] = lists
 	}
 	n := int32(len(lists))
 	l, state := lists[n-1], c.seen.states[key.mark()]
+	l.size++
 	l.of.Insert(key.namespace)
 	if known != older {
 		l.version = max(l.version, state.version)
 	}
 	if earlier := state.last; earlier > 0 && earlier != n {
-		l.again.Insert(earlier)
+		l.shared[earlier]++
 		if known == older {
 			l.newer.Insert(earlier)
 		}
@@ -58,13 +64,13 @@ func (c *collector) dropSuperseded() {
 	for _, r := range resources {
 		lists := c.listings[r.Kind]
 		for _, l := range lists {
-			for earlier := range l.again {
+			for earlier, shared := range l.shared {
 				older, later := lists[earlier-1], l
 				// The files of a folder are read in the order of their names.
 				if l.newer.Has(earlier) || l.at.file != older.at.file && l.version < older.version {
 					older, later = later, older
 				}
-				older.later = later
+				older.later, older.some = later, later.size == shared
 			}
 		}
 		c.dropKindSuperseded(r, lists)
@@ -96,6 +102,9 @@ func (c *collector) dropKindSuperseded(r *row, lists []*listing) {
 	for _, l := range lists {
 		if names := gone[l]; len(names) > 0 {
 			slices.Sort(names)
+			if l.some {
+				c.broken[r.Kind] = Gap{Kind: r.Kind, Reason: ReasonOtherTime, Detail: fmt.Sprintf("%s has fewer of them than %s, and no other: were they deleted, or was it asked for some by name?", l.later.at, l.at)}
+			}
 			c.notes = append(c.notes, Warning(fmt.Sprintf("%s has a later list of %s than %s; what only the earlier has is taken for deleted since: %s", l.later.at, r.Kind, l.at, some(names))))
 		}
 	}

@@ -59,6 +59,9 @@ func TestLaterList(t *testing.T) {
 				want = map[string]string{"text": "a b w", "folder": "a c w"}[form]
 				told = want == "a b w" || told
 			}
+			if gap := strings.Contains(strings.Join(gapLines(s), "\n"), "was it asked for some by name?"); gap != (tt.name == "the first is the later") {
+				t.Errorf("%s, %s: gaps %q", tt.name, form, gapLines(s))
+			}
 			if got := podNames(s); got != want || told != tt.told {
 				t.Errorf("%s, %s: pods %s, not %s; %q", tt.name, form, got, want, warnings)
 			}

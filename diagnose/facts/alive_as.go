@@ -137,6 +137,6 @@ func (p *View) spareTheLiving(f *finding.Finding) {
 	f.Detail = finding.Clauses(fmt.Sprintf("the machine of %s is alive as node %s", name, node), f.Detail)
 	f.Evidence = append(f.Evidence, alias.Shows)
 	f.ByHand, f.AdviceCommands = "", []string{safetext.Kubectl("describe", "node/"+node)}
-	f.Advice = fmt.Sprintf("{check} see on node %s what it still has mounted from its time as %s; give its kubelet that name back, which then unmounts it, or {drain-node %s} and {reboot-node %s}", node, name, node, node)
+	f.Advice = fmt.Sprintf("{check} see on node %s what it still has mounted from its time as %s; if it has anything, {drain-node %s} and {reboot-node %s}", node, name, node, node)
 	f.Never = fmt.Sprintf("power off the machine behind %s, taint the node or delete the VolumeAttachment: it runs node %s, and may still write to the volume", name, node)
 }

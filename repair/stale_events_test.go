@@ -94,7 +94,7 @@ func withEvents(s *snapshot.Snapshot, keep func(e *corev1.Event) bool) *snapshot
 
 // older moves the event so that it ends at the moment, with the same duration.
 func older(e *corev1.Event, end metav1.Time) {
-	by := facts.EventTime(e).Sub(end.Time)
+	by := snapshot.EventTime(e).Sub(end.Time)
 	if e.Series != nil {
 		e.Series.LastObservedTime = metav1.NewMicroTime(e.Series.LastObservedTime.Add(-by))
 	}

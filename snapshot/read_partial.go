@@ -210,23 +210,25 @@ func (o *Objects) onlyRunning(now time.Time) string {
 	for _, e := range o.Events {
 		name := e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
 		if e.InvolvedObject.Kind == "Pod" && slices.Contains([]string{"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedScheduling"}, e.Reason) &&
-			!there.Has(name) && now.Sub(lastTold(e)) < waitTold {
+			!there.Has(name) && now.Sub(EventTime(e).Time) < waitTold {
 			return fmt.Sprintf("all pods run, and an event (%s) is about pod %s, which is not there", plain(e.Reason), plain(name))
 		}
 	}
 	return ""
 }
 
-// lastTold is the latest time of the event.
-func lastTold(e *corev1.Event) time.Time {
-	last := e.LastTimestamp.Time
-	if e.EventTime.After(last) {
-		last = e.EventTime.Time
+// EventTime is when the event was last seen.
+func EventTime(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	default:
+		return e.CreationTimestamp
 	}
-	if e.Series != nil && e.Series.LastObservedTime.After(last) {
-		last = e.Series.LastObservedTime.Time
-	}
-	return last
 }
 
 // nodeElsewhere returns a reason if a node is missing while its CSINode is present. When a Node is

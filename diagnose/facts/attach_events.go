@@ -74,9 +74,9 @@ func (p *View) OldestEvent() metav1.Time {
 		if !p.Snapshot.Complete(snapshot.Events) || len(p.Snapshot.Events) == 0 {
 			return metav1.Time{}
 		}
-		oldest := EventTime(p.Snapshot.Events[0])
+		oldest := snapshot.EventTime(p.Snapshot.Events[0])
 		for _, e := range p.Snapshot.Events {
-			if at := EventTime(e); at.Before(&oldest) {
+			if at := snapshot.EventTime(e); at.Before(&oldest) {
 				oldest = at
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // unledControllers is what ControllerDown has found out; lease may be nil.
@@ -76,7 +77,7 @@ func controllerSeen(p *View) metav1.Time {
 	}
 	for _, e := range p.Snapshot.Events {
 		if e.Source.Component == "attachdetach-controller" || e.ReportingController == "attachdetach-controller" {
-			last = Latest(last, EventTime(e))
+			last = Latest(last, snapshot.EventTime(e))
 		}
 	}
 	return last

@@ -13,6 +13,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // ControllerYounger reports whether the controller at work took its lease less than d ago: what
@@ -139,21 +140,7 @@ func (p *View) LastAttachFailure(pod *corev1.Pod) metav1.Time {
 	if last == nil {
 		return metav1.Time{}
 	}
-	return EventTime(last)
-}
-
-// EventTime is when the event was last seen.
-func EventTime(e *corev1.Event) metav1.Time {
-	switch {
-	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
-		return metav1.NewTime(e.Series.LastObservedTime.Time)
-	case !e.LastTimestamp.IsZero():
-		return e.LastTimestamp
-	case !e.EventTime.IsZero():
-		return metav1.NewTime(e.EventTime.Time)
-	default:
-		return e.CreationTimestamp
-	}
+	return snapshot.EventTime(last)
 }
 
 // Lists reports whether the node's status.volumesAttached names the volume.

@@ -155,7 +155,7 @@ func TestEventTime(t *testing.T) {
 		func() { e.Series.LastObservedTime = series },
 	} {
 		set()
-		if got := EventTime(e).Unix(); got != []int64{1, 3, 2, 2, 4}[want] {
+		if got := snapshot.EventTime(e).Unix(); got != []int64{1, 3, 2, 2, 4}[want] {
 			t.Errorf("step %d: %d", want, got)
 		}
 	}

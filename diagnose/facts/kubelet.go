@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // ReportingNodes are the nodes whose kubelets have been there long enough for
@@ -132,7 +133,7 @@ func FirstTime(e *corev1.Event) metav1.Time {
 	if !e.EventTime.IsZero() {
 		return metav1.NewTime(e.EventTime.Time)
 	}
-	return EventTime(e)
+	return snapshot.EventTime(e)
 }
 
 // KubeletRelease is the minor release of the kubelet of a node; zero where it is

@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // MountFailure is an event in which the kubelet reports that one volume cannot
@@ -25,7 +26,7 @@ type MountFailure struct {
 // InOrder returns the events, oldest first.
 func InOrder(events []*corev1.Event) []*corev1.Event {
 	return slices.SortedStableFunc(slices.Values(events), func(a, b *corev1.Event) int {
-		at, bt := EventTime(a), EventTime(b)
+		at, bt := snapshot.EventTime(a), snapshot.EventTime(b)
 		return cmp.Or(at.Compare(bt.Time), cmp.Compare(a.Name, b.Name))
 	})
 }
@@ -73,7 +74,7 @@ func FailingSince(failures []MountFailure) metav1.Time {
 // Block volume is gone where the kubelet cleans up the same volume for another pod.
 func (f MountFailure) Passing() bool {
 	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) || kubeletwords.DirectoryGone.MatchString(f.Reason) ||
-		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
+		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
 }
 
 // ServerUnreached reports whether the mount failed because the kubelet did not reach the API
@@ -101,7 +102,7 @@ func (p *View) RecorderPauses(pod *corev1.Pod) bool {
 // without a new event: the volume is mounted, or the call hangs. failures are all of one volume
 // of the pod, and must not be empty.
 func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {
-	last := EventTime(failures[len(failures)-1].Event)
+	last := snapshot.EventTime(failures[len(failures)-1].Event)
 	if p.RecorderPauses(pod) {
 		return p.Age(last) > EventRepeats
 	}

@@ -20,7 +20,7 @@ func (v *View) NotStopped(pod *corev1.Pod) *corev1.Event {
 		return nil
 	}
 	e := v.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == FailedKillPodReason })
-	if e == nil || v.Age(EventTime(e)) > EventRepeats || !SaidSince(e, lastFinished(pod)) {
+	if e == nil || v.Age(snapshot.EventTime(e)) > EventRepeats || !SaidSince(e, lastFinished(pod)) {
 		return nil
 	}
 	return e

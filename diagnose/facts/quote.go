@@ -8,6 +8,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // QuoteDriver quotes the driver's last answer about an attachment.
@@ -22,7 +23,7 @@ func QuoteDriver(driver string, e *storagev1.VolumeError) *finding.Quote {
 // QuoteEvent quotes the event.
 func QuoteEvent(e *corev1.Event) *finding.Quote {
 	q := &finding.Quote{Text: e.Message, By: Reporter(e), Count: TimesSeen(e)}
-	if at := EventTime(e); !at.IsZero() {
+	if at := snapshot.EventTime(e); !at.IsZero() {
 		q.At = &at
 	}
 	return q

@@ -11,6 +11,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Grows reports whether a bound claim asks for more room than it has, and the disk has not
@@ -71,7 +72,7 @@ func (p *View) resizerSeen(driver string) metav1.Time {
 	var last metav1.Time
 	for _, e := range p.Snapshot.Events {
 		if by := "external-resizer " + driver; e.Source.Component == by || e.ReportingController == by {
-			last = Latest(last, EventTime(e))
+			last = Latest(last, snapshot.EventTime(e))
 		}
 	}
 	return last

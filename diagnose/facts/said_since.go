@@ -12,6 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // A message is evidence for the moment at which it was written. One that is older than the last
@@ -137,7 +138,7 @@ func (v *View) attachBegan(pod *corev1.Pod, name string) (began, ended metav1.Ti
 func (v *View) mountBegan(pod *corev1.Pod, name string) metav1.Time {
 	began, _ := v.attachBegan(pod, name)
 	if e := v.AttachSucceeded(pod, name); e != nil {
-		began = Latest(began, EventTime(e))
+		began = Latest(began, snapshot.EventTime(e))
 	}
 	pv := v.Snapshot.Volume(name)
 	if csiNode := v.Snapshot.CSINode(NodeOf(pod)); csiNode != nil && pv != nil && pv.Spec.CSI != nil {
@@ -149,7 +150,7 @@ func (v *View) mountBegan(pod *corev1.Pod, name string) metav1.Time {
 // SaidSince reports whether the event was last seen at or after all of the moments at which its
 // objects changed.
 func SaidSince(e *corev1.Event, changed ...metav1.Time) bool {
-	return !EventTime(e).Time.Before(Latest(changed...).Time)
+	return !snapshot.EventTime(e).Time.Before(Latest(changed...).Time)
 }
 
 // AttachError is the error of the last attempt to attach, where it is about the present

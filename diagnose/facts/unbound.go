@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Unbound describes the wait of a claim that has no volume.
@@ -61,6 +62,6 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 			u.Failures = append(u.Failures, e)
 		}
 	}
-	slices.SortStableFunc(u.Failures, func(a, b *corev1.Event) int { return EventTime(a).Compare(EventTime(b).Time) })
+	slices.SortStableFunc(u.Failures, func(a, b *corev1.Event) int { return snapshot.EventTime(a).Compare(snapshot.EventTime(b).Time) })
 	return u
 }

@@ -65,7 +65,7 @@ func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 		return nil, w, false
 	}
 	since := t.node != nil && facts.InUse(t.node, v.Volume) || v.pv != nil && facts.ContainsAny(w.cause, kubeletwords.ClaimUnbound, kubeletwords.ClaimNamesNone)
-	if since && t.Age(facts.EventTime(e)) > t.waitRepeats(v) {
+	if since && t.Age(snapshot.EventTime(e)) > t.waitRepeats(v) {
 		return nil, w, false
 	}
 	return e, w, true

@@ -118,7 +118,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	// shows.
 	since, bound := facts.WaitsSince(t.pod), reconcile.BackoffLast+controllerActs
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
-		since = facts.Latest(since, facts.EventTime(e)) // the old VolumeAttachment was still there then
+		since = facts.Latest(since, snapshot.EventTime(e)) // the old VolumeAttachment was still there then
 	}
 	t.attachWords(v, &s, metav1.Time{})
 	if d, denied := t.AttachDenied(t.pod, v.specName()); denied {
@@ -132,7 +132,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	case !s.Overdue || e == nil:
 	case start.IsZero() && !t.knows(snapshot.Leases, metav1.NamespaceSystem):
 		s.unread = snapshot.Leases
-	case !start.IsZero() && start.Time.Before(facts.EventTime(e).Time):
+	case !start.IsZero() && start.Time.Before(snapshot.EventTime(e).Time):
 		s.On = "whoever owns the pod"
 		s.Said[len(s.Said)-1].Means = "the controller goes by what it read of the volume when the pod came: one node at a time; the volume's modes allow several now"
 		s.Ends = "the pod is deleted and made again, or kube-controller-manager's leader restarts, and the controller reads the modes again"
@@ -178,7 +178,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	case va.Status.Attached:
 		var at metav1.Time
 		if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
-			at = facts.EventTime(e)
+			at = snapshot.EventTime(e)
 		}
 		return done(StageAttached, at, "")
 	case failure != nil:
@@ -323,14 +323,14 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	since, bound := facts.WaitsSince(t.pod), facts.AttachGrace
 	va := t.attachmentOf(v)
 	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
-		since, bound = facts.Latest(since, facts.EventTime(e)), facts.ReuseGrace
+		since, bound = facts.Latest(since, snapshot.EventTime(e)), facts.ReuseGrace
 	} else if va != nil && va.CreationTimestamp.Before(&since) {
 		bound = facts.ReuseGrace
 	} else if va != nil {
 		since = facts.Latest(since, va.CreationTimestamp)
 	}
 	if e := t.attachFailure(v); e != nil && t.AttachSucceeded(t.pod, v.specName()) == nil { // it may be in its back-off
-		since, bound = facts.Latest(since, facts.EventTime(e)), facts.AttachGrace
+		since, bound = facts.Latest(since, snapshot.EventTime(e)), facts.AttachGrace
 	}
 	if !t.knows(snapshot.Events, t.pod.Namespace) {
 		bound = facts.AttachGraceUnseen

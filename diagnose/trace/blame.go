@@ -33,7 +33,7 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permane
 	if b.Passing && strings.Contains(f.Step, kubeletwords.WhileExpanding) {
 		b.Actor = kubeletwords.NodeAdmin // the driver grows the file system on the node
 	}
-	if b.Passing && t.Age(facts.EventTime(f.Event)) > facts.MountRetries {
+	if b.Passing && t.Age(snapshot.EventTime(f.Event)) > facts.MountRetries {
 		b.Actor = ""
 	}
 	s.take(b)

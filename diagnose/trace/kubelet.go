@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // The minor releases from which the kubelet's messages differ.
@@ -119,7 +120,7 @@ func (t *tracer) localFailures(v *tracedVolume) (list []facts.MountFailure) {
 		}
 	}
 	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
-		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
+		return snapshot.EventTime(a.Event).Compare(snapshot.EventTime(b.Event).Time)
 	})
 	return list
 }
@@ -144,7 +145,7 @@ func (u *use) failuresOf(view *facts.View, name string) []facts.MountFailure {
 		list = append(list, slices.DeleteFunc(view.MountFailures(pod, name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
 	}
 	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
-		return facts.EventTime(a.Event).Compare(facts.EventTime(b.Event).Time)
+		return snapshot.EventTime(a.Event).Compare(snapshot.EventTime(b.Event).Time)
 	})
 	u.failures.Store(name, list)
 	return list
@@ -228,7 +229,7 @@ func (t *tracer) mountedThen(v *tracedVolume) bool {
 		changed = append(changed, va.CreationTimestamp)
 	}
 	for _, f := range t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name) {
-		changed = append(changed, facts.EventTime(f.Event))
+		changed = append(changed, snapshot.EventTime(f.Event))
 	}
 	for _, e := range slices.Backward(t.events) {
 		if w, ok := parseWait(e.Message); ok && e.Reason == "FailedMount" {
@@ -265,5 +266,5 @@ func quote(e *corev1.Event, means string) Said {
 	if e.Source.Component != kubeletLog {
 		by += ", event " + e.Reason
 	}
-	return Said{By: by, At: new(facts.EventTime(e)), Text: e.Message, Means: means, count: facts.TimesSeen(e)}
+	return Said{By: by, At: new(snapshot.EventTime(e)), Text: e.Message, Means: means, count: facts.TimesSeen(e)}
 }

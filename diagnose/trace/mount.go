@@ -60,7 +60,7 @@ func (t *tracer) mountsProven() proof {
 		}
 	}
 	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil {
-		if mount := t.lastEvent("FailedMount", "FailedMapVolume"); mount == nil || facts.EventTime(mount).Time.Before(facts.EventTime(e).Time) {
+		if mount := t.lastEvent("FailedMount", "FailedMapVolume"); mount == nil || snapshot.EventTime(mount).Time.Before(snapshot.EventTime(e).Time) {
 			return proof{true, metav1.Time{}, "the kubelet has come to the pod's sandbox"}
 		}
 	}
@@ -237,7 +237,7 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 		s.Detail = "it is mounted, and the kubelet gives each file in it to the pod's fsGroup"
 		s.Ends = "all files are done; the next start is quick with fsGroupChangePolicy: OnRootMismatch"
 		s.Said = []Said{quote(e, "written after 30 s and then each minute while files are changed: it goes on")}
-		first, last := facts.FirstTime(e), facts.EventTime(e)
+		first, last := facts.FirstTime(e), snapshot.EventTime(e)
 		s = t.due(s, last, facts.OwnershipSilent)
 		s.Since, s.UsualBound = &first, "" // it takes as long as there are files
 		return s
@@ -287,10 +287,10 @@ func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
 		began = facts.Latest(began, va.CreationTimestamp)
 	}
 	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
-		began = facts.Latest(began, facts.EventTime(e))
+		began = facts.Latest(began, snapshot.EventTime(e))
 	}
 	if e, w, ok := t.mountWaitFailure(v); ok && t.unattachedThen(w, v) {
-		began = facts.Latest(began, facts.EventTime(e))
+		began = facts.Latest(began, snapshot.EventTime(e))
 	}
 	return began
 }

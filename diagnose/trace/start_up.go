@@ -99,7 +99,7 @@ const noCSINode = "csi nodes "
 // no node. Where the scheduler names no volume, the autoscaler comes first.
 func (t *tracer) addAutoscaler(s *Stage) {
 	e := t.lastEvent(noScaleUp)
-	if e == nil || t.Age(facts.EventTime(e)) > facts.EventRepeats {
+	if e == nil || t.Age(snapshot.EventTime(e)) > facts.EventRepeats {
 		return
 	}
 	means := schedulerMeans(e.Message)

@@ -565,8 +565,8 @@ func (u *useTracer) attachedAt(node types.NodeName) metav1.Time {
 		if p.Node != node {
 			continue
 		}
-		if e := u.AttachSucceeded(pod, u.pv.Name); e != nil && (at.IsZero() || facts.EventTime(e).Time.Before(at.Time)) {
-			at = facts.EventTime(e)
+		if e := u.AttachSucceeded(pod, u.pv.Name); e != nil && (at.IsZero() || snapshot.EventTime(e).Time.Before(at.Time)) {
+			at = snapshot.EventTime(e)
 		}
 	}
 	return at

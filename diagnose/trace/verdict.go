@@ -363,7 +363,7 @@ var otherWaits = []struct{ event, reason, message string }{
 // past reports whether the event's cause is over. The kubelet writes every second that the
 // network is not ready, until its recorder pauses; by then its node is not Ready.
 func (t *tracer) past(e *corev1.Event) bool {
-	age := t.Age(facts.EventTime(e))
+	age := t.Age(snapshot.EventTime(e))
 	if e.Reason == "NetworkNotReady" {
 		return age > reconcile.NodeStatusUpdate+facts.RetrySaid && t.node != nil && reconcile.NodeReady(t.node)
 	}

@@ -142,7 +142,7 @@ func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told 
 	for _, pv := range p.World.Volumes(va.Volume) {
 		for _, pod := range waiters {
 			if e := p.LastAttachEvent(pod, pv.Name, facts.AttachFailedReason); e != nil && strings.Contains(e.Message, facts.UsedByPods) {
-				told, may = facts.Latest(told, facts.EventTime(e)), true
+				told, may = facts.Latest(told, snapshot.EventTime(e)), true
 			}
 		}
 	}

@@ -94,7 +94,7 @@ func removedNodes(p *check.Run) map[types.NodeName]*corev1.Event {
 			continue
 		}
 		node := types.NodeName(e.InvolvedObject.Name)
-		if last := removed[node]; last == nil || facts.EventTime(e).After(facts.EventTime(last).Time) {
+		if last := removed[node]; last == nil || snapshot.EventTime(e).After(snapshot.EventTime(last).Time) {
 			removed[node] = e
 		}
 	}
@@ -107,7 +107,7 @@ func goneSince(p *check.Run, removed map[types.NodeName]*corev1.Event, va facts.
 	last := removed[va.Node]
 	// Of a list that is not whole the last event may be missing.
 	if last != nil && p.Snapshot.Complete(snapshot.Events) && facts.SaidSince(last, va.CreationTimestamp) {
-		at := facts.EventTime(last)
+		at := snapshot.EventTime(last)
 		return goneProof{at, fmt.Sprintf("the node was removed %s ago", facts.Rounded(p.Age(at))),
 			finding.Evidence{Object: "event/" + last.Namespace + "/" + last.Name, Field: "reason", Value: last.Reason + " at " + facts.Stamp(at)}, false}, true
 	}

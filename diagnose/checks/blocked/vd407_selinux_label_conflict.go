@@ -49,7 +49,7 @@ func runSELinuxLabelConflict(p *check.Run) {
 // seLinuxWord is the kubelet's last word about labels, where it is recent.
 func seLinuxWord(p *facts.View, pod *corev1.Pod) *corev1.Event {
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
-		return facts.ContainsAny(e.Message, seLinuxWords...) && e.Reason == "FailedMount" && p.Age(facts.EventTime(e)) < labelGrace
+		return facts.ContainsAny(e.Message, seLinuxWords...) && e.Reason == "FailedMount" && p.Age(snapshot.EventTime(e)) < labelGrace
 	})
 }
 

@@ -73,7 +73,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	if entry.Meaning == driverwords.NotRegistered {
 		grace = facts.RegistrationGrace
 	}
-	if !known || p.Age(since) <= grace || p.Age(facts.EventTime(last.Event)) > facts.MountRetries {
+	if !known || p.Age(since) <= grace || p.Age(snapshot.EventTime(last.Event)) > facts.MountRetries {
 		return refusal{}, false
 	}
 	r := refusal{

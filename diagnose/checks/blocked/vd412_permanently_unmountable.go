@@ -81,7 +81,7 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	last, first := failures[len(failures)-1], facts.FirstTime(failures[0].Event)
 	driver, _ := p.CsiVolume(pod, v)
 	blame := facts.BlameFor(kubeletwords.MountWords, last.Reason, p.Whose(pod, v, driver))
-	if !blame.Permanent || facts.ContainsAny(last.Reason, kubeletwords.NodeNotAllowed) || p.Age(facts.EventTime(last.Event)) > facts.EventRepeats || !p.Lasted(first, facts.MountFails) {
+	if !blame.Permanent || facts.ContainsAny(last.Reason, kubeletwords.NodeNotAllowed) || p.Age(snapshot.EventTime(last.Event)) > facts.EventRepeats || !p.Lasted(first, facts.MountFails) {
 		return unmountable{}, false
 	}
 	u.actor = blame.Actor

@@ -92,7 +92,7 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 	o := ownership{pod: pod, pv: pv, said: p.LastOwnershipReport(pod, pv.Name)}
 	if o.said != nil {
 		o.since = facts.FirstTime(o.said)
-		return o, p.Age(o.since) >= facts.LongFileChange || p.Age(facts.EventTime(o.said)) > facts.OwnershipSilent
+		return o, p.Age(o.since) >= facts.LongFileChange || p.Age(snapshot.EventTime(o.said)) > facts.OwnershipSilent
 	}
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	policy := pod.Spec.SecurityContext.FSGroupChangePolicy
@@ -107,7 +107,7 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 		}
 	}
 	if e := p.AttachSucceeded(pod, pv.Name); e != nil {
-		o.since = facts.Latest(o.since, facts.EventTime(e))
+		o.since = facts.Latest(o.since, snapshot.EventTime(e))
 	}
 	return o, p.Age(o.since) >= facts.MountTakes
 }
@@ -171,9 +171,9 @@ func slowOwnership(p *check.Run, list []ownership) {
 		f.SelfHeals.Will, f.SelfHeals.Unknown = false, true
 		f.SelfHeals.Because = "if it is that, the pod starts once the owner of all files is changed; a mount that hangs looks the same"
 		f.Advice = "{check} look at the node's kubelet log for the volume. If it is that, " + f.Advice
-	case p.Age(facts.EventTime(first.said)) > facts.OwnershipSilent:
+	case p.Age(snapshot.EventTime(first.said)) > facts.OwnershipSilent:
 		f.Message = where + "may hang on volume " + first.pv.Name
-		facts.Also(&f, "the kubelet has changed the owner of its files, and has reported nothing for %s", facts.Rounded(p.Age(facts.EventTime(first.said))))
+		facts.Also(&f, "the kubelet has changed the owner of its files, and has reported nothing for %s", facts.Rounded(p.Age(snapshot.EventTime(first.said))))
 		f.SelfHeals.Will, f.SelfHeals.Unknown = false, true
 		f.SelfHeals.Because = "the kubelet reports once a minute while it changes files: it was restarted, or a file operation on the volume hangs"
 		f.Advice = "{check} look at the node's kubelet log and at the storage, where a file operation may hang; {later} set fsGroupChangePolicy: " +

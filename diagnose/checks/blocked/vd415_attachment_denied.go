@@ -79,7 +79,7 @@ func attachmentDenied(p *check.Run, list []denied) {
 		if i < enough {
 			e := d.denial.Event
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(d.pod), Field: "events",
-				Value: fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(facts.EventTime(e)), e.Message)})
+				Value: fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(snapshot.EventTime(e)), e.Message)})
 		}
 	}
 	pods = facts.EachOnce(pods)

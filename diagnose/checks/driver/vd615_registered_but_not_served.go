@@ -61,7 +61,7 @@ func runRegisteredButNotServed(p *check.Run) {
 func nobodyAnswers(p *facts.View, v facts.PodVolume) *corev1.Event {
 	for _, f := range p.MountFailures(v.Pod, v.Name) {
 		if facts.ContainsAny(f.Reason, kubeletwords.NobodyListens, kubeletwords.SocketMissing) &&
-			p.Lasted(facts.FirstTime(f.Event), facts.RegistrationGrace) && p.Age(facts.EventTime(f.Event)) < lostGrace {
+			p.Lasted(facts.FirstTime(f.Event), facts.RegistrationGrace) && p.Age(snapshot.EventTime(f.Event)) < lostGrace {
 			return f.Event
 		}
 	}

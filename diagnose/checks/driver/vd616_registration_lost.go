@@ -58,7 +58,7 @@ func runRegistrationLost(p *check.Run) {
 func unknownTo(p *facts.View, pod *corev1.Pod) (driver string, said *corev1.Event) {
 	for _, e := range p.EventsOf(pod) {
 		m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message)
-		if m != nil && p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(facts.EventTime(e)) < lostGrace {
+		if m != nil && p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(snapshot.EventTime(e)) < lostGrace {
 			return m[1], e
 		}
 	}

@@ -202,7 +202,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 // says so as long as there is none.
 func missingRelationship(p *facts.View, pod *corev1.Pod) *corev1.Event {
 	for _, e := range p.EventsOf(pod) {
-		if e.Reason == "FailedMount" && strings.Contains(e.Message, "no relationship found") && p.Age(facts.EventTime(e)) <= facts.MountRetries {
+		if e.Reason == "FailedMount" && strings.Contains(e.Message, "no relationship found") && p.Age(snapshot.EventTime(e)) <= facts.MountRetries {
 			return e
 		}
 	}

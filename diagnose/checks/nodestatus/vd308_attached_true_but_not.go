@@ -70,7 +70,7 @@ func attachedToFormerNode(p *facts.View, va facts.Attachment) bool {
 // that the driver does not find the volume's device, since it was attached.
 func deviceMissing(p *facts.View, pod *corev1.Pod, pv string, va facts.Attachment) *corev1.Event {
 	for _, e := range p.EventsOf(pod) {
-		first, last := facts.FirstTime(e), facts.EventTime(e)
+		first, last := facts.FirstTime(e), snapshot.EventTime(e)
 		if (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") && facts.Token(e.Message, pv) &&
 			facts.SaidSince(e, va.CreationTimestamp) && facts.Means(va.Spec.Attacher, e.Message, driverwords.DeviceMissing, driverwords.NotAttached) &&
 			last.Sub(first.Time) >= facts.DeviceGrace && p.Age(last) <= facts.MountRetries {

@@ -78,13 +78,13 @@ func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods
 			continue
 		}
 		for _, f := range p.MountFailures(pod, claim.Spec.VolumeName) {
-			if facts.ContainsAny(f.Step, kubeletwords.WhileExpanding) && p.Age(facts.EventTime(f.Event)) < expansionSaid {
+			if facts.ContainsAny(f.Step, kubeletwords.WhileExpanding) && p.Age(snapshot.EventTime(f.Event)) < expansionSaid {
 				return pod, f.Event
 			}
 		}
 		for _, e := range slices.Backward(facts.InOrder(p.EventsOf(pod))) {
 			m := kubeletwords.Failed.FindStringSubmatch(e.Message)
-			if slices.Contains(expansionFailed, e.Reason) && m != nil && m[2] == claim.Spec.VolumeName && p.Age(facts.EventTime(e)) < expansionSaid {
+			if slices.Contains(expansionFailed, e.Reason) && m != nil && m[2] == claim.Spec.VolumeName && p.Age(snapshot.EventTime(e)) < expansionSaid {
 				return pod, e
 			}
 		}
@@ -134,7 +134,7 @@ func nobodyBegins(p *facts.View, claim *corev1.PersistentVolumeClaim) (since met
 	}
 	for _, e := range p.Snapshot.EventsOf(claim.UID) {
 		if e.Reason == "ExternalExpanding" && facts.SaidSince(e, claim.CreationTimestamp) {
-			since = facts.Latest(since, facts.EventTime(e))
+			since = facts.Latest(since, snapshot.EventTime(e))
 		}
 	}
 	return since
@@ -151,7 +151,7 @@ func waitsForResizer(p *facts.View, cause, effect finding.Finding) bool {
 // an attempt failed; nil else.
 func resizeFailed(p *facts.View, claim *corev1.PersistentVolumeClaim) *corev1.Event {
 	for _, e := range slices.Backward(facts.InOrder(p.Snapshot.EventsOf(claim.UID))) {
-		if e.Reason == "VolumeResizeFailed" && p.Age(facts.EventTime(e)) < expansionGrace {
+		if e.Reason == "VolumeResizeFailed" && p.Age(snapshot.EventTime(e)) < expansionGrace {
 			return e
 		}
 	}

@@ -75,7 +75,7 @@ func runClaimNotBound(p *check.Run) {
 func noPodWaits(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	about := p.Unbound(claim)
 	n := len(about.Failures)
-	if claim.Spec.VolumeName != "" || about.ForNode || about.Provisioner == "" || n == 0 || p.Age(facts.EventTime(about.Failures[n-1])) > facts.ProvisionSilence ||
+	if claim.Spec.VolumeName != "" || about.ForNode || about.Provisioner == "" || n == 0 || p.Age(snapshot.EventTime(about.Failures[n-1])) > facts.ProvisionSilence ||
 		about.Failures[n-1].Reason != "ProvisioningFailed" || len(p.ClaimUsers(claim)) > 0 {
 		return
 	}
@@ -191,7 +191,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 	}
 	if n := len(about.Failures); n > 0 {
 		last := about.Failures[n-1]
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "events", Value: fmt.Sprintf("%s at %s: %s", last.Reason, facts.Stamp(facts.EventTime(last)), last.Message)})
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "events", Value: fmt.Sprintf("%s at %s: %s", last.Reason, facts.Stamp(snapshot.EventTime(last)), last.Message)})
 	}
 	return unboundReason{f, facts.ProvisionTakes}
 }
@@ -260,7 +260,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 }
 
 func lastSaid(e *corev1.Event) string {
-	return fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(facts.EventTime(e)), e.Message)
+	return fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(snapshot.EventTime(e)), e.Message)
 }
 
 // beforeIt is what helps while the volume is still to be made, where what usually helps is said of
@@ -302,7 +302,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		return unboundReason{*f, facts.ProvisionTakes}
 	}
 	heard := p.Snapshot.CompleteIn(snapshot.Events, claim.Namespace)
-	if n := len(about.Failures); !heard && (n == 0 || p.Age(facts.EventTime(about.Failures[n-1])) > facts.ProvisionSilence) {
+	if n := len(about.Failures); !heard && (n == 0 || p.Age(snapshot.EventTime(about.Failures[n-1])) > facts.ProvisionSilence) {
 		return provisionerNotHeard(about)
 	}
 	if len(about.Failures) == 0 {
@@ -319,7 +319,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		}, facts.ProvisionSilence}
 	}
 	last := about.Failures[len(about.Failures)-1]
-	if silent := p.Age(facts.EventTime(last)); silent > facts.ProvisionSilence {
+	if silent := p.Age(snapshot.EventTime(last)); silent > facts.ProvisionSilence {
 		return unboundReason{finding.Finding{
 			Message:   fmt.Sprintf("provisioner %s has fallen silent", about.Provisioner),
 			Detail:    fmt.Sprintf("the provisioner has said nothing for %s; before that it failed", facts.Rounded(silent)),

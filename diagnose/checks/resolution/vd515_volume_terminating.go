@@ -259,7 +259,7 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 func lastFailedDelete(p *facts.View, pv *corev1.PersistentVolume) *corev1.Event {
 	var last *corev1.Event
 	for _, e := range facts.InOrder(p.Snapshot.EventsOf(pv.UID)) {
-		if e.Reason == "VolumeFailedDelete" && p.Age(facts.EventTime(e)) <= facts.ProvisionSilence {
+		if e.Reason == "VolumeFailedDelete" && p.Age(snapshot.EventTime(e)) <= facts.ProvisionSilence {
 			last = e
 		}
 	}

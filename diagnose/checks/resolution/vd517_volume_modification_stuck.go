@@ -82,8 +82,8 @@ func classMissing(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	f.AdviceCommands = []string{safetext.Kubectl("get", "volumeattributesclass")}
 	var said metav1.Time
 	for _, e := range p.Snapshot.EventsOf(claim.UID) {
-		if e.Reason == "VolumeModifyFailed" && strings.Contains(e.Message, *claim.Spec.VolumeAttributesClassName) && facts.SaidSince(e, claim.CreationTimestamp) && facts.EventTime(e).After(said.Time) {
-			said = facts.EventTime(e)
+		if e.Reason == "VolumeModifyFailed" && strings.Contains(e.Message, *claim.Spec.VolumeAttributesClassName) && facts.SaidSince(e, claim.CreationTimestamp) && snapshot.EventTime(e).After(said.Time) {
+			said = snapshot.EventTime(e)
 			f.Said = facts.QuoteEvent(e)
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "event " + e.Reason, Value: e.Message})
 		}

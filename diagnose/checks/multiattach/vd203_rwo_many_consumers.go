@@ -31,10 +31,10 @@ var RwoManyConsumers = check.Check{
 func runRWOManyConsumers(p *check.Run) {
 	for _, c := range p.Conflicts() {
 		if _, rollout := c.Rollout(); rollout {
-			continue // rwo-rollout-deadlock, as long as the node is not lost
+			continue // rwo-rollout-deadlock, unless the node is lost
 		}
 		claim := claimOf(p.View, c.Waiters[0], c.Volume)
-		// One pod at a time is another rule, which the scheduler keeps.
+		// The scheduler enforces ReadWriteOncePod.
 		if claim == nil || slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			continue
 		}
@@ -75,7 +75,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 	p.Report(f)
 }
 
-// sharers says what makes several pods of one claim.
+// sharers is why the claim has several pods.
 func sharers(a, b *corev1.Pod) string {
 	switch {
 	case ownerName(a) == "" || ownerName(b) == "":
@@ -87,7 +87,7 @@ func sharers(a, b *corev1.Pod) string {
 	}
 }
 
-// claimOf is the claim through which the pod reaches the volume.
+// claimOf is the claim through which the pod uses the volume.
 func claimOf(p *facts.View, pod *corev1.Pod, volume corev1.UniqueVolumeName) *corev1.PersistentVolumeClaim {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]

@@ -28,13 +28,13 @@ var RwopConflict = check.Check{
 
 func runRWOPConflict(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
-		// Beside another mode it binds nobody.
+		// Beside another mode it has no effect.
 		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
 			continue
 		}
 		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
 		if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
-			continue // nobody gets it, whatever its mode
+			continue // the volume is not the claim's
 		}
 		var holders, waiters []*corev1.Pod
 		for _, pod := range p.ClaimUsers(claim) {
@@ -47,7 +47,7 @@ func runRWOPConflict(p *check.Run) {
 			}
 		}
 		if len(holders) == 0 {
-			continue // the one that had it goes: the next one follows
+			continue // the holder is being deleted, and the next pod follows
 		}
 		waiters = slices.DeleteFunc(waiters, func(pod *corev1.Pod) bool {
 			return rolloutElsewhere(pod, holders[0]) || !p.Rivals(holders, facts.BoundAt(pod))
@@ -58,9 +58,9 @@ func runRWOPConflict(p *check.Run) {
 	}
 }
 
-// heldBackByRWOP reports whether it is this rule that the pod waits for: the
-// scheduler has said so, or has been passed by. The scheduler goes by the claim's
-// modes, and the kubelet and the controller by the volume's.
+// heldBackByRWOP reports whether the pod waits for this rule: the scheduler says so, or
+// spec.nodeName bypasses it. The scheduler goes by the claim's modes, the kubelet and the
+// controller by the volume's.
 func heldBackByRWOP(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
 	if pod.Spec.NodeName != "" {
 		return slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod)
@@ -70,7 +70,7 @@ func heldBackByRWOP(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
 	})
 }
 
-// rolloutElsewhere reports whether rwo-rollout-deadlock tells it.
+// rolloutElsewhere reports whether rwo-rollout-deadlock reports the pair.
 func rolloutElsewhere(waiter, holder *corev1.Pod) bool {
 	return waiter.Spec.NodeName != "" && waiter.Spec.NodeName != holder.Spec.NodeName && facts.DeploymentOf(waiter) != "" && facts.DeploymentOf(waiter) == facts.DeploymentOf(holder)
 }
@@ -112,8 +112,8 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 	p.Report(f)
 }
 
-// recreatedBy names the controllers of both pods, one of which has to be scaled down; "" where a pod
-// has none, or both have the same.
+// recreatedBy names the controllers of both pods, one of which has to be scaled down; "" where a
+// pod has none, or both have the same.
 func recreatedBy(waiter, holder *corev1.Pod) string {
 	a, b := metav1.GetControllerOf(waiter), metav1.GetControllerOf(holder)
 	if a == nil || b == nil || a.UID == b.UID || a.Kind == "Job" || b.Kind == "Job" {
@@ -122,7 +122,8 @@ func recreatedBy(waiter, holder *corev1.Pod) string {
 	return fmt.Sprintf("the controller of one, %s or %s,", controllerText(waiter, a), controllerText(holder, b))
 }
 
-// controllerText is the controller that a person scales: the Deployment in place of its ReplicaSet.
+// controllerText is the controller that a person scales: the Deployment instead of its
+// ReplicaSet.
 func controllerText(pod *corev1.Pod, owner *metav1.OwnerReference) string {
 	if d := facts.DeploymentOf(pod); d != "" {
 		return "Deployment " + d

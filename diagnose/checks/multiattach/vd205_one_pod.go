@@ -13,10 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// runOnePodTwice reports two pods on two nodes that use a ReadWriteOncePod volume
-// which is never attached, such as an NFS share. Nothing but the scheduler keeps
-// them apart: it is passed by where spec.nodeName is set, and it forgets a pod that
-// was deleted by force.
+// runOnePodTwice reports two pods on two nodes with a ReadWriteOncePod volume that is never
+// attached, such as an NFS share. Only the scheduler keeps them apart: spec.nodeName bypasses it,
+// and it forgets a pod that was deleted by force.
 func runOnePodTwice(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
 		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
@@ -27,7 +26,7 @@ func runOnePodTwice(p *check.Run) {
 			continue
 		}
 		if _, err := p.World.VolumeName(pv); err == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
-			continue // an attached volume has a place in volumesInUse: runSilentDoubleUse
+			continue // runSilentDoubleUse finds an attached volume in volumesInUse
 		}
 		users := slices.DeleteFunc(p.ClaimUsers(claim), func(pod *corev1.Pod) bool {
 			return !facts.MayUseVolumes(pod) || reconcile.PodTerminated(pod) || !reconcile.NodeReady(p.Snapshot.Node(facts.NodeOf(pod)))

@@ -34,13 +34,13 @@ func runPVCLostOrDoubleClaim(p *check.Run) {
 		case pv == nil:
 			claimLost(p, claim, "which does not exist", finding.Evidence{Object: "persistentvolume/" + claim.Spec.VolumeName, Field: "metadata.name", Value: "there is no such object"})
 		case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == claim.UID:
-			// The binder is about to join the two.
+			// The binder is about to bind the two.
 		case pv.Spec.ClaimRef.Namespace != claim.Namespace || pv.Spec.ClaimRef.Name != claim.Name:
 			ref := pv.Spec.ClaimRef
 			claimLost(p, claim, fmt.Sprintf("which is bound to claim %s/%s", ref.Namespace, ref.Name),
 				finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef", Value: fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)})
 		default:
-			// An earlier claim of the same name: claimref-stale.
+			// claimref-stale reports an earlier claim of the same name.
 		}
 	}
 }

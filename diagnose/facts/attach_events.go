@@ -30,10 +30,9 @@ func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1
 	return last
 }
 
-// LastAttachEvent is the controller's last event for the pod about an attach of the volume,
-// with one of the reasons; nil where there is none. volume is the controller's name for it: the
-// PersistentVolume's. Events from before the VolumeAttachment was made do not count, nor do
-// failures from before its deletion was asked for.
+// LastAttachEvent is the controller's last event for the pod about an attach of the volume, with
+// one of the reasons; nil where there is none. volume is the PersistentVolume's name. Events from
+// before the VolumeAttachment's creation do not count, nor do failures from before its deletion.
 func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string) *corev1.Event {
 	began, ended := p.attachBegan(pod, volume)
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
@@ -42,8 +41,8 @@ func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string
 	})
 }
 
-// AttachSucceeded is the controller's last event for the pod that the volume was
-// attached; nil where there is none.
+// AttachSucceeded is the controller's last event for the pod that the volume was attached; nil
+// where there is none.
 func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
 	return p.LastAttachEvent(pod, volume, AttachSucceededReason)
 }

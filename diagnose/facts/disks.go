@@ -18,7 +18,7 @@ type SameDisk struct {
 	Uses []diskUse
 }
 
-// diskUse is a pod and those of the disk's volumes that it uses, each once.
+// diskUse is a pod and the disk's volumes that it uses, each once.
 type diskUse struct {
 	Pod     *corev1.Pod
 	Volumes []*corev1.PersistentVolume

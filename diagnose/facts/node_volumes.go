@@ -12,7 +12,7 @@ import (
 )
 
 // nodeVolumes are the lists of a node's status as sets, for checks that look up each of many
-// volumes: in the lists the time would grow with the square.
+// volumes: the time would otherwise grow with the square.
 type nodeVolumes struct {
 	attached, inUse sets.Set[corev1.UniqueVolumeName]
 	// inTree are the attached volumes with an in-tree plugin's name, by DiskKey.
@@ -35,8 +35,8 @@ func (p *View) nodeVolumes(node *corev1.Node) *nodeVolumes {
 	})
 }
 
-// fewVolumes is the longest list that is searched entry by entry: that takes less than to build
-// a set, and nearly all nodes have fewer entries.
+// fewVolumes is the longest list that is searched entry by entry: that is faster than a set, and
+// nearly all nodes have fewer entries.
 const fewVolumes = 64
 
 // Lists reports whether the node's status.volumesAttached names the volume.

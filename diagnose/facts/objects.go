@@ -28,10 +28,9 @@ func AttacherHolds(va *storagev1.VolumeAttachment) bool {
 	return slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(va.Spec.Attacher))
 }
 
-// AskedDisk is the disk that the attacher asks the driver to detach: the disk of the PV that
-// the VolumeAttachment names, whether or not its driver still attaches, or of its inline spec
-// (external-attacher v4, csiHandler.csiDetach). ok is false where neither tells: the attacher
-// then asks nothing.
+// AskedDisk is the disk that the attacher asks the driver to detach: that of the
+// VolumeAttachment's PV, whether or not its driver still attaches, or of its inline spec
+// (external-attacher v4, csiHandler.csiDetach). Where ok is false the attacher asks nothing.
 func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string, ok bool) {
 	if name, err := p.World.AttachmentVolume(va); err == nil {
 		// A name with two ^ cannot be split; the attacher reads the handle itself.
@@ -51,10 +50,9 @@ func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string,
 // ComputedName matches the names under which the controller creates VolumeAttachments.
 var ComputedName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 
-// NodeHandles are the volumes that a VolumeAttachment may be for, from what its node reports:
-// its name is a hash of handle, driver and node. Once the PV is gone or was replaced, no other
-// object shows them. They are sorted, and hardly ever more than one: the hash is of the three
-// without separators.
+// NodeHandles are the volumes of a VolumeAttachment in its node's lists: its name is a hash of
+// handle, driver and node. Once the PV is gone or was replaced, no other object shows them. They
+// are sorted, and hardly ever more than one: the hash is of the three without separators.
 func (p *View) NodeHandles(va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
 	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
 	sum, computed := reconcile.SumOfName(va.Name)

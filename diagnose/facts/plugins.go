@@ -36,8 +36,8 @@ func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
 	return needs
 }
 
-// CsiVolume is the driver that the kubelet calls to mount the pod's volume, whether or not the
-// driver attaches it; "" where there is none.
+// CsiVolume is the driver that the kubelet calls to mount the pod's volume, attached or not; ""
+// where there is none.
 func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volume PodVolume) {
 	if v.CSI != nil {
 		return v.CSI.Driver, PodVolume{pod, "", v.Name}
@@ -88,8 +88,8 @@ func (p *View) PluginYoung(node *corev1.Node, driver string) bool {
 	})
 }
 
-// NodePlugins are the pods on the node that mount one of the kubelet's directories: nothing
-// else shows that a pod is a node plugin.
+// NodePlugins are the pods on the node that mount one of the kubelet's directories: only that
+// shows a node plugin.
 func (p *View) NodePlugins(node *corev1.Node, directories ...string) []*corev1.Pod {
 	mounts := func(v corev1.Volume) bool {
 		return slices.ContainsFunc(directories, func(d string) bool { return strings.HasSuffix(hostPath(v), d) })

@@ -30,7 +30,7 @@ type View struct {
 	later time.Duration
 	asked sync.Mutex
 	left  sets.Set[time.Duration] // see Left
-	noted sets.Set[any]           // the answers whose own left is already in left
+	noted sets.Set[any]           // the answers whose left is included in left
 }
 
 // NewView returns a view of the snapshot and its worlds.
@@ -53,8 +53,8 @@ func (v *View) Age(t metav1.Time) time.Duration { return v.Snapshot.TakenAt.Sub(
 // serves the search for explanations of a pod that is already stuck.
 func (v *View) Later(d time.Duration) *View { return v.apart(d) }
 
-// Lasted reports whether something that began at since has lasted for the granted time. It is
-// for waits that a finding is about; how old a sign of life may be is another question.
+// Lasted reports whether something that began at since has lasted for the granted time. It is for
+// the waits of a finding, not for the age of a sign of life.
 func (v *View) Lasted(since metav1.Time, granted time.Duration) bool {
 	left := granted - v.Age(since)
 	if left > 0 {
@@ -90,7 +90,7 @@ func (v *View) Left() []time.Duration {
 }
 
 // Ends reports whether anything that the view was asked about, and that has not lasted long
-// enough, will have after d. Where nothing will, a view of Later(d) gives the same answers.
+// enough, will have after d. If not, a view of Later(d) gives the same answers.
 func (v *View) Ends(d time.Duration) bool {
 	v.asked.Lock()
 	defer v.asked.Unlock()

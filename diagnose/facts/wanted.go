@@ -35,8 +35,8 @@ func (p *View) DetachWanted(pair reconcile.VolumeNode) (notBefore, notAfter meta
 	return notBefore, notAfter
 }
 
-// endedAt is the earliest moment from which a pod that has ended may no longer count as a user
-// of its volumes (PodTerminated); zero where its status does not show it.
+// endedAt is the earliest moment from which an ended pod may no longer count as a user of its
+// volumes (PodTerminated); zero where its status does not show it.
 func endedAt(pod *corev1.Pod) metav1.Time {
 	var at metav1.Time
 	for _, statuses := range [][]corev1.ContainerStatus{

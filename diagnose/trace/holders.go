@@ -238,9 +238,8 @@ func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string
 	}
 }
 
-// usersUnread is the kind of objects that may use the volume and could not be read; "" where
-// there is none. The users are in the namespaces of the claims of all PersistentVolumes with
-// the same disk.
+// usersUnread is the kind of unread objects that may use the volume; "" where there are none. The
+// users are in the namespaces of the claims of all PersistentVolumes with the same disk.
 func (t *tracer) usersUnread(v *tracedVolume) snapshot.Kind {
 	if t.Snapshot.Complete(snapshot.Pods) && t.Snapshot.Complete(snapshot.Claims) {
 		return ""
@@ -291,8 +290,8 @@ func (t *tracer) leaseWords(lease *coordinationv1.Lease) string {
 	return finding.Clauses(text, t.StuckAttacherClause(lease))
 }
 
-// attacherReturns is the time granted to an attacher whose lease is not renewed: none, unless
-// it has answered since, without a lease.
+// attacherReturns is the time granted to an attacher with an expired lease: none, unless it has
+// answered since, without a lease.
 func (t *tracer) attacherReturns(s *Stage, lease *coordinationv1.Lease, driver string) time.Duration {
 	if !t.LastAnswer(driver).After(facts.Renewed(lease).Add(facts.AttacherLeaseGrace)) {
 		return 0

@@ -17,11 +17,12 @@ import (
 
 // The minor releases from which the kubelet's messages differ.
 const (
-	// sortedLists: the lists of a failed wait are sorted, "unattached" lists only volumes that
-	// are not attached, and "failed to process" exists (kubernetes pull request 112719).
+	// sortedLists is the first release whose failed wait has sorted lists, lists only volumes
+	// that are not attached as "unattached", and has "failed to process" (kubernetes pull request
+	// 112719).
 	sortedLists facts.KubeletRelease = 26
-	// attachCheckedOnce: the kubelet looks at a VolumeAttachment once and reports what it
-	// finds; before, it waited up to 10 min for it (126961).
+	// attachCheckedOnce is the first release whose kubelet looks at a VolumeAttachment once and
+	// reports what it finds; earlier ones waited up to 10 min for it (126961).
 	attachCheckedOnce facts.KubeletRelease = 32
 )
 
@@ -46,7 +47,7 @@ func (w waitWords) means(volume string, k facts.KubeletRelease) string {
 	switch {
 	case why == "" || !slices.Contains(w.unmounted, volume):
 		return lists
-	case lists == notTakenUp: // and the cause says what is wrong
+	case lists == notTakenUp: // and the cause shows the fault
 		return why + "; the kubelet has not taken the volume up, and no mount was tried"
 	default:
 		return why + "; " + lists
@@ -76,9 +77,9 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 }
 
 // mountFailures are the failed mounts of the volume, oldest first, without those that pass by
-// themselves. Where the kubelet has reported none for this pod, they are those of other pods
-// that wait for the volume on the node: the kubelet runs one operation at a time on a volume,
-// in the name of one pod, and pauses for all pods once it fails (MountVolume,
+// themselves. Without any for this pod, they are those of other pods that wait for the volume on
+// the node. The kubelet runs one operation at a time on a volume, in the name of one pod, and
+// pauses for all pods once it fails (MountVolume,
 // pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), facts.MountFailure.Passing)
@@ -88,14 +89,15 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	return t.sharedFailures(v)
 }
 
-// sharedFailures are those of other pods that wait for the volume on the node, oldest first.
+// sharedFailures are the failed mounts of other pods that wait for the volume on the node, oldest
+// first.
 func (t *tracer) sharedFailures(v *tracedVolume) (shared []facts.MountFailure) {
 	var list []facts.MountFailure
 	switch {
 	case v.pv == nil:
 	case v.pv.Spec.Local != nil && v.claim != nil:
 		list = t.localFailures(v)
-	case (v.Driver != "" || v.attachable) && t.userOnNode(v) == nil: // else it is staged by now
+	case (v.Driver != "" || v.attachable) && t.userOnNode(v) == nil: // otherwise it is staged by now
 		list = useOf(t.View, v.pair).failuresOf(t.View, v.specName())
 	}
 	for _, f := range list {
@@ -106,9 +108,9 @@ func (t *tracer) sharedFailures(v *tracedVolume) (shared []facts.MountFailure) {
 	return shared
 }
 
-// localFailures are the failed mounts of a local volume that would meet any pod, oldest first:
-// nothing attaches it, and the kubelet does one thing at a time with it all the same. Once a
-// pod has it mounted, there are none.
+// localFailures are the failed mounts of a local volume that any pod would meet, oldest first.
+// Nothing attaches it, but the kubelet still runs one operation at a time on it. Once a pod has
+// it mounted, there are none.
 func (t *tracer) localFailures(v *tracedVolume) (list []facts.MountFailure) {
 	for _, pod := range t.ClaimUsers(v.claim) {
 		switch {
@@ -210,8 +212,8 @@ func (t *tracer) waitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	return nil, waitWords{}, false
 }
 
-// mountedThen reports whether the kubelet's last failed wait named only other volumes of the
-// pod, later than any other sign about this one: it names all volumes that are not mounted
+// mountedThen reports whether the kubelet's last failed wait, later than any other sign about
+// this volume, named only other volumes of the pod. It names all volumes that are not mounted
 // (getUnmountedVolumes, pkg/kubelet/volumemanager/volume_manager.go), and a mounted one stays
 // mounted while the pod has not run.
 func (t *tracer) mountedThen(v *tracedVolume) bool {

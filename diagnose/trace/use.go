@@ -112,7 +112,7 @@ const (
 	Unknown Answer = "unknown"
 )
 
-// PodState is what a pod that names a claim is doing.
+// PodState is the state of a pod that names a claim.
 type PodState string
 
 // The states of a pod that names a claim.
@@ -178,7 +178,7 @@ type Keeper struct {
 	Finalizer string         `json:"finalizer"`
 	// Holds is whether something needs the finalizer now.
 	Holds Answer `json:"holds"`
-	// By is what needs it, or who removes it.
+	// By needs it, or removes it.
 	By string `json:"by"`
 }
 
@@ -451,8 +451,8 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	return p
 }
 
-// unreadOf is the first kind that was not read in full and may show how far a pod has the
-// volume; "" where there is none.
+// unreadOf is the first kind with unread objects that may show how far a pod has the volume; ""
+// for none.
 func (u *useTracer) unreadOf() snapshot.Kind {
 	for _, kind := range []snapshot.Kind{snapshot.Volumes, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.StorageClasses, snapshot.Leases} {
 		if !u.knows(kind, "") {
@@ -506,7 +506,7 @@ func (v *UsedVolume) reported() corev1.UniqueVolumeName {
 	return v.Volume
 }
 
-// havingNode is what the node's own object shows about the volume.
+// havingNode is the volume in the node's own object.
 func (u *useTracer) havingNode(name types.NodeName, volume corev1.UniqueVolumeName) *HavingNode {
 	h := &HavingNode{Node: name, State: NodeReports, InVolumesAttached: Unknown, InVolumesInUse: Unknown}
 	switch node := u.Snapshot.Node(name); {
@@ -579,7 +579,7 @@ const (
 	inTreeKeeps      = "kubernetes.io/pv-controller"
 )
 
-// addKept adds each finalizer with what needs it.
+// addKept adds each finalizer with its reason.
 func (u *useTracer) addKept() {
 	if u.claim != nil {
 		object := finding.Object{Kind: "PersistentVolumeClaim", Namespace: u.claim.Namespace, Name: u.claim.Name, UID: u.claim.UID}
@@ -621,7 +621,7 @@ func (u *useTracer) podsHold() (Answer, string) {
 	}
 }
 
-// volumeKept is what needs the finalizer of the volume.
+// volumeKept is the volume's finalizer with its reason.
 func (u *useTracer) volumeKept(finalizer string) Keeper {
 	pv := u.pv
 	k := Keeper{Object: facts.PvObject(pv), Finalizer: finalizer, Holds: Yes, By: "whoever put it on takes it off"}
@@ -736,7 +736,7 @@ func (u *useTracer) concerns(f finding.Finding) bool {
 // waitRank orders the verdicts on pods, the worst first.
 var waitRank = []finding.WaitState{finding.Stuck, finding.InFlight, finding.Unsure}
 
-// judge is what waits: a pod before the objects themselves.
+// judge is the verdict: a waiting pod comes before the objects themselves.
 func (u *useTracer) judge() UseVerdict {
 	waiting := slices.DeleteFunc(slices.Clone(u.Pods), func(p UsingPod) bool { return p.Wait == "" })
 	slices.SortStableFunc(waiting, func(a, b UsingPod) int {

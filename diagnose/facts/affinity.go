@@ -32,9 +32,14 @@ func (p *View) NodeOrdered(pod *corev1.Pod) metav1.Time {
 // KeptOffByPlace reports whether the scheduler's message says that the place of a volume keeps
 // the pod off nodes (kube-scheduler, plugins VolumeBinding and VolumeZone).
 func KeptOffByPlace(pod *corev1.Pod) bool {
+	return SchedulerSays(pod, "volume node affinity conflict", "PersistentVolume's node affinity", "no available volume zone")
+}
+
+// SchedulerSays reports whether the scheduler's message about a pod without a node has one of the
+// texts.
+func SchedulerSays(pod *corev1.Pod, texts ...string) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
-			ContainsAny(c.Message, "volume node affinity conflict", "PersistentVolume's node affinity", "no available volume zone")
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && ContainsAny(c.Message, texts...)
 	})
 }
 

@@ -21,6 +21,8 @@ type Alias struct {
 	Shows finding.Evidence
 }
 
+var keptAliveAs KeptBy[types.NodeName, *Alias]
+
 // AliveAs is the Node under whose name the machine of a lost or missing node is alive; nil where
 // no object shows one. A kubelet that starts under another host name registers another Node, and
 // may still have the mounts of the first.
@@ -28,11 +30,13 @@ func (p *View) AliveAs(name types.NodeName) *Alias {
 	if name == "" || !p.Lost(p.Snapshot.Node(name)) {
 		return nil
 	}
-	return p.memory.aliveAs.get(p, name, (*View).findAliveAs)
+	return keptAliveAs.Of(p, name, (*View).findAliveAs)
 }
 
+var keptMachineList Kept[[]machine]
+
 func (p *View) findAliveAs(name types.NodeName) *Alias {
-	lost, machines := p.machineOf(name), p.memory.machineList.get(p, (*View).machinesOf)
+	lost, machines := p.machineOf(name), keptMachineList.Of(p, (*View).machinesOf)
 	var same *Alias
 	for i, node := range p.Snapshot.Nodes {
 		if NodeName(node) == name {

@@ -13,10 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 )
 
 // Abandoned returns the driver's tasks that no attacher works on any more, and the lease that
@@ -36,10 +35,12 @@ func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 	return lease, tasks // the younger ones wait for the same
 }
 
+var keptUnclaimed Kept[[]*corev1.Pod]
+
 // UnclaimedAttachers are the pods with an external-attacher, by the names of their containers and
 // images, that may serve any driver: no pod of their workload holds an attacher's lease.
 func (p *View) UnclaimedAttachers() []*corev1.Pod {
-	return p.memory.unclaimed.get(p, (*View).findUnclaimedAttachers)
+	return keptUnclaimed.Of(p, (*View).findUnclaimedAttachers)
 }
 
 func (p *View) findUnclaimedAttachers() []*corev1.Pod {
@@ -67,11 +68,13 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 	})
 }
 
+var keptNoAttacher KeptBy[string, bool]
+
 // NoAttacherRuns reports whether nothing in the cluster can attach for the driver. It has no
 // lease, no pod runs an external-attacher that may be its own, and its attachments have no trace
 // of one outside the cluster.
 func (p *View) NoAttacherRuns(driver string) bool {
-	return p.memory.noAttacher.get(p, driver, (*View).findNoAttacherRuns)
+	return keptNoAttacher.Of(p, driver, (*View).findNoAttacherRuns)
 }
 
 func (p *View) findNoAttacherRuns(driver string) bool {
@@ -208,9 +211,11 @@ func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 	})
 }
 
+var keptAtWork KeptBy[string, bool]
+
 // AttacherAtWork reports whether nothing speaks against the driver's attacher.
 func (p *View) AttacherAtWork(driver string) bool {
-	return p.memory.atWork.get(p, driver, func(p *View, driver string) bool {
+	return keptAtWork.Of(p, driver, func(p *View, driver string) bool {
 		_, abandoned := p.Abandoned(driver)
 		_, idle := p.Idle(driver)
 		return p.Installed(driver) && len(abandoned) == 0 && len(idle) == 0

@@ -34,10 +34,12 @@ const (
 	foreign
 )
 
+var keptAttachments Kept[[]Attachment]
+
 // Attachments are the VolumeAttachments whose volume is known. Other checks report those without
 // a PV, or of a driver that attaches nothing.
 func (p *View) Attachments() []Attachment {
-	return p.memory.attachments.get(p, (*View).findAttachments)
+	return keptAttachments.Of(p, (*View).findAttachments)
 }
 
 func (p *View) findAttachments() []Attachment {
@@ -56,9 +58,11 @@ func (p *View) findAttachments() []Attachment {
 	return list
 }
 
+var keptByVolume Kept[*index.Index[corev1.UniqueVolumeName, Attachment]]
+
 // AttachmentsOf are the attachments of the volume on all nodes, in the order of their names.
 func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
-	return p.memory.byVolume.get(p, func(p *View) *index.Index[corev1.UniqueVolumeName, Attachment] {
+	return keptByVolume.Of(p, func(p *View) *index.Index[corev1.UniqueVolumeName, Attachment] {
 		return index.New(p.Attachments(), func(va Attachment) corev1.UniqueVolumeName { return va.Volume })
 	}).All(volume)
 }
@@ -98,10 +102,12 @@ func (p *View) OneNode(volume corev1.UniqueVolumeName) bool {
 	})
 }
 
+var keptWaiting Kept[map[corev1.UniqueVolumeName][]*corev1.Pod]
+
 // Waiting are the pods that cannot start before a volume is attached to their node, by volume,
 // the longest first.
 func (p *View) Waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
-	return p.memory.waiting.get(p, (*View).findWaiting)
+	return keptWaiting.Of(p, (*View).findWaiting)
 }
 
 func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {

@@ -67,10 +67,8 @@ func namesCSI(words string, pod types.UID) bool {
 
 // readySince is when the pod's Ready condition last changed, or else when the pod was bound.
 func readySince(pod *corev1.Pod) metav1.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.LastTransitionTime
-		}
+	if c := Condition(pod, corev1.PodReady); c != nil {
+		return c.LastTransitionTime
 	}
 	return BoundAt(pod)
 }

@@ -86,7 +86,7 @@ func WaitedInVain(waiter, holder *corev1.Pod) bool {
 	if startedAgain(holder) {
 		grace = ConflictGrace
 	}
-	return BoundAt(waiter).Add(grace).Before(endAsked(holder).Time)
+	return BoundAt(waiter).Add(grace).Before(EndAsked(holder).Time)
 }
 
 // ConflictSeverity is the severity of a wait for another pod's volume since then: an error once a

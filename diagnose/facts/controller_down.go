@@ -8,18 +8,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// unledControllers is the cached result of ControllerDown; lease may be nil.
-type unledControllers struct{ lease *coordinationv1.Lease }
+var keptControllerDown Kept[*coordinationv1.Lease]
 
 // ControllerDown is the lease of kube-controller-manager where it has expired and nothing shows a
 // leader; nil where a controller may be at work. One without leader election, or out of sight,
 // has no lease. A controller that comes back decides by what it then finds: until then nothing
 // proves that it has forgotten anything.
 func (p *View) ControllerDown() *coordinationv1.Lease {
-	return Once(p, func(p *View) *unledControllers { return &unledControllers{p.controllerDown()} }).lease
+	return keptControllerDown.Of(p, (*View).findControllerDown)
 }
 
-func (p *View) controllerDown() *coordinationv1.Lease {
+func (p *View) findControllerDown() *coordinationv1.Lease {
 	lease := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager)
 	if lease == nil || lease.Spec.RenewTime == nil {
 		return nil

@@ -35,6 +35,8 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 	})
 }
 
+var keptCountedWhole Kept[sets.Set[string]]
+
 // Uncounted reports whether the controller's actual state of the world lacks the pair: it
 // counts as many volumes of the driver as there are others that it must have. The
 // VolumeAttachment must be one that the controller would detach immediately if it had it.
@@ -43,7 +45,7 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 // or detached in between, they differ from each other or from the objects.
 func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
 	start := p.ControllerStart()
-	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.memory.countedWhole.get(p, (*View).findCountedWhole).Has(driver) {
+	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !keptCountedWhole.Of(p, (*View).findCountedWhole).Has(driver) {
 		return false
 	}
 	return !va.CreationTimestamp.After(p.Snapshot.TakenAt.Add(-time.Second)) // dates have no fractions

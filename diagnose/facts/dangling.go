@@ -13,9 +13,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
+var keptDanglings Kept[[]Attachment]
+
 // Danglings are the attachments that the controller has forgotten.
 func (p *View) Danglings() []Attachment {
-	return p.memory.danglings.get(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
+	return keptDanglings.Of(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
 }
 
 // Unheard are the attachments that are not yet Danglings, and that the controller does not

@@ -26,10 +26,12 @@ type Task struct {
 	Failure *storagev1.VolumeError
 }
 
+var keptTasks KeptBy[string, []Task]
+
 // Tasks are the driver's tasks, the oldest first. A driver that attaches
 // nothing has no attacher and no Tasks.
 func (p *View) Tasks(driver string) []Task {
-	return slices.Clone(p.memory.tasks.get(p, driver, (*View).findTasks))
+	return slices.Clone(keptTasks.Of(p, driver, (*View).findTasks))
 }
 
 func (p *View) findTasks(driver string) []Task {
@@ -50,9 +52,11 @@ func (p *View) findTasks(driver string) []Task {
 	return tasks
 }
 
+var keptAttachers Kept[[]string]
+
 // Attachers are the drivers that any VolumeAttachment names, sorted.
 func (p *View) Attachers() []string {
-	return p.memory.attachers.get(p, func(p *View) []string {
+	return keptAttachers.Of(p, func(p *View) []string {
 		drivers := sets.New[string]()
 		for _, va := range p.Snapshot.VolumeAttachments {
 			drivers.Insert(va.Spec.Attacher)
@@ -105,11 +109,13 @@ func TaskEvidence(tasks []Task) []finding.Evidence {
 	return list
 }
 
+var keptLeases KeptBy[string, *coordinationv1.Lease]
+
 // AttacherLease is the driver's attacher lease with the latest renewal: a driver that has moved
 // to another namespace leaves its old one behind. That it is nil proves nothing, as attachers may
 // run without leader election or outside the cluster.
 func (p *View) AttacherLease(driver string) *coordinationv1.Lease {
-	return p.memory.leases.get(p, driver, (*View).findAttacherLease)
+	return keptLeases.Of(p, driver, (*View).findAttacherLease)
 }
 
 func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
@@ -141,11 +147,13 @@ func LeaseEvidence(lease *coordinationv1.Lease) finding.Evidence {
 		Value: fmt.Sprintf("%s, held by %q", Stamp(Renewed(lease)), ptr.Deref(lease.Spec.HolderIdentity, ""))}
 }
 
+var keptAnswers KeptBy[string, metav1.Time]
+
 // LastAnswer is the latest moment at which the driver's attachments prove an attacher at work:
 // its error, or the creation of an attachment that is attached or has its finalizer. Successful
 // detaches leave no trace.
 func (p *View) LastAnswer(driver string) metav1.Time {
-	return p.memory.answers.get(p, driver, (*View).findLastAnswer)
+	return keptAnswers.Of(p, driver, (*View).findLastAnswer)
 }
 
 func (p *View) findLastAnswer(driver string) metav1.Time {

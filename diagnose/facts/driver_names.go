@@ -10,10 +10,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
+var keptDriverNames Kept[[]string]
+
 // InstalledDrivers are the names of all drivers that have a CSIDriver or are
 // registered on a node, sorted.
 func (p *View) InstalledDrivers() []string {
-	return p.memory.driverNames.get(p, func(p *View) []string {
+	return keptDriverNames.Of(p, func(p *View) []string {
 		names := sets.New[string]()
 		for _, d := range p.Snapshot.CSIDrivers {
 			names.Insert(d.Name)

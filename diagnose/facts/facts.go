@@ -40,10 +40,8 @@ func (p *View) ControllerStart() metav1.Time {
 // BoundAt is when the pod was bound to its node: from then on both the kubelet
 // and the controller work for it.
 func BoundAt(pod *corev1.Pod) metav1.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return c.LastTransitionTime
-		}
+	if c := Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+		return c.LastTransitionTime
 	}
 	return pod.CreationTimestamp
 }
@@ -53,10 +51,8 @@ func BoundAt(pod *corev1.Pod) metav1.Time {
 // else when its last container ended.
 func WaitsSince(pod *corev1.Pod) metav1.Time {
 	since := BoundAt(pod)
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
-			since = Latest(since, c.LastTransitionTime)
-		}
+	if c := Condition(pod, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionFalse {
+		since = Latest(since, c.LastTransitionTime)
 	}
 	if Runs(pod) {
 		return since
@@ -125,9 +121,18 @@ var beforeMounts = []string{"", "ContainerCreating", "PodInitializing"}
 
 // HasCondition reports whether the pod's condition is true.
 func HasCondition(pod *corev1.Pod, condition corev1.PodConditionType) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == condition && c.Status == corev1.ConditionTrue
-	})
+	c := Condition(pod, condition)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// Condition is the pod's condition of the type; nil where it has none.
+func Condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == of {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
 }
 
 // Ready reports whether the pod's Ready condition is true.

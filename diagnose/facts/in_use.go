@@ -8,11 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+var keptWritersOfList KeptBy[string, map[string]int]
+
 // Customary reports whether the writer last wrote the list on more than one node, and on most
 // nodes with a known writer: it is then the distribution's own name for a kubelet or a
 // controller.
 func (p *View) Customary(field, writer string) bool {
-	writers := p.memory.writersOfList.get(p, field, (*View).findWritersOfList)
+	writers := keptWritersOfList.Of(p, field, (*View).findWritersOfList)
 	told := 0
 	for _, nodes := range writers {
 		told += nodes

@@ -13,10 +13,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
+var keptReporting Kept[[]*corev1.Node]
+
 // ReportingNodes are the nodes whose kubelets have run long enough for their volumesInUse to be
 // complete, as far as the objects show.
 func (p *View) ReportingNodes() []*corev1.Node {
-	return p.memory.reporting.get(p, func(p *View) []*corev1.Node {
+	return keptReporting.Of(p, func(p *View) []*corev1.Node {
 		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
 			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || TakesNoPlugin(node) || p.LeaseStale(NodeName(node)) ||
 				!p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), KubeletReports)

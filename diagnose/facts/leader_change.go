@@ -33,9 +33,11 @@ type LiveDetach struct {
 	Pod *corev1.Pod
 }
 
+var keptLiveDetaches Kept[[]LiveDetach]
+
 // LiveDetaches are the detaches of all pods, in the order of the attachments.
 func (p *View) LiveDetaches() []LiveDetach {
-	return p.memory.liveDetaches.get(p, (*View).findLiveDetaches)
+	return keptLiveDetaches.Of(p, (*View).findLiveDetaches)
 }
 
 func (p *View) findLiveDetaches() []LiveDetach {
@@ -75,9 +77,11 @@ func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) b
 	return soon(va.CreationTimestamp) && driver != nil && driver.CreationTimestamp.Before(&running)
 }
 
+var keptLiveDetached Kept[sets.Set[string]]
+
 // DetachedByNewLeader reports whether the failing detach is one that the new leader asked for.
 func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
-	return p.memory.liveDetached.get(p, func(p *View) sets.Set[string] {
+	return keptLiveDetached.Of(p, func(p *View) sets.Set[string] {
 		names := sets.New[string]()
 		for _, d := range p.LiveDetaches() {
 			names.Insert(d.Name)

@@ -50,8 +50,10 @@ type Load struct {
 	Freeing bool
 }
 
+var keptLoads Kept[map[NodeDriver]*Load]
+
 // Loads are the loads of all nodes and drivers that have any attachment.
-func (p *View) Loads() map[NodeDriver]*Load { return p.memory.loads.get(p, (*View).findLoads) }
+func (p *View) Loads() map[NodeDriver]*Load { return keptLoads.Of(p, (*View).findLoads) }
 
 func (p *View) findLoads() map[NodeDriver]*Load {
 	loads := make(map[NodeDriver]*Load, len(p.Snapshot.Nodes))

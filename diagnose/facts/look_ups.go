@@ -111,10 +111,12 @@ func (v *View) lookUp(said Said, noun driverwords.Noun) string {
 	}
 }
 
+var keptMachineIDs Kept[machineIDs]
+
 // lookUpNode is the node with that name or id, and whether it is Ready; "" where it is the
 // message's own node and Ready.
 func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
-	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(v, (*View).findMachineIDs)
 	for _, id := range ids.nodes[noun.Name] {
 		if id.driver == "" || id.driver == said.Driver {
 			return v.nodeCalled(said, noun.Name, id.node)
@@ -129,7 +131,7 @@ func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
 // lookUpIDs finds further nodes in the message, by their names, the driver's nodeIDs or the ends
 // of providerIDs, as in a path.
 func (v *View) lookUpIDs(said Said) []string {
-	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(v, (*View).findMachineIDs)
 	var list []string
 	for word := range tokens(said.Message, ids.longest) {
 		if !strings.ContainsAny(word, "0123456789") {
@@ -296,7 +298,7 @@ func (v *View) namesNoNode(message string) bool {
 
 // NodeNamed is the only node that the driver's message names; "" where it names none or several.
 func (v *View) NodeNamed(driver, message string) types.NodeName {
-	ids, named := v.memory.machineIDs.get(v, (*View).findMachineIDs), sets.New[types.NodeName]()
+	ids, named := keptMachineIDs.Of(v, (*View).findMachineIDs), sets.New[types.NodeName]()
 	for _, noun := range driverwords.Apart(message).Nouns {
 		if noun.Kind != driverwords.NodeNoun && noun.Kind != driverwords.MachineNoun {
 			continue
@@ -315,7 +317,7 @@ func (v *View) NodeNamed(driver, message string) types.NodeName {
 
 // noSuchNode reports whether the name looks like a node's and no node has it.
 func (v *View) noSuchNode(noun driverwords.Noun) bool {
-	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(v, (*View).findMachineIDs)
 	return len(ids.nodes[noun.Name]) == 0 && looksLikeName(noun.Name) && v.Snapshot.Complete(snapshot.Nodes)
 }
 

@@ -119,7 +119,7 @@ func ControllerPods() []string {
 // was deleted, and the node is not Ready. Its grace period does not count, as nobody there
 // observes it.
 func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
-	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
+	return Latest(EndAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
 }
 
 // LostPodHeals is whether the wait for such a pod ends by itself: for a short time something

@@ -33,7 +33,7 @@ func (p *View) findMachines() sets.Set[string] {
 // NamedNode is the only other node in the message, by its name or its id for the driver or the
 // cloud; nil where there is none or several.
 func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
-	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(p, (*View).findMachineIDs)
 	var named *corev1.Node
 	for word := range tokens(message, ids.longest) {
 		for _, id := range ids.nodes[word] {
@@ -52,7 +52,7 @@ func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
 // Names reports whether the message names the attachment's own node, by its name or by the id
 // that its driver or its cloud gives it.
 func (p *View) Names(va Attachment, message string) bool {
-	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(p, (*View).findMachineIDs)
 	for word := range tokens(message, ids.longest) {
 		if slices.ContainsFunc(ids.nodes[word], func(id calledNode) bool {
 			return (id.driver == "" || id.driver == va.Spec.Attacher) && NodeName(id.node) == va.Node
@@ -70,6 +70,8 @@ var (
 	holderNames = regexp.MustCompile(`\b(i-[0-9a-f]{8,17})\b|(?:instances|virtualMachines)/([A-Za-z0-9-]+)`)
 )
 
+var keptMachines Kept[sets.Set[string]]
+
 // ForeignHolder is the machine that has the volume by the message, where it is none of this
 // cluster's nodes; else "".
 func (p *View) ForeignHolder(message string) string {
@@ -79,7 +81,7 @@ func (p *View) ForeignHolder(message string) string {
 	found := ""
 	for _, match := range holderNames.FindAllStringSubmatch(message, -1) {
 		name := match[1] + match[2]
-		if p.memory.machines.get(p, (*View).findMachines).Has(name) {
+		if keptMachines.Of(p, (*View).findMachines).Has(name) {
 			continue // the message usually names the attach's own node as well
 		}
 		if found != "" {
@@ -121,9 +123,11 @@ func (p *View) findMachineIDs() machineIDs {
 	return ids
 }
 
+var keptByNode Kept[map[string][]Attachment]
+
 // AttachmentsByNode are the attachments of each node.
 func (p *View) AttachmentsByNode() map[string][]Attachment {
-	return p.memory.byNode.get(p, func(p *View) map[string][]Attachment {
+	return keptByNode.Of(p, func(p *View) map[string][]Attachment {
 		count := make(map[string]int, len(p.Snapshot.Nodes))
 		for _, va := range p.Attachments() {
 			count[string(va.Node)]++
@@ -169,12 +173,14 @@ func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 	return ids, err == nil
 }
 
+var keptAnnotated Kept[sets.Set[string]]
+
 // MadeAnew reports whether the Node was recreated under its CSINode, which is otherwise the
 // younger. Another node must have the annotation for one of the same drivers: else it may be
 // missing from the file.
 func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
 	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-		return p.memory.annotated.get(p, (*View).findAnnotated).Has(d.Name)
+		return keptAnnotated.Of(p, (*View).findAnnotated).Has(d.Name)
 	})
 }
 

@@ -120,9 +120,11 @@ func HasMigrated(csiNode *storagev1.CSINode, plugin string) bool {
 	return slices.Contains(strings.Split(csiNode.Annotations[corev1.MigratedPluginsAnnotationKey], ","), plugin)
 }
 
+var keptMigrated KeptBy[string, bool]
+
 // MigratedElsewhere reports whether the kubelet of any node has moved the plugin to CSI.
 func (p *View) MigratedElsewhere(plugin string) bool {
-	return p.memory.migrated.get(p, plugin, func(p *View, plugin string) bool {
+	return keptMigrated.Of(p, plugin, func(p *View, plugin string) bool {
 		return slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool { return HasMigrated(n, plugin) })
 	})
 }

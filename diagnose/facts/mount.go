@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // WrongMode is a clause: which container of the pod uses a Block volume as a file system, or the
@@ -61,7 +59,7 @@ func (p *View) ChangesOwner(e *corev1.Event, pod *corev1.Pod, volume string) boo
 	}
 	for i := range pod.Spec.Volumes {
 		other := &pod.Spec.Volumes[i]
-		claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, other)))
+		claim := p.ClaimOf(pod, other)
 		if strings.Contains(e.Message, "/"+other.Name) || claim != nil && claim.Spec.VolumeName != "" && strings.Contains(e.Message, "/"+claim.Spec.VolumeName) {
 			return false
 		}

@@ -134,7 +134,7 @@ func (f MountFailure) StagesVolume() bool {
 // KubeletName is the kubelet's name for the pod's volume: the name of its PersistentVolume
 // where it has one, else the pod's.
 func (p *View) KubeletName(pod *corev1.Pod, v *corev1.Volume) string {
-	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	claim := p.ClaimOf(pod, v)
 	// a volume that its claim has lost stays mounted
 	if claim != nil && claim.Spec.VolumeName != "" && (claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost) {
 		return claim.Spec.VolumeName

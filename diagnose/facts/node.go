@@ -153,10 +153,12 @@ func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
 	return []finding.Evidence{{Object: "lease/kube-node-lease/" + string(node), Field: "spec.renewTime", Value: fmt.Sprintf("%s, %s ago", Stamp(renewed), Rounded(p.Age(renewed)))}}
 }
 
+var keptFirstHolders KeptBy[corev1.UniqueVolumeName, []Attachment]
+
 // AttachedElsewhere is an attachment of the volume to another existing node, the first by the
 // node's name; nil where there is none.
 func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
-	for _, va := range p.memory.firstHolders.get(p, pair.Volume, (*View).findFirstHolders) {
+	for _, va := range keptFirstHolders.Of(p, pair.Volume, (*View).findFirstHolders) {
 		if va.Node != pair.Node {
 			return &va
 		}

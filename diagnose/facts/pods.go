@@ -109,9 +109,11 @@ type podsByRole struct {
 	Refused map[types.NodeName][]*corev1.Pod
 }
 
+var keptPods Kept[podsByRole]
+
 // PodsByRole are the pods that the checks about drivers and limits look for.
 func (p *View) PodsByRole() podsByRole {
-	return p.memory.pods.get(p, func(p *View) podsByRole {
+	return keptPods.Of(p, func(p *View) podsByRole {
 		roles := podsByRole{nil, map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
 		for _, pod := range p.Snapshot.Pods {
 			if IsPending(pod) {

@@ -127,10 +127,8 @@ func (p *View) PluginHadTime(pod *corev1.Pod) bool {
 
 // ReadyChanged is when the pod's Ready condition last changed, or else when the pod was made.
 func ReadyChanged(pod *corev1.Pod) metav1.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.LastTransitionTime
-		}
+	if c := Condition(pod, corev1.PodReady); c != nil {
+		return c.LastTransitionTime
 	}
 	return pod.CreationTimestamp
 }

@@ -43,7 +43,7 @@ func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.
 		case AttachFailedReason, AttachSucceededReason:
 			return !SaidSince(e, began)
 		case FailedKillPodReason:
-			return !SaidSince(e, onNode, endAsked(pod))
+			return !SaidSince(e, onNode, EndAsked(pod))
 		default:
 			return !SaidSince(e, inLife, v.pluginCame(e, NodeOf(pod)))
 		}
@@ -65,10 +65,8 @@ func lifeBegan(pod *corev1.Pod) metav1.Time {
 			}
 		}
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReadyToStartContainers {
-			began = Latest(began, c.LastTransitionTime)
-		}
+	if c := Condition(pod, corev1.PodReadyToStartContainers); c != nil {
+		began = Latest(began, c.LastTransitionTime)
 	}
 	return began
 }
@@ -87,9 +85,9 @@ func (v *View) pluginCame(e *corev1.Event, node types.NodeName) metav1.Time {
 	return came
 }
 
-// endAsked is when the pod's deletion was asked for: deletionTimestamp is the end of the grace
+// EndAsked is when the pod's deletion was asked for: deletionTimestamp is the end of the grace
 // period. It is zero where nobody has asked.
-func endAsked(pod *corev1.Pod) metav1.Time {
+func EndAsked(pod *corev1.Pod) metav1.Time {
 	if pod.DeletionTimestamp == nil {
 		return metav1.Time{}
 	}
@@ -104,7 +102,7 @@ func (v *View) GraceEnds(pod *corev1.Pod) metav1.Time {
 	if node == nil {
 		return ends
 	}
-	if ready, asked := ReadyCondition(node), endAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
+	if ready, asked := ReadyCondition(node), EndAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
 		return metav1.NewTime(ends.Add(ready.LastTransitionTime.Sub(asked.Time)))
 	}
 	return ends

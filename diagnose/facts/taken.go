@@ -23,11 +23,13 @@ type Runner struct {
 	Started   metav1.Time
 }
 
+var keptClockBehind KeptBy[types.NodeName, time.Duration]
+
 // ClockBehind is the least by which the node's clock is behind the API server's: no container
 // starts before its pod was created. A container's times are by the kubelet's clock, and a pod's
 // by the API server's. The Pod of a static pod is made only after its containers have started.
 func (p *View) ClockBehind(node types.NodeName) time.Duration {
-	return p.memory.clockBehind.get(p, node, func(p *View, node types.NodeName) time.Duration {
+	return keptClockBehind.Of(p, node, func(p *View, node types.NodeName) time.Duration {
 		var behind time.Duration
 		for _, pod := range p.Snapshot.PodsOnNode(node) {
 			if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static || pod.CreationTimestamp.IsZero() {

@@ -25,7 +25,7 @@ func HelpsTwin() string {
 // nouuid. The source of a snapshot is not read, so any older volume of the driver may be a
 // snapshot copy's twin.
 func (p *View) Twin(pod *corev1.Pod, v *corev1.Volume) string {
-	own := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	own := p.ClaimOf(pod, v)
 	pv := p.BoundVolume(pod, v)
 	if own == nil || pv == nil || pv.Spec.CSI == nil || pv.Spec.CSI.FSType != xfs || BlockMode(pv) {
 		return ""

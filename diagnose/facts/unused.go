@@ -74,9 +74,11 @@ func (p *View) mayBeKeptByOthers(pod *corev1.Pod) bool {
 	}) != nil
 }
 
+var keptMounters Kept[map[corev1.UniqueVolumeName][]*corev1.Pod]
+
 // mounters are the pods that use the volume, bound to a node or not.
 func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
-	return p.memory.mounters.get(p, func(p *View) map[corev1.UniqueVolumeName][]*corev1.Pod {
+	return keptMounters.Of(p, func(p *View) map[corev1.UniqueVolumeName][]*corev1.Pod {
 		byVolume := make(map[corev1.UniqueVolumeName][]*corev1.Pod, len(p.Snapshot.Volumes))
 		for name, pod := range p.World.Mounts() {
 			if pods := byVolume[name]; len(pods) == 0 {

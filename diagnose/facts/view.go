@@ -4,7 +4,6 @@ package facts
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -23,8 +22,7 @@ type View struct {
 	World    *reconcile.World
 	Plan     *reconcile.Plan
 
-	memory *remembered
-	others *sync.Map // see Once
+	memory *sync.Map // see Kept
 
 	// later is by how much longer everything counts as having lasted: see Later.
 	later time.Duration
@@ -35,7 +33,7 @@ type View struct {
 
 // NewView returns a view of the snapshot and its worlds.
 func NewView(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan) *View {
-	return &View{Snapshot: s, World: world, Plan: plan, memory: &remembered{}, others: &sync.Map{}}
+	return &View{Snapshot: s, World: world, Plan: plan, memory: &sync.Map{}}
 }
 
 // Apart returns a view that shares the cached answers with v but has its own Left and Ends,
@@ -43,7 +41,7 @@ func NewView(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan)
 func (v *View) Apart() *View { return v.apart(v.later) }
 
 func (v *View) apart(later time.Duration) *View {
-	return &View{Snapshot: v.Snapshot, World: v.World, Plan: v.Plan, memory: v.memory, others: v.others, later: later}
+	return &View{Snapshot: v.Snapshot, World: v.World, Plan: v.Plan, memory: v.memory, later: later}
 }
 
 // Age is the time from t until the snapshot was taken.
@@ -104,11 +102,4 @@ func anyEnds(left sets.Set[time.Duration], after time.Duration) bool {
 		}
 	}
 	return false
-}
-
-// Once is the cached result of find for the view. There is one result for each type V: each
-// package uses a type of its own.
-func Once[V any](v *View, find func(*View) V) V {
-	one, _ := v.others.LoadOrStore(reflect.TypeFor[V](), &fact[V]{})
-	return one.(*fact[V]).get(v, find)
 }

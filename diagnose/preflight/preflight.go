@@ -223,7 +223,7 @@ func (v flightVolume) driver() string {
 func (f *flight) volumesOf(pod *corev1.Pod) []flightVolume {
 	var list []flightVolume
 	for i := range pod.Spec.Volumes {
-		claim := f.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+		claim := f.ClaimOf(pod, &pod.Spec.Volumes[i])
 		if claim == nil || claim.Spec.VolumeName == "" {
 			continue
 		}

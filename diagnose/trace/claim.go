@@ -32,7 +32,7 @@ func (t *tracer) scheduled() Stage {
 	s := Stage{Stage: StageScheduled, State: StageWaiting, On: Scheduler, Detail: "the scheduler has not spoken",
 		Ends: "the scheduler binds the pod to a node"}
 	since := t.pod.CreationTimestamp
-	if c := condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
+	if c := facts.Condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		s.State, s.Detail = StageBlocked, "no node suits the pod"
 		switch {
 		case c.Reason == corev1.PodReasonSchedulingGated:

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,7 +97,7 @@ func (t *tracer) sharedFailures(v *tracedVolume) (shared []facts.MountFailure) {
 	case v.pv.Spec.Local != nil && v.claim != nil:
 		list = t.localFailures(v)
 	case (v.Driver != "" || v.attachable) && t.userOnNode(v) == nil: // otherwise it is staged by now
-		list = useOf(t.View, v.pair).failuresOf(t.View, v.specName())
+		list = failuresThere(t.View, volumeCalled{v.pair, v.specName()})
 	}
 	for _, f := range list {
 		if of := f.Event.InvolvedObject.UID; of != t.pod.UID && of != uidThere(t.pod) {
@@ -121,6 +120,10 @@ func (t *tracer) localFailures(v *tracedVolume) (list []facts.MountFailure) {
 			list = append(list, slices.DeleteFunc(t.MountFailures(pod, v.specName()), func(f facts.MountFailure) bool { return !f.Stages() })...)
 		}
 	}
+	return oldestFirst(list)
+}
+
+func oldestFirst(list []facts.MountFailure) []facts.MountFailure {
 	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
 		return snapshot.EventTime(a.Event).Compare(snapshot.EventTime(b.Event).Time)
 	})
@@ -133,34 +136,34 @@ type use struct {
 	// failing are the pods with a failed mount, by the kubelet's name for the volume: thousands
 	// of PersistentVolumes may be one disk.
 	failing map[string][]*corev1.Pod
-	// failures are, by that name, the failed mounts that any of these pods would have.
-	failures sync.Map
 }
 
-// failuresOf are the failed mounts of the volume with that name, oldest first.
-func (u *use) failuresOf(view *facts.View, name string) []facts.MountFailure {
-	if known, ok := u.failures.Load(name); ok {
-		return known.([]facts.MountFailure)
-	}
-	var list []facts.MountFailure
-	for _, pod := range u.failing[name] {
-		list = append(list, slices.DeleteFunc(view.MountFailures(pod, name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
-	}
-	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
-		return snapshot.EventTime(a.Event).Compare(snapshot.EventTime(b.Event).Time)
+// volumeCalled is a volume on a node, with one of the kubelet's names for it.
+type volumeCalled struct {
+	reconcile.VolumeNode
+	name string
+}
+
+var keptFailures facts.KeptBy[volumeCalled, []facts.MountFailure]
+
+// failuresThere are the failed mounts that any pod with the volume would have, oldest first.
+func failuresThere(view *facts.View, v volumeCalled) []facts.MountFailure {
+	return keptFailures.Of(view, v, func(view *facts.View, v volumeCalled) (list []facts.MountFailure) {
+		for _, pod := range useOf(view, v.VolumeNode).failing[v.name] {
+			list = append(list, slices.DeleteFunc(view.MountFailures(pod, v.name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
+		}
+		return oldestFirst(list)
 	})
-	u.failures.Store(name, list)
-	return list
 }
 
-// uses caches the use of each volume on each node: thousands of pods may share it.
-type uses struct{ sync.Map }
+// keptUses is the use of each volume on each node: thousands of pods may share it.
+var keptUses facts.KeptBy[reconcile.VolumeNode, *use]
 
 func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
-	all := facts.Once(view, func(*facts.View) *uses { return &uses{} })
-	if known, ok := all.Load(pair); ok {
-		return known.(*use)
-	}
+	return keptUses.Of(view, pair, findUse)
+}
+
+func findUse(view *facts.View, pair reconcile.VolumeNode) *use {
 	found := &use{failing: map[string][]*corev1.Pod{}}
 	for _, pod := range view.World.LivePods(pair) {
 		if n := len(found.mounted); facts.Mounted(pod) && (n == 0 || n == 1 && found.mounted[0].UID != pod.UID) {
@@ -174,8 +177,7 @@ func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
 			}
 		}
 	}
-	known, _ := all.LoadOrStore(pair, found)
-	return known.(*use)
+	return found
 }
 
 // ofVolume reports whether any pod that uses the volume would have the same failure.

@@ -47,7 +47,7 @@ func (t *tracer) mountsProven() proof {
 			return proof{true, metav1.Time{}, fmt.Sprintf("container %s waits for something that comes later (%s)", c.Name, c.State.Waiting.Reason)}
 		}
 	}
-	if c := condition(t.pod, corev1.PodReadyToStartContainers); c != nil {
+	if c := facts.Condition(t.pod, corev1.PodReadyToStartContainers); c != nil {
 		if c.Status == corev1.ConditionTrue {
 			return proof{true, c.LastTransitionTime, "condition PodReadyToStartContainers"}
 		}
@@ -65,16 +65,6 @@ func (t *tracer) mountsProven() proof {
 		}
 	}
 	return proof{}
-}
-
-// condition is the pod's condition of the type; nil where it has none.
-func condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == of {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // withoutPlugin is the stage of a pod on a node where no node plugin can run.

@@ -317,7 +317,7 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 			return v
 		}
 	}
-	start := condition(t.pod, corev1.PodReadyToStartContainers)
+	start := facts.Condition(t.pod, corev1.PodReadyToStartContainers)
 	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil && !anyRuns(t.pod) && (start == nil || start.Status != corev1.ConditionTrue) {
 		v.Reason = "Sandbox"
 		v.Message += "; it waits for its sandbox and network: " + e.Message

@@ -158,7 +158,7 @@ func flippedVolume(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
 func claimedOn(p *facts.View, node types.NodeName, pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(p.Snapshot.PodsOnNode(node), func(pod *corev1.Pod) bool {
 		return !reconcile.PodTerminated(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &v)))
+			claim := p.ClaimOf(pod, &v)
 			return claim != nil && claim.Spec.VolumeName == pv.Name
 		})
 	})

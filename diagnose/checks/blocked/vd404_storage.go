@@ -100,7 +100,7 @@ func leftBehind(p *facts.View, volume corev1.UniqueVolumeName, h storage.Holder,
 func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueVolumeName, h storage.Holder, entry *storage.Entry) {
 	p.Report(finding.Finding{
 		Severity:         finding.Warning,
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Volume:           volume,
 		Node:             facts.NodeName(h.Node),
 		PersistentVolume: pv.Name,

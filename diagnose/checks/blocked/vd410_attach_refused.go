@@ -103,7 +103,7 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 		evidence: finding.Evidence{Object: "volumeattachment/" + t.Name, Field: "status.attachError",
 			Value: fmt.Sprintf("%s at %s", t.Failure.Message, facts.Stamp(t.Failure.Time))},
 		one: finding.Finding{
-			Subject:          finding.Object{Kind: "VolumeAttachment", Name: t.Name, UID: t.UID},
+			Subject:          facts.VaObject(t.VolumeAttachment),
 			Volume:           t.Pair.Volume,
 			VolumeAttachment: t.Name,
 			Said:             facts.QuoteDriver(t.Spec.Attacher, t.Failure),

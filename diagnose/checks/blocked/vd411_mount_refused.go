@@ -62,7 +62,7 @@ func runMountRefused(p *check.Run) {
 // mountRefusal is the meaning of the failures of one volume. A volume that is not attached has
 // none: its wait comes before the mount.
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
-	if claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v))); claim != nil && p.Snapshot.Volume(claim.Spec.VolumeName) == nil {
+	if claim := p.ClaimOf(pod, v); claim != nil && p.Snapshot.Volume(claim.Spec.VolumeName) == nil {
 		return refusal{}, false // nor has one whose claim no longer leads to a volume
 	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)

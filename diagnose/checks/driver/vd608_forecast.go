@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -35,7 +34,7 @@ func unplaced(p *facts.View) map[string][]facts.PodVolume {
 			continue
 		}
 		for i := range pod.Spec.Volumes {
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+			claim := p.ClaimOf(pod, &pod.Spec.Volumes[i])
 			if claim == nil {
 				continue
 			}
@@ -123,7 +122,5 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 
 // keptOffByLimit reports whether the scheduler says that nodes have reached their volume limit.
 func keptOffByLimit(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, facts.MaxVolumes)
-	})
+	return facts.SchedulerSays(pod, facts.MaxVolumes)
 }

@@ -56,7 +56,7 @@ func runTwoVAsOneRWO(p *check.Run) {
 func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.Attachment) {
 	pv := p.World.Volume(volume)
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Volume:           volume,
 		PersistentVolume: pv.Name,
 		Evidence:         []finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},

@@ -48,7 +48,7 @@ func runRWOManyConsumers(p *check.Run) {
 func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolumeClaim) {
 	waiter, holder, pv := c.Waiters[0], c.Holders[0], p.ShortVolume(c.Volume)
 	f := p.About(c.Attachment, finding.Finding{
-		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject: facts.ClaimObject(claim),
 		Pods:    facts.PodNames(c.Waiters),
 		Since:   new(facts.BoundAt(waiter)), Severity: p.ConflictSeverity(facts.BoundAt(waiter)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses", facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder)),
@@ -56,7 +56,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 			facts.Alike(c.Waiters)),
 		Cause: "pods on several nodes share the claim: " + sharers(waiter, holder),
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			modesOf(claim),
 			{Object: "pod/" + facts.PodName(holder), Field: "spec.nodeName", Value: holder.Spec.NodeName},
 			{Object: "pod/" + facts.PodName(waiter), Field: "spec.nodeName", Value: waiter.Spec.NodeName},
 			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
@@ -73,6 +73,11 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 		f.Advice = "run the pods on one node (pod affinity) or one after the other, give each its own claim, or use storage that many nodes may mount"
 	}
 	p.Report(f)
+}
+
+// modesOf is the evidence of the claim's access modes.
+func modesOf(claim *corev1.PersistentVolumeClaim) finding.Evidence {
+	return finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)}
 }
 
 // sharers is why the claim has several pods.
@@ -92,7 +97,7 @@ func claimOf(p *facts.View, pod *corev1.Pod, volume corev1.UniqueVolumeName) *co
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if name, _, err := p.World.PodVolume(pod, v); err == nil && name == volume {
-			return p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v)))
+			return p.ClaimOf(pod, v)
 		}
 	}
 	return nil

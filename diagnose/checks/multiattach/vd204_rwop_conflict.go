@@ -28,8 +28,7 @@ var RwopConflict = check.Check{
 
 func runRWOPConflict(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
-		// Beside another mode it has no effect.
-		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
+		if !forOnePod(claim) {
 			continue
 		}
 		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
@@ -58,6 +57,12 @@ func runRWOPConflict(p *check.Run) {
 	}
 }
 
+// forOnePod reports whether the claim is bound and ReadWriteOncePod, which has no effect beside
+// another mode.
+func forOnePod(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Status.Phase == corev1.ClaimBound && slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod})
+}
+
 // heldBackByRWOP reports whether the pod waits for this rule: the scheduler says so, or
 // spec.nodeName bypasses it. The scheduler goes by the claim's modes, the kubelet and the
 // controller by the volume's.
@@ -65,9 +70,7 @@ func heldBackByRWOP(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
 	if pod.Spec.NodeName != "" {
 		return slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod)
 	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && facts.ContainsAny(c.Message, "ReadWriteOncePod")
-	})
+	return facts.SchedulerSays(pod, "ReadWriteOncePod")
 }
 
 // rolloutElsewhere reports whether rwo-rollout-deadlock reports the pair.
@@ -82,7 +85,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		place, who = "waits on node "+waiter.Spec.NodeName, "the kubelet mounts the volume for no second pod"
 	}
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
 		Node:             facts.NodeOf(holder),
 		Pods:             facts.PodNames(waiters),
@@ -94,7 +97,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 			place, claim.Spec.VolumeName, holder.Spec.NodeName), facts.Alike(waiters)),
 		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			modesOf(claim),
 			{Object: "pod/" + facts.PodName(holder), Field: "status", Value: fmt.Sprintf("%s on node %s, not being deleted", holder.Status.Phase, holder.Spec.NodeName)},
 			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
 		},

@@ -18,11 +18,8 @@ import (
 // and it forgets a pod that was deleted by force.
 func runOnePodTwice(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
-		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
-			continue
-		}
 		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
-		if pv == nil || pv.Spec.CSI == nil {
+		if !forOnePod(claim) || pv == nil || pv.Spec.CSI == nil {
 			continue
 		}
 		if _, err := p.World.VolumeName(pv); err == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
@@ -42,7 +39,7 @@ func runOnePodTwice(p *check.Run) {
 
 func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, first, second *corev1.Pod) {
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Node:             facts.NodeOf(second),
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{first, second}),
@@ -50,7 +47,7 @@ func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.P
 		Message:          fmt.Sprintf("Pods %s and %s both use ReadWriteOncePod volume %s", facts.PodName(first), facts.PodName(second), pv.Name),
 		Detail:           fmt.Sprintf("the former runs on node %s, the latter on node %s, and both may write to it", first.Spec.NodeName, second.Spec.NodeName),
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			modesOf(claim),
 			{Object: "csidriver/" + pv.Spec.CSI.Driver, Field: "spec.attachRequired", Value: "false"},
 		},
 		Cause: "only the scheduler enforces ReadWriteOncePod between nodes, because the driver's volumes are not attached; the second pod has a node " +

@@ -155,7 +155,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	pv := p.World.Volume(volume)
 	first, second := two[0], two[1]
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Volume:           volume,
 		Node:             facts.NodeName(second.node),
 		PersistentVolume: pv.Name,

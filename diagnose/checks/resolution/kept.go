@@ -20,16 +20,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// byClaim are the volumes by the claim in their claimRef.
-type byClaim struct {
-	*index.Index[types.NamespacedName, *corev1.PersistentVolume]
-}
+var keptByClaim facts.Kept[*index.Index[types.NamespacedName, *corev1.PersistentVolume]]
 
-func volumesByClaim(v *facts.View) byClaim {
-	return byClaim{index.New(v.Snapshot.Volumes, func(pv *corev1.PersistentVolume) types.NamespacedName {
-		ref := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
-		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-	})}
+// volumesOfClaim are the volumes whose claimRef has the claim's name.
+func volumesOfClaim(v *facts.View, namespace, name string) []*corev1.PersistentVolume {
+	return keptByClaim.Of(v, func(v *facts.View) *index.Index[types.NamespacedName, *corev1.PersistentVolume] {
+		return index.New(v.Snapshot.Volumes, func(pv *corev1.PersistentVolume) types.NamespacedName {
+			ref := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
+			return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		})
+	}).All(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
 // keptOf are the volumes of earlier claims with this one's name: their claimRef has the name,
@@ -38,7 +38,7 @@ func volumesByClaim(v *facts.View) byClaim {
 // it.
 func keptOf(v *facts.View, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
 	var kept []*corev1.PersistentVolume
-	for _, pv := range facts.Once(v, volumesByClaim).All(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}) {
+	for _, pv := range volumesOfClaim(v, claim.Namespace, claim.Name) {
 		switch ref := pv.Spec.ClaimRef; {
 		case ref.UID == claim.UID:
 		case ref.UID == "" && !goes(pv) && !asksForAnother(claim, pv) && cannotHave(claim, pv) == nil:

@@ -51,14 +51,14 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 	}
 	f := finding.Finding{
 		Severity:         finding.Warning,
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: pv.Name,
 		Since:            &claim.CreationTimestamp,
 		Message:          fmt.Sprintf("Claim %s/%s names volume %s, which %s", claim.Namespace, claim.Name, pv.Name, owner),
 		Cause:            "the claim was recreated, or restored from a backup, under a volume that still points to its predecessor",
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "metadata.uid", Value: string(claim.UID)},
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.phase", Value: string(claim.Status.Phase)},
+			{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "metadata.uid", Value: string(claim.UID)},
+			{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.phase", Value: string(claim.Status.Phase)},
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef", Value: fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)},
 			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
 		},

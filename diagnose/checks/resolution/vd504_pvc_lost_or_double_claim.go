@@ -46,9 +46,9 @@ func runPVCLostOrDoubleClaim(p *check.Run) {
 }
 
 func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, evidence finding.Evidence) {
-	object := "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name
+	object := "persistentvolumeclaim/" + facts.ClaimName(claim)
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
 		Message:          fmt.Sprintf("Claim %s/%s has lost its volume %s, %s", claim.Namespace, claim.Name, claim.Spec.VolumeName, why),
 		Cause:            "the volume was deleted past its finalizers, or it was not restored with its claim",

@@ -209,10 +209,8 @@ func apart(p *check.Run, pod *corev1.Pod) {
 }
 
 func scheduledText(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			return c.Message
-		}
+	if c := facts.Condition(pod, corev1.PodScheduled); c != nil {
+		return c.Message
 	}
 	return ""
 }

@@ -73,7 +73,7 @@ func listJustWritten(p *facts.View, node *corev1.Node) bool {
 
 func inlineLeft(p *check.Run, va *storagev1.VolumeAttachment, pair reconcile.VolumeNode, node *corev1.Node) {
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+		Subject:          facts.VaObject(va),
 		Volume:           pair.Volume,
 		Node:             pair.Node,
 		VolumeAttachment: va.Name,

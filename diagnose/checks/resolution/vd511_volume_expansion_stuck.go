@@ -166,19 +166,19 @@ func capacityOf(claim *corev1.PersistentVolumeClaim) string {
 func expansionFinding(claim *corev1.PersistentVolumeClaim) finding.Finding {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
-		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.resources.requests.storage",
+		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "spec.resources.requests.storage",
 			Value: fmt.Sprintf("%s; status.capacity.storage: %s", asked.String(), has.String())}},
 	}
 	for _, c := range claim.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && facts.ContainsAny(string(c.Type), "resiz") {
-			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.conditions[" + string(c.Type) + "]",
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.conditions[" + string(c.Type) + "]",
 				Value: fmt.Sprintf("since %s: %q", facts.Stamp(c.LastTransitionTime), c.Message)})
 		}
 	}
 	if status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; status != "" {
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.allocatedResourceStatuses.storage", Value: string(status)})
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.allocatedResourceStatuses.storage", Value: string(status)})
 	}
 	return f
 }
@@ -240,7 +240,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 	case corev1.PersistentVolumeClaimControllerResizeError:
 		f.Cause = "the storage system refuses: no quota, no room, or a limit on how often a volume may grow"
 		if e := resizeFailed(p.View, claim); e != nil {
-			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "event " + e.Reason, Value: e.Message})
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "event " + e.Reason, Value: e.Message})
 			f.Said = facts.QuoteEvent(e)
 			if end := since.Add(ownEnd(e.Message)); end.After(p.Snapshot.TakenAt) {
 				limited(p, f, claim, end)

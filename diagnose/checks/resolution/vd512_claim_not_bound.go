@@ -90,7 +90,7 @@ func noPodWaits(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 }
 
 func reportUnbound(p *check.Run, claim *corev1.PersistentVolumeClaim, f finding.Finding) {
-	f.Subject = finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	f.Subject = facts.ClaimObject(claim)
 	if len(f.AdviceCommands) == 0 {
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 	}
@@ -108,7 +108,7 @@ func getsItsOwn(p *facts.View, claim *corev1.PersistentVolumeClaim) bool {
 }
 
 func claimObject(claim *corev1.PersistentVolumeClaim) string {
-	return "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name
+	return "persistentvolumeclaim/" + facts.ClaimName(claim)
 }
 
 // unboundReason is the cause in the finding, and for how long that state is usual.

@@ -68,7 +68,7 @@ func runClaimTerminating(p *check.Run) {
 func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users []*corev1.Pod) {
 	name := claim.Namespace + "/" + claim.Name
 	f := finding.Finding{
-		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject: facts.ClaimObject(claim),
 		Since:   claim.DeletionTimestamp, PersistentVolume: claim.Spec.VolumeName,
 		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + name, Field: "metadata.finalizers", Value: strings.Join(claim.Finalizers, ", ")}},
 	}

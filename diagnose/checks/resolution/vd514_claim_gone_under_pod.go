@@ -162,7 +162,7 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 	if lost.claim == nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.name", Value: "there is no such object"})
 		namespace, name, _ := strings.Cut(lost.name, "/")
-		kept = facts.Once(p.View, volumesByClaim).All(types.NamespacedName{Namespace: namespace, Name: name})
+		kept = volumesOfClaim(p.View, namespace, name)
 	} else {
 		f.Evidence = append(f.Evidence,
 			finding.Evidence{Object: object, Field: "metadata.creationTimestamp", Value: facts.Stamp(lost.claim.CreationTimestamp)},
@@ -204,10 +204,8 @@ func orNone(name string) string {
 	return name
 }
 
-// forgotten are the pairs that a restarted kube-controller-manager does not want.
-type forgotten []reconcile.Forgotten
-
-func forgottenPairs(v *facts.View) forgotten { return v.World.Forgotten() }
+// keptForgotten are the pairs that a restarted kube-controller-manager does not want.
+var keptForgotten facts.Kept[[]reconcile.Forgotten]
 
 // afterRestart is what a restarted kube-controller-manager does with the pod. The one at work
 // keeps what it looked up when it first saw the pod; a new one looks it up again, and does not
@@ -215,7 +213,7 @@ func forgottenPairs(v *facts.View) forgotten { return v.World.Forgotten() }
 func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
 	const forgets = "kube-controller-manager counts the pod as a user only until it restarts"
 	self := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	for _, lost := range facts.Once(p, forgottenPairs) {
+	for _, lost := range keptForgotten.Of(p, func(p *facts.View) []reconcile.Forgotten { return p.World.Forgotten() }) {
 		d := p.Plan.Decision(lost.VolumeNode)
 		if d == nil || lost.Node != types.NodeName(pod.Spec.NodeName) || !slices.Contains(lost.Pods, self) {
 			continue

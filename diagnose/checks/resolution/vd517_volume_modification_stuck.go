@@ -46,7 +46,7 @@ func runVolumeModificationStuck(p *check.Run) {
 
 func modificationFinding(claim *corev1.PersistentVolumeClaim, why string) finding.Finding {
 	return finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
 		Message:          fmt.Sprintf("Claim %s asks for VolumeAttributesClass %s, and %s", facts.ClaimName(claim), *claim.Spec.VolumeAttributesClassName, why),
 		Evidence: append(facts.ChangeEvidence(claim), finding.Evidence{Object: claimObject(claim), Field: "status.modifyVolumeStatus",

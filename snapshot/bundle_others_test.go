@@ -22,21 +22,29 @@ func TestKitWritesNull(t *testing.T) {
 	}
 }
 
-// TestSonobuoyQueries: sonobuoy writes no file for an empty list, and says which lists it has asked for.
+// TestSonobuoyQueries: sonobuoy writes no file for an empty list, says which lists it has asked for, and
+// whether for some of their objects only.
 func TestSonobuoyQueries(t *testing.T) {
 	for _, tt := range []struct {
-		name, error string
-		whole       bool
-	}{{"asked for", "", true}, {"refused", `, "error": "forbidden"`, false}} {
+		name, error, selector string
+		pods, volumes         bool
+	}{
+		{name: "asked for", pods: true, volumes: true},
+		{name: "refused", error: `, "error": {}`},
+		{name: "refused, with its words", error: `, "error": {"ErrStatus": {"reason": "Forbidden"}}`},
+		{name: "some objects", selector: "app=web"},
+	} {
 		s, _, err := ReadFS("f", fstest.MapFS{
 			"resources/cluster/core_v1_namespaces.json": {Data: []byte(`{"apiVersion": "v1", "kind": "NamespaceList", "metadata": {}, "items": [{"metadata": {"name": "shop"}}, {"metadata": {"name": "empty"}}]}`)},
 			"resources/ns/shop/core_v1_pods.json":       {Data: []byte("[" + podOf("shop", "a", "5") + "]")},
-			"meta/query-time.json":                      {Data: []byte(`[{"queryobj": "pods", "namespace": "shop", "time": 0.1}, {"queryobj": "pods", "namespace": "empty", "time": 0.1` + tt.error + `}]`)},
+			"meta/config.json":                          {Data: []byte(`{"Filters": {"Namespaces": ".*", "LabelSelector": "` + tt.selector + `"}}`)},
+			"meta/query-time.json": {Data: []byte(`[{"queryobj": "Nodes", "time": "1s"}, {"queryobj": "pods", "namespace": "shop", "time": "1s"}, {"queryobj": "pods", "namespace": "empty", "time": "1s"` + tt.error +
+				`}, {"queryobj": "persistentvolumes", "time": "1s"` + tt.error + `}]`)},
 		}, ReadOptions{Now: noon})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s.Complete(Pods) != tt.whole {
+		if s.Complete(Pods) != tt.pods || s.Complete(Volumes) != tt.volumes || s.Complete(Nodes) {
 			t.Errorf("%s: %q", tt.name, gapLines(s))
 		}
 	}

@@ -18,7 +18,7 @@ func (c *collector) gaps(now time.Time) []Gap {
 		gaps = slices.Clone(c.header.Gaps)
 		complete = c.header.Complete
 	}
-	partial := slices.Concat(c.dumpGaps(), c.objects.partial(c.each, now), c.workloads.partial(&c.objects))
+	partial := slices.Concat(c.dumpGaps(), c.partial(now), c.workloads.partial(&c.objects))
 	for _, kind := range Kinds() {
 		told, isTold := c.told[kind]
 		i := slices.IndexFunc(partial, func(g Gap) bool { return g.Kind == kind })
@@ -69,9 +69,9 @@ func (c *collector) flaw(kind Kind) *Gap {
 // partial returns the gaps that the objects themselves show, for a file that does not say which
 // lists are complete. For example, "kubectl get" without -A leaves a file that lacks other
 // namespaces.
-func (o *Objects) partial(each byNamespace, now time.Time) []Gap {
-	gaps := o.unbound()
-	for _, g := range o.hinted(each, now) {
+func (c *collector) partial(now time.Time) []Gap {
+	gaps := c.objects.unbound()
+	for _, g := range c.hinted(now) {
 		if !slices.ContainsFunc(gaps, func(proven Gap) bool { return proven.Kind == g.Kind }) {
 			gaps = append(gaps, g)
 		}
@@ -82,16 +82,17 @@ func (o *Objects) partial(each byNamespace, now time.Time) []Gap {
 // hinted returns the gaps that other objects suggest, for example if all pods are of one namespace
 // and an object names a pod of another. The hint may be out of date, because a deleted pod leaves
 // its events. So the user may declare the list complete nevertheless.
-func (o *Objects) hinted(each byNamespace, now time.Time) []Gap {
+func (c *collector) hinted(now time.Time) []Gap {
 	var gaps []Gap
+	o := &c.objects
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
-	if namespace, what := o.podElsewhere(pods, each.lists(Pods)); what != "" {
+	if namespace, what := o.podElsewhere(pods, c.each.lists(Pods)); what != "" {
 		gaps = o.noPodsOf(namespace, what)
 	}
-	if namespace, what := o.claimElsewhere(claims, each.lists(Claims)); len(claims) > 0 && what != "" {
+	if namespace, what := o.claimElsewhere(claims, c.each.lists(Claims)); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
-	if why := cmp.Or(suffixed(cmp.Or(o.ofOneNode(), o.onlyRunning(now)), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods()), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
+	if why := cmp.Or(suffixed(cmp.Or(o.ofOneNode(), c.onlyRunning(now)), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods()), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
 		gaps = append(gaps, Gap{Kind: Pods, Reason: ReasonNotInFile, Detail: why})
 	}
 	if why := o.nodeElsewhere(); why != "" {

@@ -99,7 +99,7 @@ func (o *Objects) volumeOfElsewhere(is func(namespace string) bool) (namespace, 
 		}
 		what := ""
 		switch {
-		case csi != nil && inUse.Has("kubernetes.io/csi/"+csi.Driver+"^"+csi.VolumeHandle):
+		case csi != nil && inUse.Has(uniqueName(csi.Driver, csi.VolumeHandle)):
 			what = "a node has in its volumesInUse a volume"
 		case attached.Has(pv.Name):
 			what = "a VolumeAttachment is of a volume"

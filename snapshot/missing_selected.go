@@ -2,13 +2,14 @@ package snapshot
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -50,7 +51,7 @@ func (o *Objects) usedWithoutPods() string {
 	unnamed := map[string]string{} // the claims that no pod names, by the unique names of their volumes
 	for _, pv := range o.Volumes {
 		if ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI; ref != nil && csi != nil && pv.Status.Phase == corev1.VolumeBound && !named.Has(ref.Namespace+"/"+ref.Name) {
-			unnamed["kubernetes.io/csi/"+csi.Driver+"^"+csi.VolumeHandle] = ref.Namespace + "/" + ref.Name
+			unnamed[uniqueName(csi.Driver, csi.VolumeHandle)] = ref.Namespace + "/" + ref.Name
 		}
 	}
 	first := ""
@@ -72,9 +73,8 @@ func (o *Objects) usedWithoutPods() string {
 
 // hasDriver reports whether the node's kubelet has the driver of the volume with the unique name.
 func (o *Objects) hasDriver(node, volume string) bool {
-	driver, _, _ := strings.Cut(strings.TrimPrefix(volume, "kubernetes.io/csi/"), "^")
 	return slices.ContainsFunc(o.CSINodes, func(n *storagev1.CSINode) bool {
-		return n.Name == node && slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == driver })
+		return n.Name == node && slices.ContainsFunc(n.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return strings.HasPrefix(volume, uniqueName(d.Name, "")) })
 	})
 }
 
@@ -111,30 +111,35 @@ const waitTold = 6 * time.Minute
 // onlyRunning returns a reason if all pods run, and one is not there: of a Deployment that has more,
 // or one of which an event told a moment ago that it waited. It may have been deleted since; more
 // often somebody asked only for the pods that run.
-func (o *Objects) onlyRunning(now time.Time) string {
+func (c *collector) onlyRunning(now time.Time) string {
+	o := &c.objects
 	if len(o.Pods) == 0 || slices.ContainsFunc(o.Pods, func(pod *corev1.Pod) bool { return pod.Status.Phase != corev1.PodRunning }) {
 		return ""
 	}
-	there, of := sets.New[string](), map[string]int32{}
+	of := maps.Clone(c.left.replicas)
 	for _, pod := range o.Pods {
-		there.Insert(pod.Namespace + "/" + pod.Name)
-		if owner := metav1.GetControllerOfNoCopy(pod); owner != nil && owner.Kind == "ReplicaSet" {
-			if end := strings.LastIndex(owner.Name, "-"); end > 0 { // the Deployment's name, and the hash of its template
-				of[pod.Namespace+"/"+owner.Name[:end]]++
-			}
-		}
+		of.add(pod)
 	}
 	for _, d := range o.Deployments {
-		if name := d.Namespace + "/" + d.Name; d.Status.Replicas > of[name] {
-			return fmt.Sprintf("all pods run, and deployment %s has %d, of which %d are there", plain(name), d.Status.Replicas, of[name])
+		if key := (types.NamespacedName{Namespace: d.Namespace, Name: d.Name}); d.Status.Replicas > of[key] {
+			return fmt.Sprintf("all pods run, and deployment %s has %d, of which %d are there", plain(key.String()), d.Status.Replicas, of[key])
 		}
 	}
 	for _, e := range o.Events {
-		name := e.InvolvedObject.Namespace + "/" + e.InvolvedObject.Name
-		if e.InvolvedObject.Kind == "Pod" && slices.Contains([]string{"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedScheduling"}, e.Reason) &&
-			!there.Has(name) && now.Sub(EventTime(e).Time) < waitTold {
-			return fmt.Sprintf("all pods run, and an event (%s) is about pod %s, which is not there", plain(e.Reason), plain(name))
+		key := identity{Pods, e.InvolvedObject.Namespace, e.InvolvedObject.Name}
+		if _, there := c.seen.states[key.mark()]; e.InvolvedObject.Kind == "Pod" && slices.Contains([]string{"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedScheduling"}, e.Reason) &&
+			!there && now.Sub(EventTime(e).Time) < waitTold {
+			return fmt.Sprintf("all pods run, and an event (%s) is about pod %s, which is not there", plain(e.Reason), key)
 		}
 	}
 	return ""
+}
+
+// replicas counts the pods of each Deployment.
+type replicas map[types.NamespacedName]int32
+
+func (r replicas) add(pod *corev1.Pod) {
+	if name := DeploymentOf(pod); name != "" {
+		r[types.NamespacedName{Namespace: pod.Namespace, Name: name}]++
+	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // TestPodsThatASelectorLeftOut: two Ready nodes with volumes in use whose claims no pod names, or one
@@ -43,6 +45,37 @@ func TestPodsThatASelectorLeftOut(t *testing.T) {
 		}
 		if s.Complete(Pods) != tt.whole {
 			t.Errorf("%s: %q", tt.name, gapLines(s))
+		}
+	}
+}
+
+// TestPodsThatWereLeft: pods that no question is about, and that are therefore not kept, count as there.
+func TestPodsThatWereLeft(t *testing.T) {
+	of := func(name string) string {
+		return strings.Replace(podOf("shop", name, "3"), `"uid"`, `"labels": {"pod-template-hash": "5d"}, "ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "r", "controller": true}], "uid"`, 1)
+	}
+	app := `{"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"namespace": "shop", "name": "web", "uid": "d"}, "spec": {}, "status": {"replicas": 2}}`
+	failed := `{"apiVersion": "v1", "kind": "Event", "metadata": {"namespace": "shop", "name": "e", "uid": "e"}, "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "b"}, "reason": "FailedScheduling", "lastTimestamp": "2026-11-20T11:59:00Z"}`
+	pending := strings.Replace(of("c"), "Running", "Pending", 1)
+	for _, tt := range []struct {
+		name    string
+		objects []string
+		whole   bool
+	}{
+		{"both are there", []string{app, failed, of("a"), of("b")}, true},
+		{"one is not there", []string{app, of("a")}, false},
+		{"the one that failed is not there", []string{failed, of("a")}, false},
+		{"a pod that does not run is there", []string{failed, of("a"), pending}, true},
+	} {
+		none := func(*Objects) func(*corev1.Pod) bool { return func(*corev1.Pod) bool { return false } }
+		for form, ofUse := range map[string]func(*Objects) func(*corev1.Pod) bool{"all kept": nil, "none kept": none} {
+			s, _, err := Read("f", strings.NewReader(clusterList(tt.objects...)), ReadOptions{Now: noon, PodsOfUse: ofUse})
+			if err != nil {
+				t.Fatal(tt.name, err)
+			}
+			if s.Complete(Pods) != tt.whole {
+				t.Errorf("%s, %s: %q", tt.name, form, gapLines(s))
+			}
 		}
 	}
 }

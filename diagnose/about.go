@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/volumehealth"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // workloads are the owners of the pods, as namespace/Kind/name; sorted. A Deployment stands for
@@ -22,8 +23,8 @@ func workloads(p *facts.View, pods []string) []string {
 		owner := metav1.GetControllerOf(pod)
 		switch {
 		case owner == nil || owner.Kind == "Node": // no owner, or a static pod
-		case facts.DeploymentOf(pod) != "":
-			names = append(names, pod.Namespace+"/Deployment/"+facts.DeploymentOf(pod))
+		case snapshot.DeploymentOf(pod) != "":
+			names = append(names, pod.Namespace+"/Deployment/"+snapshot.DeploymentOf(pod))
 		default:
 			names = append(names, pod.Namespace+"/"+owner.Kind+"/"+owner.Name)
 		}

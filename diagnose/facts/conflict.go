@@ -9,6 +9,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Conflict is a single-node volume that pods on several nodes want. The attachment is right:
@@ -112,8 +113,8 @@ type Rollout struct {
 func (c Conflict) Rollout() (Rollout, bool) {
 	for _, to := range c.Waiters {
 		for _, from := range c.Holders {
-			name := DeploymentOf(to)
-			if name != "" && from.Namespace == to.Namespace && DeploymentOf(from) == name && Ready(from) &&
+			name := snapshot.DeploymentOf(to)
+			if name != "" && from.Namespace == to.Namespace && snapshot.DeploymentOf(from) == name && Ready(from) &&
 				templateHash(from) != templateHash(to) && !to.CreationTimestamp.Before(&from.CreationTimestamp) {
 				return Rollout{to.Namespace, name, from, to}, true
 			}

@@ -75,7 +75,7 @@ func heldBackByRWOP(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
 
 // rolloutElsewhere reports whether rwo-rollout-deadlock reports the pair.
 func rolloutElsewhere(waiter, holder *corev1.Pod) bool {
-	return waiter.Spec.NodeName != "" && waiter.Spec.NodeName != holder.Spec.NodeName && facts.DeploymentOf(waiter) != "" && facts.DeploymentOf(waiter) == facts.DeploymentOf(holder)
+	return waiter.Spec.NodeName != "" && waiter.Spec.NodeName != holder.Spec.NodeName && snapshot.DeploymentOf(waiter) != "" && snapshot.DeploymentOf(waiter) == snapshot.DeploymentOf(holder)
 }
 
 func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *corev1.Pod, waiters []*corev1.Pod) {
@@ -107,7 +107,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 	if own := recreatedBy(waiter, holder); own != "" {
 		f.Advice = fmt.Sprintf("give each its own claim, or scale %s to 0: a pod that is deleted by hand only comes back", own)
 	}
-	if d := facts.DeploymentOf(waiter); d != "" && d == facts.DeploymentOf(holder) {
+	if d := snapshot.DeploymentOf(waiter); d != "" && d == snapshot.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
 		f.SelfHeals.Because = "each pod waits for the other: the new one for the claim, the old one for the new one to be Ready"
 		f.Advice = fmt.Sprintf("set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; deleted by hand, that pod only comes back from its ReplicaSet", holder.Namespace, d, facts.PodName(holder))
@@ -128,7 +128,7 @@ func recreatedBy(waiter, holder *corev1.Pod) string {
 // controllerText is the controller that a person scales: the Deployment instead of its
 // ReplicaSet.
 func controllerText(pod *corev1.Pod, owner *metav1.OwnerReference) string {
-	if d := facts.DeploymentOf(pod); d != "" {
+	if d := snapshot.DeploymentOf(pod); d != "" {
 		return "Deployment " + d
 	}
 	return owner.Kind + " " + owner.Name

@@ -157,7 +157,7 @@ func keepLease(l *coordinationv1.Lease) bool {
 // can say "not this and not that" but not "this or that".
 func notFrequent() string {
 	var terms []string
-	for _, reason := range []string{"Scheduled", "Pulling", "Pulled", "Created", "Started", "Killing", "BackOff", "Unhealthy", "SuccessfulCreate", "SuccessfulDelete"} {
+	for _, reason := range []string{"Scheduled", "Pulled", "Created", "Started", "Killing", "BackOff", "Unhealthy", "SuccessfulCreate", "SuccessfulDelete"} {
 		terms = append(terms, "reason!="+reason)
 	}
 	return strings.Join(terms, ",")

@@ -3,14 +3,17 @@ package facts
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // Unbound describes the wait of a claim that has no volume.
@@ -29,6 +32,11 @@ type Unbound struct {
 	// Failures are the events about attempts to bind the claim or to make its volume since its
 	// class was last made, the oldest first.
 	Failures []*corev1.Event
+	// Tries is when the provisioner last began to make the volume, if it has reported that of late
+	// and no failure; else zero.
+	Tries metav1.Time
+	// Copies reports that the volume is to have the data of a snapshot or of another volume.
+	Copies bool
 }
 
 // noProvisioner is the provisioner of a class whose volumes are made by hand.
@@ -57,11 +65,42 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 	if u.Provisioner == noProvisioner {
 		u.Provisioner = ""
 	}
+	u.Copies = claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil
 	for _, e := range v.Snapshot.EventsOf(claim.UID) {
-		if slices.Contains(bindingFailures, e.Reason) && SaidSince(e, u.Since) {
+		at := snapshot.EventTime(e)
+		switch {
+		case !SaidSince(e, u.Since):
+		case slices.Contains(bindingFailures, e.Reason):
 			u.Failures = append(u.Failures, e)
+		case e.Reason == trim.ProvisioningReason && v.Age(at) <= ProvisionSilence:
+			u.Tries = Latest(u.Tries, at)
 		}
+	}
+	if len(u.Failures) > 0 {
+		u.Tries = metav1.Time{}
 	}
 	slices.SortStableFunc(u.Failures, func(a, b *corev1.Event) int { return snapshot.EventTime(a).Compare(snapshot.EventTime(b).Time) })
 	return u
 }
+
+// Takes is how long the claim may wait before it counts as stuck: longer where the provisioner
+// shows that it works, and has not failed for a reason that stays.
+func (v *View) Takes(u Unbound) time.Duration {
+	works := !u.Tries.IsZero()
+	if n := len(u.Failures); n > 0 && u.Copies {
+		last := u.Failures[n-1]
+		entry, known := DriverSays(u.Provisioner, last.Message)
+		works = known && goesOn[entry.Meaning] && v.Age(snapshot.EventTime(last)) <= ProvisionSilence
+	}
+	switch {
+	case works && u.Copies:
+		return CopyTakes
+	case works:
+		return ProvisionSilence
+	default:
+		return ProvisionTakes
+	}
+}
+
+// goesOn are the meanings of a failed try while the storage system is still copying.
+var goesOn = map[driverwords.Meaning]bool{driverwords.TimedOut: true, driverwords.OperationPending: true, driverwords.VolumeNotReady: true}

@@ -286,7 +286,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	claim := v.claim
 	s := Stage{Stage: StageClaimBound, State: StageWaiting, On: "the persistent volume controller", Ends: "a volume is found or made for the claim"}
 	about := t.Unbound(claim)
-	since, bound := about.Since, facts.ProvisionTakes
+	since, bound := about.Since, t.Takes(about)
 	switch {
 	case claim.Spec.VolumeName != "" && !t.knows(snapshot.Volumes, ""):
 		return unread(StageClaimBound, snapshot.Volumes)
@@ -311,12 +311,17 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 		if node := claim.Annotations[reconcile.SelectedNodeAnnotation]; node != "" {
 			s.Detail += "; the volume is to be made for node " + node
 		}
+		if !about.Tries.IsZero() {
+			s.Detail += "; the provisioner tries to make it, last since " + facts.Stamp(about.Tries)
+		}
 	default:
 		s.Detail = name + " is not bound: no PV suits it, and nobody makes one"
 	}
 	t.doubt(&s, snapshot.Events)
 	for _, e := range about.Failures {
-		s.State = StageBlocked
+		if bound != facts.CopyTakes {
+			s.State = StageBlocked
+		}
 		s.Said = append(s.Said, quote(e, ""))
 		if entry, known := facts.DriverSays(about.Provisioner, e.Message); known {
 			s.On = cmp.Or(facts.WhoActs(entry), s.On)

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // proof is whether, since when and how the objects prove that all volumes of the pod are
@@ -59,9 +60,13 @@ func (t *tracer) mountsProven() proof {
 			return proof{true, metav1.Time{}, "the pod has an address"}
 		}
 	}
-	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil {
+	if e := t.lastEvent("FailedCreatePodSandBox", trim.PullingReason); e != nil {
 		if mount := t.lastEvent("FailedMount", "FailedMapVolume"); mount == nil || snapshot.EventTime(mount).Time.Before(snapshot.EventTime(e).Time) {
-			return proof{true, metav1.Time{}, "the kubelet has come to the pod's sandbox"}
+			how := "the kubelet has come to the pod's sandbox"
+			if e.Reason == trim.PullingReason { // the pod's status is written only once it is pulled
+				how = "the kubelet pulls an image"
+			}
+			return proof{true, metav1.Time{}, how}
 		}
 	}
 	return proof{}

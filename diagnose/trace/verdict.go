@@ -325,7 +325,12 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 		return c.State.Waiting != nil && c.State.Waiting.Reason == "ContainerCreating"
 	}) {
 		v.Reason = "ContainerCreating"
-		v.Message += "; its images are being pulled, or the runtime gives many files an SELinux label"
+		if t.lastEvent(trim.PullingReason) != nil {
+			v.Reason = "ImagePull"
+			v.Message += "; an image is being pulled"
+		} else {
+			v.Message += "; its images are being pulled, or the runtime gives many files an SELinux label"
+		}
 	}
 	return v
 }

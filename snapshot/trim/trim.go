@@ -84,12 +84,20 @@ func Object(object metav1.Object) {
 			o.Parameters = nil // as it is when read back from a file
 		}
 	case *corev1.Event:
-		if !KeepsEvent(o) {
+		if !KeepsEvent(o) || o.Reason == PullingReason {
 			o.Message = ""
 		}
 	}
 	redactMessages(object)
 }
+
+// The reasons of events that say that a step has begun.
+const (
+	// PullingReason is the kubelet's, of an image; the message, which names the image, is not kept.
+	PullingReason = "Pulling"
+	// ProvisioningReason is the provisioner's, of a claim's volume.
+	ProvisioningReason = "Provisioning"
+)
 
 // keptReasons are the reasons of the events about volumes, and about why a pod or a claim
 // does not get its volume. Other events may repeat a container's commands, or its output.
@@ -101,10 +109,10 @@ var keptReasons = []string{
 	// scheduler, autoscalers and node lifecycle
 	"FailedScheduling", "TriggeredScaleUp", "NotTriggerScaleUp", "Nominated", "NodeNotReady", "TaintManagerEviction", "Evicted", "RemovingNode", "DeletingNode",
 	// what holds a pod up that has its volumes, or keeps it from ending and letting them go
-	"FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedKillPod",
+	PullingReason, "FailedCreatePodSandBox", "FailedCreatePodContainer", "NetworkNotReady", "FailedPrepareDynamicResources", "FailedKillPod",
 	// volume binding, provisioning, expansion and modification
 	"ExternalExpanding", "VolumeModifyFailed",
-	"FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", "ProvisioningFailed",
+	"FailedBinding", "WaitForFirstConsumer", "WaitForPodScheduled", "ExternalProvisioning", ProvisioningReason, "ProvisioningFailed",
 	"ClaimLost", "ClaimMisbound", "VolumeMismatch", "VolumeFailedDelete", "VolumeFailedRecycle", "VolumeDelete",
 }
 

@@ -304,6 +304,18 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 	if n := len(about.Failures); !heard && (n == 0 || p.Age(snapshot.EventTime(about.Failures[n-1])) > facts.ProvisionSilence) {
 		return provisionerNotHeard(about)
 	}
+	if !about.Tries.IsZero() {
+		return unboundReason{finding.Finding{
+			Severity:  finding.Warning,
+			Message:   fmt.Sprintf("provisioner %s is still making its volume", about.Provisioner),
+			Detail:    fmt.Sprintf("it began to try again %s ago, and has reported no failure", facts.Rounded(p.Age(about.Tries))),
+			Cause:     "the driver's calls do not end in time, or the storage system copies much data",
+			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: "Provisioning at " + facts.Stamp(about.Tries)}},
+			SelfHeals: finding.SelfHeals{Unknown: true, Because: "the provisioner goes on trying; it has taken longer than usual"},
+			Never:     makeAgain,
+			Advice:    fmt.Sprintf("{check} read the log of the controller of %s, and look at the storage system for what it does for this volume", about.Provisioner),
+		}, p.Takes(about)}
+	}
 	if len(about.Failures) == 0 {
 		return unboundReason{finding.Finding{
 			Message: fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
@@ -346,8 +358,8 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Claim: claim, Namespace: claim.Namespace}
 		entry = p.Settled(entry, said)
 		lasts := p.Age(since)
-		if entry.Meaning == driverwords.VolumeNotReady && claim.Spec.DataSourceRef != nil {
-			lasts = 0 // a copy of data may take hours
+		if p.Takes(about) == facts.CopyTakes {
+			lasts = 0
 		}
 		f.Cause = facts.WhatItMeans(entry, lasts)
 		lookUps := p.LookUps(said)
@@ -363,5 +375,5 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the provisioner tries again and again, and usually succeeds in the end; it has taken longer than usual"}
 		}
 	}
-	return unboundReason{f, facts.ProvisionTakes}
+	return unboundReason{f, p.Takes(about)}
 }

@@ -94,9 +94,11 @@ const (
 	// ProvisionSilence is how long a provisioner may report nothing: a volume with the data of
 	// a snapshot or of another volume takes longer.
 	ProvisionSilence = LongSidecarCall + AttacherMaxBackoff + 5*time.Minute
-	// CopyTakes is how long a volume with the data of a snapshot or of another volume may take. A
-	// judgement: 300 GB at 100 MB/s take 50 minutes.
-	CopyTakes = time.Hour
+	// copiedPerSecond is how many bytes of a snapshot or of another volume a storage system copies
+	// into a new volume at least. A judgement: slow disks over a network do twice as much.
+	copiedPerSecond = 32 << 20
+	// longestCopy is the time after which somebody should look at a copy of any size. A judgement.
+	longestCopy = 4 * time.Hour
 	// ClaimBinds is how long the PV controller may take to bind a claim to a volume
 	// that is there.
 	ClaimBinds = ClaimBinderSync + 15*time.Second

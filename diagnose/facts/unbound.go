@@ -35,8 +35,9 @@ type Unbound struct {
 	// Tries is when the provisioner last began to make the volume, if it has reported that of late
 	// and no failure; else zero.
 	Tries metav1.Time
-	// Copies reports that the volume is to have the data of a snapshot or of another volume.
-	Copies bool
+	// Copy is how long the storage system may take to copy the data of a snapshot or of another
+	// volume; zero for a volume that begins empty.
+	Copy time.Duration
 }
 
 // noProvisioner is the provisioner of a class whose volumes are made by hand.
@@ -65,7 +66,9 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 	if u.Provisioner == noProvisioner {
 		u.Provisioner = ""
 	}
-	u.Copies = claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil
+	if claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil {
+		u.Copy = min(time.Duration(claim.Spec.Resources.Requests.Storage().Value()/copiedPerSecond)*time.Second, longestCopy)
+	}
 	for _, e := range v.Snapshot.EventsOf(claim.UID) {
 		at := snapshot.EventTime(e)
 		switch {
@@ -86,20 +89,21 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 // Takes is how long the claim may wait before it counts as stuck: longer where the provisioner
 // shows that it works, and has not failed for a reason that stays.
 func (v *View) Takes(u Unbound) time.Duration {
-	works := !u.Tries.IsZero()
-	if n := len(u.Failures); n > 0 && u.Copies {
-		last := u.Failures[n-1]
-		entry, known := DriverSays(u.Provisioner, last.Message)
-		works = known && goesOn[entry.Meaning] && v.Age(snapshot.EventTime(last)) <= ProvisionSilence
+	if !u.Tries.IsZero() || v.CopyGoesOn(u) {
+		return ProvisionSilence + u.Copy
 	}
-	switch {
-	case works && u.Copies:
-		return CopyTakes
-	case works:
-		return ProvisionSilence
-	default:
-		return ProvisionTakes
+	return ProvisionTakes
+}
+
+// CopyGoesOn reports whether the last try failed of late and only because the data that the volume
+// is to have is still being copied.
+func (v *View) CopyGoesOn(u Unbound) bool {
+	n := len(u.Failures)
+	if n == 0 || u.Copy == 0 || v.Age(snapshot.EventTime(u.Failures[n-1])) > ProvisionSilence {
+		return false
 	}
+	entry, known := DriverSays(u.Provisioner, u.Failures[n-1].Message)
+	return known && goesOn[entry.Meaning]
 }
 
 // goesOn are the meanings of a failed try while the storage system is still copying.

@@ -319,7 +319,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	}
 	t.doubt(&s, snapshot.Events)
 	for _, e := range about.Failures {
-		if bound != facts.CopyTakes {
+		if !t.CopyGoesOn(about) {
 			s.State = StageBlocked
 		}
 		s.Said = append(s.Said, quote(e, ""))

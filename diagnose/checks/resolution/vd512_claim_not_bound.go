@@ -358,7 +358,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		said := facts.Said{Driver: about.Provisioner, Message: last.Message, Claim: claim, Namespace: claim.Namespace}
 		entry = p.Settled(entry, said)
 		lasts := p.Age(since)
-		if p.Takes(about) == facts.CopyTakes {
+		if p.CopyGoesOn(about) {
 			lasts = 0
 		}
 		f.Cause = facts.WhatItMeans(entry, lasts)

@@ -21,7 +21,7 @@ type Kind string
 const (
 	// Wait writes nothing: the finding heals by itself.
 	Wait Kind = "wait"
-	// Nudge has the attacher try again now what it was already asked for.
+	// Nudge has the attacher retry now what it was already asked for.
 	Nudge Kind = "nudge"
 	// TouchVolume has the attacher look at a persistent volume again.
 	TouchVolume Kind = "touch-volume"
@@ -45,7 +45,7 @@ const (
 	UnpublishOrphan Kind = "unpublish-orphan"
 	// DeleteFencedAttachment is DeleteAttachment for a node that is off.
 	DeleteFencedAttachment Kind = "delete-fenced-attachment"
-	// OutOfServiceTaint tells the cluster that a node is out of service.
+	// OutOfServiceTaint declares a node out of service.
 	OutOfServiceTaint Kind = "out-of-service-taint"
 	// StripFinalizer removes the attacher's finalizer from a VolumeAttachment that no
 	// attacher will ever let go.
@@ -184,9 +184,9 @@ func actionOf(kind Kind) (action, bool) {
 	return all[i], true
 }
 
-// choose returns the repair of the lowest risk that fixes the finding and that no guard
-// refuses. Where guards refuse all of them, it returns the first that lacks only the user's
-// consent, or else the first; nil where no kind of repair fits the finding.
+// choose returns the repair of the lowest risk that fixes the finding and that no guard refuses.
+// Where guards refuse all, it returns the first that lacks only the user's consent, or else the
+// first; nil where no kind of repair fits.
 func choose(v *View, f finding.Finding) *Repair {
 	var best *Repair
 	var lower []finding.LowerRepair

@@ -35,9 +35,8 @@ func (r *Repair) Differs(reviewed *Repair) string {
 	}))
 }
 
-// aimsElsewhere names the first thing in which the objects that two repairs write to differ
-// by kind or name; "" where they do not. Whether the object of that name is still the same
-// one is for the guards to tell.
+// aimsElsewhere names the first kind or name in which the objects of two repairs differ; "" where
+// they do not. The guards decide whether the object of that name is still the same one.
 func (r *Repair) aimsElsewhere(reviewed *Repair) string {
 	a, b := r.Do.Target, reviewed.Do.Target
 	return firstOther([]part{

@@ -77,8 +77,8 @@ func newObject(va *storagev1.VolumeAttachment) any {
 	}
 }
 
-// created returns the VolumeAttachment if it is the one that this package wrote, nil
-// otherwise: one that the controller made has no mark.
+// created returns the VolumeAttachment that this package wrote, nil otherwise: one that the
+// controller made has no mark.
 func created(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachment {
 	now := v.Snapshot.VolumeAttachment(va.Name)
 	if now == nil || now.DeletionTimestamp != nil || now.Annotations[MarkAnnotation] != va.Annotations[MarkAnnotation] {
@@ -87,8 +87,8 @@ func created(v *View, va *storagev1.VolumeAttachment) *storagev1.VolumeAttachmen
 	return now
 }
 
-// publishing says what is still missing until the VolumeAttachment is attached; "" where
-// nothing is.
+// publishing is what is still missing until the VolumeAttachment is attached; "" where nothing
+// is.
 func publishing(va *storagev1.VolumeAttachment) string {
 	switch {
 	case va == nil || va.Status.Attached:
@@ -178,9 +178,9 @@ func undoCreate(w Written) (*Reversal, error) {
 }
 
 // withdrawGuards make sure that the deletion of a VolumeAttachment that this package created
-// detaches nothing that anybody uses. They include the guards of any other deletion but two:
-// the finding was about the cause of the creation, and an attacher that is away detaches the
-// volume once it is back.
+// detaches nothing in use. They are the guards of any other deletion except two: the finding was
+// about the cause of the creation, and an attacher that is away detaches the volume once it is
+// back.
 var withdrawGuards = slices.Concat(
 	[]Guard{
 		notUsedThereGuard,

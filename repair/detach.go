@@ -61,9 +61,9 @@ var deleteFencedAttachment = action{
 	propose: onAttachment(proposeFencedDelete),
 }
 
-// detachGuards make sure, whatever the node, that the deletion detaches this volume from this
-// machine and nothing else, and that nobody uses it any more. The guards about the node are
-// added between these and the user's consent.
+// detachGuards make sure, on any node, that the deletion detaches only this volume from this
+// machine, and that nobody uses it any more. The guards about the node stand between these and
+// the user's consent.
 var detachGuards = []Guard{
 	controllerGuard,
 	findingGuard,
@@ -113,7 +113,7 @@ func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (
 // never would. If the machine still writes, that takes the volume away from under it, and
 // another machine may write to it at the same time.
 func proposeFencedDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
-	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && facts.ShutDownByCloud(v.Snapshot.Node(f.Node)) {
+	if f.SelfHeals.Will && !slices.Contains(v.Consent.Fenced, f.Node) && shutDownByCloud(v.Snapshot.Node(f.Node)) {
 		return Repair{}, fmt.Errorf("it heals by itself; give --fenced %s to have it sooner", safetext.Quote(string(f.Node)))
 	}
 	return deletion(va), nil
@@ -204,10 +204,9 @@ func sourceVolume(v *View, va *storagev1.VolumeAttachment) (string, *corev1.Pers
 	return name, v.Snapshot.Volume(name)
 }
 
-// volumesOf are the unique names that the VolumeAttachment's volume may have in a node's
-// status: the name of the volume that it names, whether or not its driver still attaches; the
-// name of the inline volume that it carries; and the names that the node reports and that
-// hash to its own name.
+// volumesOf are the unique names that the VolumeAttachment's volume may have in a node's status:
+// that of the PersistentVolume that it names, whether or not its driver still attaches; that of
+// its inline volume; and the names in the node's lists that hash to its own name.
 func volumesOf(v *View, va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
 	if name, err := v.World.AttachmentVolume(va); err == nil {

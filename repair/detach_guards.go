@@ -28,13 +28,13 @@ func checkBeingDeleted(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNobodyElses: a program that has put an owner reference, its label or a finalizer on
-// the object may be at work with the volume, and should end that itself. A restore's label is
-// no such label: a restore makes objects and looks after none.
+// checkNobodyElses: a program that has put an owner reference, its label or a finalizer on the
+// object may be using the volume, and should end that itself. A restore's label does not count: a
+// restore makes objects and then leaves them.
 func checkNobodyElses(v *View, r *Repair) error { return somebodyElses(target(v, r)) }
 
-// somebodyElses names the owner of the VolumeAttachment where that is not the controller, and
-// is nil where it is.
+// somebodyElses names the owner of the VolumeAttachment, where that is not the controller; else
+// nil.
 func somebodyElses(va *storagev1.VolumeAttachment) error {
 	if len(va.OwnerReferences) > 0 {
 		owner := va.OwnerReferences[0]
@@ -82,8 +82,8 @@ func checkNoLivePod(v *View, r *Repair) error {
 	return nil
 }
 
-// usersGone is what makes a detach safe that pods on the node stand against. Nobody ends a
-// pod that is Terminating already.
+// usersGone is how to make a detach safe that pods on the node forbid. Nobody has to end a pod
+// that is already Terminating.
 func usersGone(pods []*corev1.Pod) string {
 	for _, pod := range pods {
 		if pod.DeletionTimestamp == nil {
@@ -127,11 +127,10 @@ func checkDriverIsAsked(v *View, r *Repair) error {
 	return nil
 }
 
-// checkOwnName: the attacher takes the handle from the volume as it now is. A volume that was
+// checkOwnName: the attacher takes the handle from the present volume. A volume that was
 // recreated under the VolumeAttachment has another disk, which the deletion would detach. The
-// object's name is the hash of the disk that was meant. An object that somebody else made has
-// another name; it must be younger than the volume, and its name must not look like such a
-// hash.
+// object's name is the hash of the intended disk. An object that somebody else made has another
+// name: it must be younger than the volume, and its name must not look like such a hash.
 func checkOwnName(v *View, r *Repair) error {
 	va := target(v, r)
 	driver, handle, known := v.Facts.AskedDisk(va)
@@ -159,10 +158,9 @@ func checkOnlyOneThere(v *View, r *Repair) error {
 	return nil
 }
 
-// checkNotAttachedElsewhere: some drivers detach a volume from wherever it is, whatever node
-// they are asked about. A volume that only one node may have must not be attached to another
-// meanwhile, unless nothing uses it there either: several attachments that are left over do
-// not block one another.
+// checkNotAttachedElsewhere: some drivers detach a volume from every node, whatever node they are
+// asked about. A ReadWriteOnce volume must not be attached to another node meanwhile, unless
+// nothing uses it there either: several leftover attachments do not block one another.
 func checkNotAttachedElsewhere(v *View, r *Repair) error {
 	va := target(v, r)
 	if manyNodes(v, va) {
@@ -216,8 +214,8 @@ func sameVolume(v *View, a, b *storagev1.VolumeAttachment) bool {
 	return reconcile.IsVolumeAttachmentName(b.Name, handle, driver, types.NodeName(b.Spec.NodeName))
 }
 
-// attachmentLike is the first of these VolumeAttachments that may be about the
-// same disk; nil where there is none.
+// attachmentLike is the first of these VolumeAttachments that may be about the same disk; nil for
+// none.
 func attachmentLike(v *View, va *storagev1.VolumeAttachment, among func(*storagev1.VolumeAttachment) bool) *storagev1.VolumeAttachment {
 	return v.attachment(aboutOf(v, va), among, func(other *storagev1.VolumeAttachment) bool { return sameVolume(v, va, other) })
 }
@@ -243,9 +241,9 @@ func manyNodes(v *View, va *storagev1.VolumeAttachment) bool {
 	return len(pvs) > 0 && !slices.ContainsFunc(pvs, oneNodeOnly)
 }
 
-// checkSameNodeID: the attacher asks about the machine that the CSINode names now. If the
-// volume was published to another machine, that one keeps it, and the driver is asked to take
-// it from a machine that never had it.
+// checkSameNodeID: the attacher asks about the machine that the CSINode names now. A volume that
+// was published to another machine stays there, and the driver is asked to take it from a machine
+// that never had it.
 func checkSameNodeID(v *View, r *Repair) error {
 	va := target(v, r)
 	if was, is, differ := v.Facts.OtherMachine(va); differ {
@@ -278,9 +276,8 @@ func checkDiskStays(v *View, r *Repair) error {
 
 // claimOf returns the claim that the volume is bound to; nil if that one is gone.
 func claimOf(v *View, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	ref := pv.Spec.ClaimRef
-	claim := v.Snapshot.Claim(types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name})
-	if claim == nil || claim.UID != ref.UID {
+	claim := v.Facts.ClaimNamed(pv)
+	if claim == nil || claim.UID != pv.Spec.ClaimRef.UID {
 		return nil
 	}
 	return claim
@@ -316,7 +313,7 @@ func checkLivesOrOff(v *View, name types.NodeName) error {
 	if elsewhere := aliveAs(v, name); elsewhere != nil {
 		return elsewhere
 	}
-	if err == nil || slices.Contains(v.Consent.Fenced, name) || facts.ShutDownByCloud(v.Snapshot.Node(name)) {
+	if err == nil || slices.Contains(v.Consent.Fenced, name) || shutDownByCloud(v.Snapshot.Node(name)) {
 		return nil
 	}
 	return fmt.Errorf("%w, and may still write to the volume: if you have made sure that it is powered off, or cut off from the storage, give --fenced %s", err, name)
@@ -358,7 +355,7 @@ func checkNotOlderThanNode(v *View, r *Repair) error { return notOlderThanNode(v
 
 // offGuard holds where the user or the cloud says that the node is off.
 var offGuard = Guard{GuardFenced, onNodes, func(v *View, r *Repair) error {
-	if facts.ShutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
+	if shutDownByCloud(v.Snapshot.Node(r.Finding.Node)) {
 		return nil
 	}
 	return fencedGuard.Check(v, r)

@@ -27,7 +27,7 @@ func (r *Repair) clauses() []clause {
 	return list
 }
 
-// summary says what the repair writes in a few words: "delete pod default/web-0".
+// summary is what the repair writes, in a few words: "delete pod default/web-0".
 func (r *Repair) summary() string {
 	var texts []string
 	for _, c := range r.clauses() {
@@ -156,8 +156,8 @@ func valueName(f finding.Finding, value json.RawMessage) string {
 	return string(value)
 }
 
-// forbids has, for a kind of repair, the words with which a finding forbids a person to do
-// the same.
+// forbids has, for a kind of repair, the words in which a finding forbids a person to do the
+// same.
 var forbids = map[Kind]*regexp.Regexp{
 	StripFinalizer:         regexp.MustCompile(`take (?:its|the|their)? ?finalizers? off`),
 	DeleteAttachment:       regexp.MustCompile(`delete (?:its|the|a) VolumeAttachments?(?: again)?`),
@@ -166,8 +166,8 @@ var forbids = map[Kind]*regexp.Regexp{
 	CyclePod:               regexp.MustCompile(`\bdelete the pod`),
 }
 
-// neverByHand adds "by hand" to the words with which the finding forbids what the proposed
-// kind of repair does: it is forbidden only without the guards.
+// neverByHand adds "by hand" to a warning against what the proposed repair does: only without the
+// guards it is forbidden.
 func neverByHand(never string, kind Kind) string {
 	words := forbids[kind]
 	if words == nil {

@@ -26,9 +26,9 @@ type Write struct {
 	Reads []snapshot.Kind
 	// Stands reports whether the objects show the write's effect.
 	Stands func(*View) bool
-	// Hits names the pods from which the write may take a volume, "" where there are none; it
-	// is nil for a write that takes no volume. It is asked after the write: a pod that it
-	// names came after the guards were asked.
+	// Hits names the pods from which the write may take a volume, "" for none; nil for a write
+	// that takes no volume. It is called after the write: the pods that it names came after the
+	// guards ran.
 	Hits func(*View) string
 }
 
@@ -80,11 +80,11 @@ func (r *Repair) Write() *Write {
 // Reads are the kinds that Effect rests on.
 func (r *Repair) Reads() []snapshot.Kind { return r.reads }
 
-// Effect tells how a repair stands after its write.
+// Effect is the state of a repair after its write.
 type Effect struct {
 	// Overwritten reports whether the objects do not show the write, or no longer do.
 	Overwritten bool
-	// NotNeeded reports whether that is no fault, because nobody needs the write any more.
+	// NotNeeded reports that this is no fault, because nobody needs the write any more.
 	NotNeeded bool
 	// Doubt says why the repair has not yet achieved its purpose; "" where it has.
 	Doubt string

@@ -36,8 +36,8 @@ func checkNotElsewhere(v *View, r *Repair) error {
 	return nil
 }
 
-// mayBeShared reports whether everything that names the volume lets several nodes
-// have it: the pod's own view of it and each persistent volume with its handle.
+// mayBeShared reports whether the pod's own view of the volume, and each persistent volume with
+// its handle, let several nodes have it.
 func mayBeShared(v *View, r *Repair) bool {
 	row := v.World.Desired.Find(r.Finding.Pair())
 	return row != nil && row.Spec.MultiAttach() && !slices.ContainsFunc(v.World.Volumes(r.Finding.Volume), oneNodeOnly)
@@ -54,9 +54,9 @@ func attachmentIsFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
 	return err == nil && name == r.Finding.Volume
 }
 
-// attachmentMayBeFor reports the same as attachmentIsFor, and also accepts an inline source,
-// which the controller does not read, and the name that the controller computes: the
-// persistent volume may be gone or may have been recreated for another disk.
+// attachmentMayBeFor is attachmentIsFor, and also accepts an inline source, which the controller
+// does not read, and the name that the controller computes: the persistent volume may be gone or
+// may have been recreated for another disk.
 func attachmentMayBeFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool {
 	if attachmentIsFor(v, va, r) {
 		return true
@@ -71,8 +71,8 @@ func attachmentMayBeFor(v *View, va *storagev1.VolumeAttachment, r *Repair) bool
 	return reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName))
 }
 
-// attachmentFor is the first of these VolumeAttachments that may be about the
-// repair's volume; nil where there is none.
+// attachmentFor is the first of these VolumeAttachments that may be about the repair's volume;
+// nil for none.
 func attachmentFor(v *View, r *Repair, among func(*storagev1.VolumeAttachment) bool) *storagev1.VolumeAttachment {
 	driver, handle, _ := csiOf(v, r.Finding)
 	return v.attachment(about{volume: r.Finding.Volume, disk: csiDisk{driver, handle}}, among,

@@ -44,11 +44,11 @@ var detachedProofs = map[finding.Code][]Guard{
 	"VD119": {volumeGoneGuard},
 }
 
-// proposeStrip removes the attacher's finalizer from a VolumeAttachment that is being deleted
-// and that no attacher will ever let go. The object vanishes and no driver is asked: whatever
-// the storage system has attached stays attached, and nothing in the cluster shows it any
-// more. So it needs a reason to believe that nothing is attached, which differs by the
-// finding, and in any case the user's consent.
+// proposeStrip removes the attacher's finalizer from a Terminating VolumeAttachment that no
+// attacher will ever release. The object vanishes and no driver is asked: what the storage system
+// has attached stays attached, and nothing in the cluster shows it any more. It therefore needs a
+// reason to believe that nothing is attached, which differs by the finding, and always the user's
+// consent.
 func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	index := slices.Index(va.Finalizers, attacherFinalizer(va))
 	switch {
@@ -75,9 +75,8 @@ func proposeStrip(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 	}, nil
 }
 
-// stripGuards depend on the finding's code and on the node as it was found: for a node that
-// is alive the objects show whether it uses the volume, for any other only the user or the
-// storage system can tell.
+// stripGuards depend on the finding's code and on the node as it was found. For a living node the
+// objects show whether it uses the volume; for any other only the user or the storage system can.
 func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []Guard {
 	guards := slices.Clone(detachedProofs[f.Code])
 	if node := v.Snapshot.Node(types.NodeName(va.Spec.NodeName)); node != nil && reconcile.NodeReady(node) {
@@ -95,9 +94,9 @@ func stripGuards(v *View, f finding.Finding, va *storagev1.VolumeAttachment) []G
 // the command for it: the driver is then asked to detach.
 var madeAgain = []finding.Code{"VD119"}
 
-// driverTold are the findings that rest on the driver's own words: that the volume is not
-// attached, or that there is no such machine. For all other findings nobody has confirmed
-// that the storage system does not have the volume attached there.
+// driverTold are the findings that rest on the driver's own message: that the volume is not
+// attached, or that there is no such machine. For all others nobody has confirmed that the
+// storage system does not have the volume attached there.
 var driverTold = []finding.Code{"VD103", "VD115"}
 
 func checkStripped(after *storagev1.VolumeAttachment, finalizer string) error {
@@ -136,8 +135,8 @@ var (
 	saysUsed = regexp.MustCompile(`(?i)\bin[- ]use\b|\bbusy\b|\bmounted\b|\bstill attached\b|\bcurrently attached to\b|\bdetaching\b`)
 )
 
-// checkSaysDetached: the driver itself says that there is nothing to detach, and reports that
-// as a failure. That it does not find the machine proves nothing about the volume.
+// checkSaysDetached: the driver itself reports, as a failure, that there is nothing to detach. A
+// machine that it does not find proves nothing about the volume.
 func checkSaysDetached(v *View, r *Repair) error {
 	va := target(v, r)
 	if va.Name == "" {

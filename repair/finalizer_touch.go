@@ -102,8 +102,8 @@ func checkAttacherOfVolume(v *View, r *Repair) error {
 	return fmt.Errorf("volume %s names no CSI driver, and no driver that is installed has the attacher of its finalizer", pv.Name)
 }
 
-// checkNotTouchedYet: an attacher that has looked and has left its finalizer in place will do
-// the same again, and setting an annotation to the value that it already has changes nothing.
+// checkNotTouchedYet: an attacher that has looked and left its finalizer in place will do the
+// same again, and setting an annotation to its present value changes nothing.
 func checkNotTouchedYet(v *View, r *Repair) error {
 	pv := volumeOf(v, r)
 	if pv.Annotations[MarkAnnotation] == markOf(TouchVolume, r.Finding.Code, r.Finding.Check) {

@@ -35,9 +35,8 @@ var (
 	onAttacher = union(onLeases, onCSINodes, onCSIDrivers)
 )
 
-// The guards that are the same in every repair, each with the kinds that it rests on and with
-// what would make a refused repair safe. Guards that depend on the repair are made where the
-// repair is.
+// The guards that are the same in every repair, each with the kinds that it rests on, and how to
+// make a refused repair safe. Guards that depend on the repair are made where the repair is.
 var (
 	// About the object that the repair writes to.
 	sameAttachmentGuard = Guard{"same-attachment", onAttachments, checkSameAttachment, ""}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -16,13 +17,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Guard is one named condition for a repair. Check gets the objects as they are and the
-// repair as it was proposed, perhaps on older ones; its error says why the repair must not be
-// made. An error that is a Refusal is returned unchanged.
+// Guard is one named condition for a repair. Check gets the present objects and the proposed
+// repair, which may be from older ones; its error is why the repair must not be made. A Refusal
+// is returned unchanged.
 type Guard struct {
 	Name string
-	// Kinds are the kinds that Check rests on: without one of them its answer could be
-	// another, so that the repair is refused where one was not read in full.
+	// Kinds are the kinds that Check rests on. The repair is refused where one was not read in
+	// full, as the answer could be another.
 	Kinds []snapshot.Kind
 	Check func(v *View, proposed *Repair) error
 	// SafeOnce says what would make a refused repair safe: something that a person does, or
@@ -67,7 +68,7 @@ const (
 	guardStorageLetGo  = "storage-let-go"
 )
 
-// consents reports whether the guard is one that only the user's consent satisfies.
+// consents reports whether only the user's consent satisfies the guard.
 func consents(guard string) bool {
 	return guard == GuardAllowed || guard == GuardFenced || guard == GuardDetached
 }
@@ -75,9 +76,8 @@ func consents(guard string) bool {
 // consent reports whether the user's consent alone would lift the refusal.
 func (r *Refusal) consent() bool { return consents(r.Guard) }
 
-// refusal is the Refusal of the first guard that does not hold. Where that is the guard of
-// the finding, the next guard that does not hold takes its place, because it says what has
-// become of the finding.
+// refusal is the Refusal of the first guard that does not hold. In place of the guard of the
+// finding it is that of the next, which shows what happened to the finding.
 func refusal(v *View, proposed *Repair) *Refusal {
 	var gone *Refusal
 	for _, guard := range proposed.Guards {
@@ -184,9 +184,9 @@ func allowedGuard(kind Kind) Guard {
 	}, ""}
 }
 
-// fencedGuard holds where the user has said that the finding's node cannot write any more,
-// and no object contradicts that: a Ready node is alive. A node that is not Ready is not
-// thereby fenced: one that is cut off from the API server goes on writing.
+// fencedGuard holds where the user has said that the finding's node cannot write any more, and no
+// object contradicts that, as a Ready node does. A node that is not Ready may still write: it may
+// only be cut off from the API server.
 var fencedGuard = Guard{GuardFenced, nil, func(v *View, r *Repair) error {
 	node := r.Finding.Node
 	if !slices.Contains(v.Consent.Fenced, node) {
@@ -208,8 +208,8 @@ func checkNotAlive(v *View, r *Repair) error {
 	}
 }
 
-// aliveAs refuses where the machine of a node that is lost or gone is alive under another name:
-// nobody can have made sure that it is off.
+// aliveAs refuses where the machine of a lost or missing node is alive under another name: it
+// cannot be off.
 func aliveAs(v *View, name types.NodeName) error {
 	alias := v.Facts.AliveAs(name)
 	if alias == nil {
@@ -233,4 +233,12 @@ func checkSame(v *View, r *Repair, kind string) error {
 		return fmt.Errorf("%s %s is not the object that was examined: it was deleted and recreated", kind, now.GetName())
 	}
 	return nil
+}
+
+// shutDownByCloud reports whether a cloud's controller has found the machine stopped
+// (cloud-provider, node lifecycle controller). It removes the taint once the node is Ready
+// again. Until then a kubelet that boots mounts nothing: it has not reached the API server yet.
+func shutDownByCloud(node *corev1.Node) bool {
+	return node != nil && !reconcile.NodeReady(node) &&
+		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == reconcile.ShutdownTaint })
 }

@@ -25,8 +25,8 @@ type lookup struct {
 	inUse map[corev1.UniqueVolumeName][]types.NodeName
 	// volumes are the persistent volumes of a CSI disk, attached or not.
 	volumes func() map[csiDisk][]*corev1.PersistentVolume
-	// listed has, for each node that was asked about, the places of each volume in its
-	// volumesAttached, and images the fields that a repair of that list writes.
+	// listed has, for each node so far, the places of each volume in its volumesAttached, and
+	// images the fields that a repair of that list writes.
 	listed kept[*corev1.Node, map[corev1.UniqueVolumeName][]int]
 	images kept[*corev1.Node, json.RawMessage]
 }
@@ -37,8 +37,8 @@ type kept[K comparable, V any] struct {
 	known map[K]V
 }
 
-// get is the value of the key, which find computes where it is not there yet. Two callers at
-// the same time may both compute it.
+// get is the value of the key, which find computes the first time. Two callers at the same time
+// may both compute it.
 func (k *kept[K, V]) get(key K, find func(K) V) V {
 	k.mutex.Lock()
 	value, known := k.known[key]
@@ -67,9 +67,9 @@ type orphans struct {
 	// unexplained have a name that was computed for none of these disks: they may be for any
 	// disk.
 	unexplained []unexplained
-	// named are, for each disk that was asked about, those of unexplained whose name is
-	// computed from the disk and their node. It is a cache: each guard of each finding asks,
-	// and each answer takes a hash for each node.
+	// named are, for each disk so far, the VolumeAttachments of unexplained whose name is
+	// computed from the disk and their node. It is a cache: each guard of each finding asks, and
+	// each answer takes a hash for each node.
 	named kept[csiDisk, []*storagev1.VolumeAttachment]
 }
 
@@ -165,9 +165,8 @@ func (o *orphans) index(v *View) {
 	}
 }
 
-// disksOf are all disks that the VolumeAttachment may be for: by the volume that it names, by
-// the inline volume that it carries, and by each volume that its node reports under a name
-// that hashes to its own name.
+// disksOf are all disks that the VolumeAttachment may be for: that of the volume that it names,
+// that of its inline volume, and each in its node's lists that hashes to its own name.
 func disksOf(v *View, va *storagev1.VolumeAttachment) sets.Set[csiDisk] {
 	disks := sets.New[csiDisk]()
 	for _, name := range volumesOf(v, va) {
@@ -202,9 +201,8 @@ func (v *View) reporting(volume corev1.UniqueVolumeName) []types.NodeName {
 	return nodes
 }
 
-// attachment is the first VolumeAttachment by name for which both among and is are true; nil
-// where there is none. It asks is only about the VolumeAttachments that may be about the
-// volume.
+// attachment is the first VolumeAttachment by name for which both among and is are true; nil for
+// none. It calls is only for the VolumeAttachments that may be about the volume.
 func (v *View) attachment(a about, among, is func(*storagev1.VolumeAttachment) bool) *storagev1.VolumeAttachment {
 	var first *storagev1.VolumeAttachment
 	try := func(vas []*storagev1.VolumeAttachment) {

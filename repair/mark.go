@@ -24,8 +24,8 @@ func markOf(kind Kind, code finding.Code, check string) string {
 	return string(kind) + " for " + string(code) + " " + check
 }
 
-// entryMark is a mark that also names the entry of a node's list that was written: the node
-// itself does not show which one it was, neither to undo nor to a person who finds it later.
+// entryMark is a mark that also names the written entry of a node's list. The node itself shows
+// neither undo nor a person which one that was.
 func entryMark(kind Kind, code finding.Code, check string, volume corev1.UniqueVolumeName) string {
 	return markOf(kind, code, check) + facts.MarkOf + string(volume)
 }
@@ -52,9 +52,9 @@ func unmark(meta metav1.ObjectMeta, written, before string) []patchOp {
 	return []patchOp{{"replace", markPath, Compact(before)}}
 }
 
-// restorable is the mark that undo may put back: the one that was there before, unless with
-// it a later undo would take something for this package's own that is not. Only the object
-// itself may prove that, and the journal is all that vouches for the earlier mark.
+// restorable is the mark that undo may put back: the earlier one, unless a later undo would then
+// take something for this package's own that is not. Only the object itself may prove that, and
+// only the journal has the earlier mark.
 func restorable(before string) string {
 	kind, _, _ := strings.Cut(before, " for ")
 	switch Kind(kind) {

@@ -32,7 +32,7 @@ type Nearby struct {
 	Pods        []*corev1.Pod
 }
 
-// Near names the objects that the write is about, by the view on which it was worked out.
+// Near names the objects of the write, by the view on which it was worked out.
 func (w *Write) Near(v *View) Near {
 	var near Near
 	node := func(name types.NodeName) {
@@ -116,7 +116,7 @@ func replaced[O metav1.Object](list, fresh []O, about func(O) bool, changed *boo
 	return append(kept, fresh...)
 }
 
-// Unexplained refuses where a pod has come since the view whose claim is not bound in the
+// Unexplained refuses where a pod has come since the view, and its claim is not bound in the
 // view: it may use any volume.
 func (n Nearby) Unexplained(v *View) *Refusal {
 	for _, pod := range n.Pods {
@@ -139,9 +139,8 @@ func (n Nearby) Unexplained(v *View) *Refusal {
 	return nil
 }
 
-// hitBy names the pods that use the volume of a VolumeAttachment on its node although it has
-// just been written to; "" where there is none. The guards refuse such pods, so these came
-// since.
+// hitBy names the pods that use the volume of a VolumeAttachment on its node although it has just
+// been written to; "" for none. The guards refuse such pods, so these came since.
 func hitBy(v *View, va *storagev1.VolumeAttachment) string {
 	pods := livePods(v, va)
 	if len(pods) == 0 {

@@ -32,10 +32,10 @@ var patchNodeStatuses = []Permission{RightTo(VerbPatch, snapshot.Nodes, "").of("
 // proposeNodeStatus adds the entry that a node's volumesAttached has lost.
 //
 // The entry is true as long as the controller takes the volume for attached, which the guards
-// make sure of. Whether the entry lasts is another matter: the controller replaces the whole
-// list whenever any volume is attached to or detached from the node, and on some releases it
-// holds a volume that it has forgotten to list (see facts.LostEntryCauses). volumesInUse
-// belongs to the kubelet and is never written.
+// make sure of. Whether it lasts is another matter: the controller replaces the whole list
+// whenever it attaches a volume to the node or detaches one, and on some releases it has
+// forgotten to list this one (see facts.LostEntryCauses). volumesInUse belongs to the kubelet and
+// is never written.
 func proposeNodeStatus(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	do, undo, want := addingEntry(node, f.Volume, entryMark(PatchNodeStatus, f.Code, f.Check, f.Volume))
 	return Repair{
@@ -68,9 +68,9 @@ func addingEntry(node *corev1.Node, volume corev1.UniqueVolumeName, value string
 	return do, nodePatch(laterNode(node), "status", removeEntry(want, len(want)-1)...), want
 }
 
-// removeEntry takes the entry at the index out of the list, if it still stands there. A test
-// of the whole list would prove no more, and the size of the patches for a node with many
-// such entries would grow with the square of their number.
+// removeEntry takes the entry at the index out of the list, if it still stands there. A test of
+// the whole list would prove no more, and for a node with many such entries the patches would
+// grow with the square of their number.
 func removeEntry(list []corev1.AttachedVolume, index int) []patchOp {
 	path := entryPath(index)
 	return []patchOp{{"test", path, Compact(list[index])}, {Op: "remove", Path: path}}

@@ -129,8 +129,8 @@ func checkDriverOnNode(v *View, r *Repair) error {
 	return nil
 }
 
-// attachmentOf is the VolumeAttachment with the one name that the controller knows. It is
-// empty where there is none: then only the guard about that refuses.
+// attachmentOf is the VolumeAttachment with the name that the controller computes. It is empty
+// where there is none: then only the guard about that refuses.
 func attachmentOf(v *View, r *Repair) *storagev1.VolumeAttachment {
 	if driver, handle, ok := csiOf(v, r.Finding); ok {
 		if va := v.Snapshot.VolumeAttachment(reconcile.VolumeAttachmentName(handle, driver, r.Finding.Node)); va != nil {

@@ -32,10 +32,10 @@ var pruneNodeStatus = action{
 	undo:    undoPrune,
 }
 
-// proposePrune takes an entry off a node's volumesAttached for a volume that is not attached
-// there. The controller immediately detaches a volume that it takes for attached and that
-// nobody wants, so an entry that stays was written by somebody else; a controller that starts
-// would believe it, and withhold the volume from other nodes.
+// proposePrune takes an entry off a node's volumesAttached whose volume is not attached there.
+// The controller immediately detaches a volume that it takes for attached and nobody wants, so
+// somebody else wrote an entry that stays. A controller that starts would believe it, and
+// withhold the volume from other nodes.
 func proposePrune(v *View, f finding.Finding, node *corev1.Node) (Repair, error) {
 	places := v.entries(node)[f.Volume]
 	if len(places) == 0 {
@@ -98,9 +98,9 @@ func checkListedOnce(v *View, r *Repair) error {
 	return nil
 }
 
-// undoPrune puts the entry back. A wrong entry lets a kubelet use a device that is not there,
-// so undo needs two proofs: that this very entry was taken off, and that, as when it was
-// taken off, nothing uses the volume.
+// undoPrune puts the entry back. A wrong entry lets a kubelet use a device that is not there, so
+// undo needs two proofs: that this very entry was taken off, and that still nothing uses the
+// volume.
 func undoPrune(w Written) (*Reversal, error) {
 	u, err := newListUndo(w)
 	if err != nil {

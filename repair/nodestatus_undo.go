@@ -34,7 +34,7 @@ func newListUndo(w Written) (*listUndo, error) {
 	return u, nil
 }
 
-// nodeBefore is the finding's node before the write, as far as the journal tells.
+// nodeBefore is the finding's node before the write, as far as the journal has it.
 func nodeBefore(w Written) (*corev1.Node, error) {
 	before, err := imageBefore(w)
 	if err != nil {
@@ -116,10 +116,10 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 	}, nil
 }
 
-// inUse says why an entry must stay while the kubelet reports the volume in use. A kubelet
-// that starts without the entry takes the volume for one that the controller does not guard
-// and stops reporting it before it is unmounted; the controller then detaches it under the
-// mount. That happens with or without a pod that uses the volume.
+// inUse is why an entry must stay while the kubelet reports the volume in use. A kubelet that
+// starts without the entry counts the volume as not guarded by the controller and stops reporting
+// it before it is unmounted. The controller then detaches it under the mount, with or without a
+// pod that uses the volume.
 func (u *listUndo) inUse(v *View) error {
 	if !v.Facts.InUse(sameNode(v, u.node), u.volume) {
 		return nil

@@ -39,9 +39,9 @@ func proposeNudge(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (R
 	if failure == nil {
 		return Repair{}, errors.New("the attacher has not come to a failure after which it would pause")
 	}
-	// Times are whole seconds, and the attacher may answer within the second of the nudge: an
+	// Times are whole seconds, and the attacher may answer within the second of the nudge. An
 	// error of that second counts as an answer, so the nudge must not carry the second of the
-	// error that is there already.
+	// error on record.
 	at := v.Snapshot.TakenAt
 	if !at.After(failure.Time.Time) {
 		at = failure.Time.Add(time.Second)
@@ -92,9 +92,9 @@ func answerSince(v *View, va *storagev1.VolumeAttachment) string {
 	return "the attacher has not tried again"
 }
 
-// checkNotMounted refuses where a pod on the node may have the volume mounted, or where the
-// node's kubelet reports it in use and no pod there waits for it: the sooner the detach
-// succeeds, the sooner its users lose it.
+// checkNotMounted refuses where a pod on the node may have the volume mounted, or where its
+// kubelet reports it in use and no pod there waits for it: a detach that succeeds sooner takes it
+// from its users sooner.
 func checkNotMounted(v *View, r *Repair) error {
 	waiting := v.World.LivePods(r.Finding.Pair())
 	for _, pod := range waiting {

@@ -45,9 +45,8 @@ const (
 type Operation struct {
 	Verb string `json:"verb"`
 	// Target is the object. Its UID and ResourceVersion are preconditions: a write to another
-	// object or to a later state of it must fail. A patch also carries them itself. An object
-	// that is created has neither: its name is the precondition, because no second object can
-	// have it.
+	// object, or to a later state, must fail. A patch also carries them itself. A created object
+	// has neither: its name is the precondition, as no second object can have it.
 	Target      corev1.ObjectReference `json:"target"`
 	Subresource string                 `json:"subresource,omitempty"`
 	// Patch is a JSON patch (RFC 6902), or a merge patch (RFC 7386) where Merge is true: a
@@ -67,8 +66,8 @@ func refTo(kind snapshot.Kind, object metav1.Object) corev1.ObjectReference {
 	}
 }
 
-// Conditional reports whether the operation names the object and the state on which it was
-// worked out. Nothing else may be sent.
+// Conditional reports whether the operation names the object and the state on which it was worked
+// out. Nothing else may be sent.
 func (op Operation) Conditional() bool {
 	if op.Verb == VerbCreate {
 		return op.Target.Name != "" && len(op.Object) > 0
@@ -76,8 +75,8 @@ func (op Operation) Conditional() bool {
 	return op.Target.UID != "" && op.Target.ResourceVersion != ""
 }
 
-// asMade reports whether the operation is the one that this package would have made. A JSON
-// patch has no mark where the object seemed to have no annotations.
+// asMade reports whether this package would have made the operation. A JSON patch has no mark
+// where the object seemed to have no annotations.
 func (op Operation) asMade(made Operation) bool {
 	if op.Verb != made.Verb || op.Target != made.Target || op.Subresource != made.Subresource || op.Merge != made.Merge || !sameJSON(op.Object, made.Object) {
 		return false
@@ -127,10 +126,9 @@ type patchOp struct {
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// patchOf begins a JSON patch with the preconditions. It tests the UID, so that another
-// object of that name gives a 422. It writes the resourceVersion, as an update would: the API
-// server then answers 409 if it is not the current one, while a test of it would give a 422
-// that does not name the reason.
+// patchOf begins a JSON patch with the preconditions. It tests the UID, so that another object of
+// that name gives a 422. It writes the resourceVersion, as an update would: for an old one the
+// API server then answers 409, while a test of it would give a 422 without a reason.
 func patchOf(meta metav1.ObjectMeta, ops ...patchOp) json.RawMessage {
 	first := []patchOp{{"test", "/metadata/uid", Compact(meta.UID)}}
 	if meta.ResourceVersion != "" { // an empty one would ask for no check at all
@@ -151,10 +149,9 @@ func Compact(value any) json.RawMessage {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// Kubectl is the operation as a shell command, with these flags before kubectl's own. It has
-// the UID and all tests of a patch but not the resourceVersion: between reading a report and
-// pasting a command the kubelet renews the node's status, and the tests name what must not
-// change.
+// Kubectl is the operation as a shell command, with these flags before kubectl's own. It has the
+// UID and all tests of a patch, but not the resourceVersion: the kubelet renews the node's status
+// before a person has pasted the command, and the tests name what must not change.
 func (op Operation) Kubectl(flags ...string) string {
 	switch op.Verb {
 	case VerbCreate:

@@ -35,11 +35,10 @@ var unpublishOrphan = action{
 	undo:    undoUnpublish,
 }
 
-// proposeUnpublish has the attacher detach a volume that is attached to a node without any
-// record in the cluster. Only a VolumeAttachment that is deleted makes the attacher ask the
-// driver, so one is created for the node and deleted again once the attacher has put its
-// finalizer on it. The driver is first asked to attach, which it refuses or has done already,
-// and then to detach.
+// proposeUnpublish has the attacher detach a volume that is attached to a node without any record
+// in the cluster. The attacher asks the driver only about a VolumeAttachment that is deleted. So
+// one is created for the node, and deleted once the attacher has put its finalizer on it. The
+// driver is first asked to attach, which it refuses or has done already, and then to detach.
 func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 	if f.Holder == "" {
 		return Repair{}, errors.New("no node of the cluster is known to hold it")

@@ -104,9 +104,9 @@ func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
 	return v
 }
 
-// Examine makes the requested report, with the Repair of every finding that has one. It
-// returns the repairs that no guard refuses, in the order in which to carry them out: a
-// repair that takes a volume from a node comes before one that lets a pod start.
+// Examine makes the requested report, with the Repair of every finding that has one. It returns
+// the repairs that no guard refuses, in their order: a repair that takes a volume from a node
+// comes before one that lets a pod start.
 func Examine(s *snapshot.Snapshot, opts reconcile.Options, consent Consent, request diagnose.Request) (*View, []Repair) {
 	v := newView(s, opts, consent)
 	v.Flags = request.Flags
@@ -152,7 +152,7 @@ type Risk string
 
 // The risks.
 const (
-	RiskLow    Risk = "low"    // at worst it changes nothing for good
+	RiskLow    Risk = "low"    // at worst it changes nothing lastingly
 	RiskMedium Risk = "medium" // a pod may be interrupted
 	RiskHigh   Risk = "high"   // data is at risk if the user is wrong about facts that no API shows
 )
@@ -161,16 +161,16 @@ const (
 type Repair struct {
 	Finding finding.Finding `json:"finding"`
 	Kind    Kind            `json:"kind"`
-	// Summary says in a few words what is written; it is derived from Do.
+	// Summary is Do in a few words.
 	Summary string `json:"summary"`
 	// SoThat says what the write is for, where the write itself does not show it.
 	SoThat string `json:"-"`
 	Risk   Risk   `json:"risk"`
 	// Do is the one write.
 	Do Operation `json:"do"`
-	// Undo reverses Do where nothing else has changed since. Where nothing reverses Do it is
-	// nil, and WhyNot is the reason. Otherwise WhyNot is what Undo does not bring back; ""
-	// where it brings back everything.
+	// Undo reverses Do where nothing else has changed since. Where it is nil, WhyNot is why
+	// nothing reverses Do. Otherwise WhyNot is what Undo does not bring back; "" where it brings
+	// back everything.
 	Undo   *Operation `json:"undo,omitempty"`
 	WhyNot string     `json:"whyNot,omitempty"`
 	// PreImage are the fields that Do writes, as they were, in the object's form.
@@ -212,8 +212,8 @@ type Repair struct {
 	check func(after json.RawMessage) error
 }
 
-// FencedNode is the node whose fencing, on the user's word, makes the repair safe; "" where
-// the repair does not rest on that.
+// FencedNode is the node that the user has to fence to make the repair safe; "" where the repair
+// does not rest on that.
 func (r *Repair) FencedNode() types.NodeName {
 	switch {
 	case !r.RestsOnFencing():
@@ -224,8 +224,8 @@ func (r *Repair) FencedNode() types.NodeName {
 	return r.Finding.Node
 }
 
-// RestsOnFencing reports whether the repair is safe only because the user says that
-// the node is fenced.
+// RestsOnFencing reports whether the repair is safe only because the user says that the node is
+// fenced.
 func (r *Repair) RestsOnFencing() bool {
 	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == GuardFenced })
 }
@@ -233,7 +233,7 @@ func (r *Repair) RestsOnFencing() bool {
 // propose fills in the repairs of the view's report, and returns those that no guard
 // refuses.
 func propose(v *View) []Repair {
-	v.Finds("") // made before guards ask side by side, as is what they look up
+	v.Finds("") // made before guards run side by side, as are the look-ups
 	v.lookup()
 	findings := v.Report.Findings
 	chosen, summaries := make([]*Repair, len(findings)), make([]*finding.Repair, len(findings))
@@ -278,9 +278,9 @@ func InOrder(repairs []Repair) {
 	slices.SortStableFunc(repairs, func(a, b Repair) int { return a.order - b.order })
 }
 
-// advise makes the finding's advice agree with its repair. Advice to act by hand is shown
-// only where no repair is proposed: a proposed repair has its own commands, and an act that a
-// guard refuses is not safer by hand.
+// advise makes the finding's advice agree with its repair. Advice to act by hand is shown only
+// where no repair is proposed: a proposed repair has its own commands, and an act that a guard
+// refuses is not safer by hand.
 func advise(f *finding.Finding) {
 	if f.Repair != nil {
 		if len(f.Repair.Commands) == 0 {
@@ -313,11 +313,11 @@ func (r *Repair) proposed(v *View) *finding.Repair {
 	return s
 }
 
-// needs are the flags with which the user gives the consents that the repair asks for. enough
-// reports whether nothing else refuses it.
+// needs are the flags of the consents that the repair asks for. enough reports whether nothing
+// else refuses it.
 func (r *Repair) needs(v *View) (flags []string, enough bool) {
 	v.Finds("")
-	v.lookup() // what is looked up once serves the copies as well
+	v.lookup() // the look-ups serve the copies as well
 	silent, given := *v, *v
 	silent.Consent = Consent{}
 	for _, guard := range r.Guards {

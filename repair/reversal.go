@@ -52,7 +52,7 @@ func RefTo(f finding.Finding) *FindingRef {
 // Reversal tells how one write of a journal is taken back. Its functions are asked only about
 // a View that has all kinds of reads in full.
 type Reversal struct {
-	// Summary says in a few words what is written.
+	// Summary is the write in a few words.
 	Summary string
 	// Never says why nothing takes the write back; then all other fields are empty.
 	Never *Refusal
@@ -70,16 +70,16 @@ type Reversal struct {
 	inverse *Operation
 	// gone says why there is nothing left to take back; "" where there is.
 	gone func(*View) string
-	// ours says why the current state is not the one that was written. It may be nil where
-	// gone goes by the mark itself.
+	// ours is why the current state is not the written one. It may be nil where gone goes by the
+	// mark itself.
 	ours func(*View) error
 	// prepare works the write out, or refuses with a Refusal. It fills in only the operation,
 	// the pre-image and Check, and Stands where that differs from gone.
 	prepare func(*View) (*Write, error)
 }
 
-// Reverse tells how to take the write back. The journal is not trusted: an error says that
-// this package could not have written the entry.
+// Reverse is how to take the write back. The journal is not trusted: an error means that this
+// package could not have written the entry.
 func Reverse(w Written) (*Reversal, error) {
 	action, known := actionOf(w.Repair)
 	switch {
@@ -114,9 +114,8 @@ func Reverse(w Written) (*Reversal, error) {
 	return r, nil
 }
 
-// Write works the reversal out on fresh objects. It refuses with a Refusal where a list is
-// missing, where there is nothing left to take back, or where the object does not bear the
-// mark of the write.
+// Write works the reversal out on fresh objects. It refuses where a list is missing, where
+// nothing is left to take back, or where the object does not bear the mark of the write.
 func (r *Reversal) Write(v *View) (*Write, error) {
 	if r.Never != nil {
 		return nil, r.Never

@@ -32,8 +32,8 @@ func checkStorageHas(v *View, r *Repair) error {
 	return nil
 }
 
-// checkStorageLacks: to publish a volume again changes nothing where it is attached, and may
-// take it from another machine that has it.
+// checkStorageLacks: publishing a volume again changes nothing where it is attached, and may take
+// it from another machine.
 func checkStorageLacks(v *View, r *Repair) error {
 	e := atStorage(v, r)
 	if e == nil {
@@ -84,10 +84,10 @@ var strippedOffGuard = Guard{GuardFenced, union(onWorlds, onNodes), func(v *View
 	return offGuard.Check(v, r)
 }, ""}
 
-// detachedGuard holds where the user has seen that the storage system does not have the
-// volume attached to the node, or where a list of the storage system shows it. Nothing in the
-// cluster does: status.attached is the last answer that the attacher got, and the node does
-// not report a disk that it does not use.
+// detachedGuard holds where the user has seen that the storage system does not have the volume
+// attached to the node, or where its list shows that. Nothing in the cluster does:
+// status.attached is the last answer that the attacher got, and the node does not report a disk
+// that it does not use.
 var detachedGuard = Guard{GuardDetached, union(onWorlds, onNodes), func(v *View, r *Repair) error {
 	va := target(v, r)
 	if va.Name == "" || slices.Contains(v.Consent.Detached, va.Name) || storageDetached(v, r) {

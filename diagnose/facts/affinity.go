@@ -88,28 +88,6 @@ func (p *View) VolumePlaces(pod *corev1.Pod) []string {
 	return list
 }
 
-// OnlyMachine is the pod's volume whose node affinity names one machine, and that machine: no new
-// node can suit. Both are nil where the pod has no such volume, or the machine is not there.
-func (p *View) OnlyMachine(pod *corev1.Pod) (*corev1.PersistentVolume, *corev1.Node) {
-	for i := range pod.Spec.Volumes {
-		pv := p.BoundVolume(pod, &pod.Spec.Volumes[i])
-		if pv == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil || len(pv.Spec.NodeAffinity.Required.NodeSelectorTerms) != 1 {
-			continue
-		}
-		for _, r := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions {
-			if r.Operator != corev1.NodeSelectorOpIn || len(r.Values) != 1 {
-				continue
-			}
-			for _, node := range p.Snapshot.Nodes {
-				if (r.Values[0] == node.Name || r.Key == corev1.LabelHostname) && node.Labels[r.Key] == r.Values[0] {
-					return pv, node
-				}
-			}
-		}
-	}
-	return nil, nil
-}
-
 // mostSuiting is the largest number of suitable nodes that are named; more are counted.
 const mostSuiting = 3
 

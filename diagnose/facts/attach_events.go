@@ -1,15 +1,10 @@
 package facts
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // The reasons of the controller's events about attaches (pkg/kubelet/events/event.go and
@@ -45,44 +40,4 @@ func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string
 // where there is none.
 func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
 	return p.LastAttachEvent(pod, volume, AttachSucceededReason)
-}
-
-// attachWords finds the volume's name in an event about its attach.
-var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
-
-var keptAttachEvents Kept[sets.Set[string]]
-
-// AttachEvents reports whether any event about an attach names the volume. volume is the PV's
-// name or the unique name.
-func (p *View) AttachEvents(volume string) bool {
-	return keptAttachEvents.Of(p, func(p *View) sets.Set[string] {
-		names := sets.New[string]()
-		for _, e := range p.Snapshot.Events {
-			if e.Reason == AttachFailedReason || e.Reason == AttachSucceededReason {
-				for _, m := range attachWords.FindAllStringSubmatch(e.Message, -1) {
-					names.Insert(m[1])
-				}
-			}
-		}
-		return names
-	}).Has(volume)
-}
-
-var keptOldestEvent Kept[metav1.Time]
-
-// OldestEvent is when the oldest event was last written: no event that was written later has
-// been dropped. It is zero where there are no events, or where not all could be read.
-func (p *View) OldestEvent() metav1.Time {
-	return keptOldestEvent.Of(p, func(p *View) metav1.Time {
-		if !p.Snapshot.Complete(snapshot.Events) || len(p.Snapshot.Events) == 0 {
-			return metav1.Time{}
-		}
-		oldest := snapshot.EventTime(p.Snapshot.Events[0])
-		for _, e := range p.Snapshot.Events {
-			if at := snapshot.EventTime(e); at.Before(&oldest) {
-				oldest = at
-			}
-		}
-		return oldest
-	})
 }

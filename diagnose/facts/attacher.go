@@ -23,8 +23,7 @@ import (
 // of sight. Nor is it where the attachments show an attacher at work later.
 func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 	lease := p.AttacherLease(driver)
-	if lease == nil || p.Age(Renewed(lease)) < AttacherLeaseGrace || !p.Lasted(Renewed(lease), AttacherAway) || !p.Installed(driver) || p.oldAsItsNode(lease) ||
-		p.LastAnswer(driver).After(Renewed(lease).Add(AttacherLeaseGrace)) {
+	if !p.expired(lease, driver, (*View).LastAnswer) {
 		return nil, nil
 	}
 	// The pod that came back to its node is reuse-while-detaching, which says more.
@@ -33,6 +32,14 @@ func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 		return nil, nil
 	}
 	return lease, tasks // the younger ones wait for the same
+}
+
+// expired reports whether the lease of the driver's sidecar shows that none is at work any more. seen
+// is the last sign of a sidecar without a lease.
+func (p *View) expired(lease *coordinationv1.Lease, driver string, seen func(*View, string) metav1.Time) bool {
+	renewed := Renewed(lease)
+	return lease != nil && p.Age(renewed) >= AttacherLeaseGrace && p.Lasted(renewed, AttacherAway) && p.Installed(driver) && !p.oldAsItsNode(lease) &&
+		!seen(p, driver).After(renewed.Add(AttacherLeaseGrace))
 }
 
 var keptUnclaimed Kept[[]*corev1.Pod]
@@ -195,7 +202,7 @@ func (p *View) oldAsItsNode(lease *coordinationv1.Lease) bool {
 func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 	lease := p.AttacherLease(driver)
 	if lease == nil || p.Age(Renewed(lease)) >= AttacherLeaseGrace || lease.Spec.AcquireTime == nil ||
-		!p.Installed(driver) || p.Age(p.LastAnswer(driver)) < AttacherIdle {
+		!p.Installed(driver) || p.Age(p.LastAnswer(driver)) < attacherIdle {
 		return nil, nil
 	}
 	began := p.Snapshot.TakenAt.Sub(lease.Spec.AcquireTime.Time)
@@ -203,7 +210,7 @@ func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 		grace := AttacherSilent
 		switch {
 		case t.Untouched():
-			grace = AttacherIdle
+			grace = attacherIdle
 		case t.DeletionTimestamp == nil && t.Failure == nil:
 			return true // it was looked at without an answer on record: the attacher may lack permissions
 		}

@@ -16,11 +16,6 @@ func Logs(pod *corev1.Pod) string {
 	return safetext.Kubectl("logs", "pod/"+pod.Name, "--namespace="+pod.Namespace, "--all-containers", "--tail=50")
 }
 
-// LogsOfLastRun is the command that shows how the last run of the pod's container ended.
-func LogsOfLastRun(pod *corev1.Pod, container string) string {
-	return safetext.Kubectl("logs", "pod/"+pod.Name, "--namespace="+pod.Namespace, "--container="+container, "--previous", "--tail=50")
-}
-
 // TaintOutOfService is the command that declares the node's machine off.
 func TaintOutOfService(node string) string {
 	return safetext.Kubectl("taint", "nodes", "node/"+node, corev1.TaintNodeOutOfService+"=nodeshutdown:NoExecute")

@@ -1,11 +1,8 @@
 package facts
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -22,54 +19,10 @@ type Conflict struct {
 	Waiters []*corev1.Pod
 }
 
-// Conflicts are the single-node volumes that one node holds and for which pods on other nodes
-// wait.
-func (p *View) Conflicts() []Conflict {
-	waiting := p.Waiting()
-	attached := map[corev1.UniqueVolumeName][]types.NodeName{}
-	var list []Conflict
-	for _, va := range p.Attachments() {
-		if len(waiting[va.Volume]) == 0 || !va.Holds() {
-			continue
-		}
-		attached[va.Volume] = append(attached[va.Volume], va.Node)
-		if !va.Ours() || !StaysOn(p.Snapshot.Node(va.Node)) || !p.OneNode(va.Volume) {
-			continue
-		}
-		c := Conflict{Attachment: va}
-		for _, pod := range p.World.LivePods(va.VolumeNode) {
-			// A pod that has ended is terminated-pod-holds-volume.
-			if pod.DeletionTimestamp == nil && Started(pod) && !reconcile.PodTerminated(pod) {
-				c.Holders = append(c.Holders, pod)
-			}
-		}
-		for _, pod := range p.WaitingElsewhere(va.VolumeNode) {
-			if p.Rivals(c.Holders, BoundAt(pod)) {
-				c.Waiters = append(c.Waiters, pod)
-			}
-		}
-		if len(c.Holders) > 0 && len(c.Waiters) > 0 {
-			list = append(list, c)
-		}
-	}
-	// A volume that is attached to several nodes is two-vas-one-rwo, which is worse.
-	return slices.DeleteFunc(list, func(c Conflict) bool {
-		return slices.ContainsFunc(attached[c.Volume], func(node types.NodeName) bool { return node != c.Node })
-	})
-}
-
 // StaysOn reports whether a pod stays on the node until somebody deletes it. It does on a lost
 // node, too: a pod that was evicted there is Terminating, which is node-lost-6min.
 func StaysOn(node *corev1.Node) bool {
 	return node != nil && (reconcile.NodeReady(node) || !reconcile.OutOfService(node))
-}
-
-// Rivals reports whether a pod that has waited since then counts as a rival of the holders.
-func (p *View) Rivals(holders []*corev1.Pod, since metav1.Time) bool {
-	if slices.ContainsFunc(holders, RunsOn) {
-		return p.Lasted(since, ConflictGrace)
-	}
-	return p.Lasted(since, ConflictFails)
 }
 
 // RunsOn reports whether nothing but a deletion ends the pod: its containers are started

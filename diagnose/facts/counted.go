@@ -37,13 +37,13 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 
 var keptCountedWhole Kept[sets.Set[string]]
 
-// Uncounted reports whether the controller's actual state of the world lacks the pair: it
+// uncounted reports whether the controller's actual state of the world lacks the pair: it
 // counts as many volumes of the driver as there are others that it must have. The
 // VolumeAttachment must be one that the controller would detach immediately if it had it.
 //
 // The counts were read twice, before and after the objects. Where a volume was being attached
 // or detached in between, they differ from each other or from the objects.
-func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
+func (p *View) uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
 	start := p.ControllerStart()
 	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !keptCountedWhole.Of(p, (*View).findCountedWhole).Has(driver) {
 		return false

@@ -17,7 +17,7 @@ var keptDanglings Kept[[]Attachment]
 
 // Danglings are the attachments that the controller has forgotten.
 func (p *View) Danglings() []Attachment {
-	return keptDanglings.Of(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
+	return keptDanglings.Of(p, func(p *View) []Attachment { return p.danglings(p.danglingSettled) })
 }
 
 // Unheard are the attachments that are not yet Danglings, and that the controller does not
@@ -29,13 +29,13 @@ func (p *View) Unheard() []Attachment {
 	return p.danglings(func(va *storagev1.VolumeAttachment) bool {
 		volume, err := p.World.AttachmentVolume(va)
 		pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(va.Spec.NodeName)}
-		return err == nil && !p.DanglingSettled(va) && (p.World.Memory.Unheard(pair, va) || p.Uncounted(pair, va))
+		return err == nil && !p.danglingSettled(va) && (p.World.Memory.Unheard(pair, va) || p.uncounted(pair, va))
 	})
 }
 
-// DanglingSettled reports whether the controller has had the time to process the attachment. A
+// danglingSettled reports whether the controller has had the time to process the attachment. A
 // controller that starts takes up every attachment that it finds.
-func (p *View) DanglingSettled(va *storagev1.VolumeAttachment) bool {
+func (p *View) danglingSettled(va *storagev1.VolumeAttachment) bool {
 	return !p.ControllerYounger(DanglingGrace) && p.Age(va.CreationTimestamp) >= DanglingGrace
 }
 
@@ -100,7 +100,7 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 	if d := p.Plan.Decision(va.VolumeNode); d != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "a controller that starts now", Value: fmt.Sprintf("%s (%s)", d.Verb, d.Reason)})
 	}
-	if proof := p.unheardEvidence(va); len(proof) > 0 && !p.DanglingSettled(va.VolumeAttachment) {
+	if proof := p.unheardEvidence(va); len(proof) > 0 && !p.danglingSettled(va.VolumeAttachment) {
 		f.ControllerAlone = true
 		f.Cause = "somebody other than the controller made the VolumeAttachment, as a restore from a backup does; the controller looks for such ones only when it starts"
 		f.Evidence = append(f.Evidence, proof...)
@@ -117,9 +117,9 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 func (p *View) unheardEvidence(va Attachment) (list []finding.Evidence) {
 	at := func(t *time.Time) string { return Stamp(metav1.NewTime(*t)) }
 	if memory := p.World.Memory; memory.Unheard(va.VolumeNode, va.VolumeAttachment) {
-		list = append(list, finding.Evidence{Object: ControllerLog, Field: "lines about it", Value: fmt.Sprintf("none from the start at %s to %s", at(memory.Started), at(&memory.Last))})
+		list = append(list, finding.Evidence{Object: finding.ControllerLog, Field: "lines about it", Value: fmt.Sprintf("none from the start at %s to %s", at(memory.Started), at(&memory.Last))})
 	}
-	if m := p.Snapshot.Manager; p.Uncounted(va.VolumeNode, va.VolumeAttachment) {
+	if m := p.Snapshot.Manager; p.uncounted(va.VolumeNode, va.VolumeAttachment) {
 		list = append(list, finding.Evidence{Object: "pod/" + m.Pod, Field: "attached volumes of the driver in its metrics",
 			Value: fmt.Sprintf("at %s and %s as many as are in use, without this one", at(m.First), at(m.Last))})
 	}

@@ -13,7 +13,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // ControllerYounger reports whether the controller took its lease less than d ago: apparent drift
@@ -137,16 +136,6 @@ func Condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition
 
 // Ready reports whether the pod's Ready condition is true.
 func Ready(pod *corev1.Pod) bool { return HasCondition(pod, corev1.PodReady) }
-
-// LastAttachFailure is when the controller last reported to the pod that an attach had failed;
-// zero where no event says so.
-func (p *View) LastAttachFailure(pod *corev1.Pod) metav1.Time {
-	last := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == AttachFailedReason })
-	if last == nil {
-		return metav1.Time{}
-	}
-	return snapshot.EventTime(last)
-}
 
 // Lists reports whether the node's status.volumesAttached names the volume.
 func Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {

@@ -8,18 +8,18 @@ type Finalizer struct {
 	Look, Kind string
 }
 
-// The finalizers of claims that show what they wait for. SnapshotSource waits for a
-// VolumeSnapshot of the claim (external-snapshotter, pkg/common-controller), and CloneSource for
+// The finalizers of claims that show what they wait for. snapshotSource waits for a
+// VolumeSnapshot of the claim (external-snapshotter, pkg/common-controller), and cloneSource for
 // the volume of a claim that is cloned from it (external-provisioner,
 // pkg/controller/clone_controller.go).
 const (
-	SnapshotSource = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
-	CloneSource    = "provisioner.storage.kubernetes.io/cloning-protection"
+	snapshotSource = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
+	cloneSource    = "provisioner.storage.kubernetes.io/cloning-protection"
 )
 
 var knownFinalizers = map[string]Finalizer{
-	SnapshotSource: {"snapshot controller", "a snapshot", "look for a VolumeSnapshot of the claim that is not ready (READYTOUSE), and at its error; once nobody needs that snapshot, delete the VolumeSnapshot", "volumesnapshot"},
-	CloneSource:    {"driver's provisioner", "a clone", "look for a Pending claim that is to be cloned from this one (spec.dataSource), and at its events", "persistentvolumeclaim"},
+	snapshotSource: {"snapshot controller", "a snapshot", "look for a VolumeSnapshot of the claim that is not ready (READYTOUSE), and at its error; once nobody needs that snapshot, delete the VolumeSnapshot", "volumesnapshot"},
+	cloneSource:    {"driver's provisioner", "a clone", "look for a Pending claim that is to be cloned from this one (spec.dataSource), and at its events", "persistentvolumeclaim"},
 }
 
 // KnownFinalizer describes the finalizer; false where its program is not known.

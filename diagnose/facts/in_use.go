@@ -52,12 +52,6 @@ func ListWriter(node *corev1.Node, field string) (manager string, at metav1.Time
 	return manager, at
 }
 
-// WritesHeartbeat reports whether the entry belongs to whoever last wrote the heartbeat of
-// the node's Ready condition.
-func WritesHeartbeat(e metav1.ManagedFieldsEntry) bool {
-	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:lastHeartbeatTime"`))
-}
-
 // RunningSince is the earliest start of a running container; zero where none runs.
 func RunningSince(pod *corev1.Pod) metav1.Time {
 	var first metav1.Time

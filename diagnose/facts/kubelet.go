@@ -13,19 +13,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-var keptReporting Kept[[]*corev1.Node]
-
-// ReportingNodes are the nodes whose kubelets have run long enough for their volumesInUse to be
-// complete, as far as the objects show.
-func (p *View) ReportingNodes() []*corev1.Node {
-	return keptReporting.Of(p, func(p *View) []*corev1.Node {
-		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
-			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || TakesNoPlugin(node) || p.LeaseStale(NodeName(node)) ||
-				!p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), KubeletReports)
-		})
-	})
-}
-
 // LeaseStale reports whether the kubelet has stopped renewing its lease: its node is about to
 // become NotReady or, where no controller runs, stays Ready. It is false without a lease.
 func (p *View) LeaseStale(node types.NodeName) bool {
@@ -63,29 +50,6 @@ func (p *View) ContainersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bo
 	return false
 }
 
-// Unlisted are the attached volumes of the node that its volumesInUse lacks, each with a pod
-// there that wants it, passes the test and uses it in a container. The pods that have been there
-// longest come first.
-func (p *View) Unlisted(node *corev1.Node, vas []Attachment, test func(*corev1.Pod, Attachment) bool) []PodVolume {
-	var list []PodVolume
-	for _, va := range vas {
-		if p.InUse(node, va.Volume) || !va.Holds() || !va.Ours() {
-			continue
-		}
-		row := p.World.Desired.Find(va.VolumeNode)
-		if row == nil {
-			continue
-		}
-		for _, pod := range p.WantingPods(row) {
-			if test(pod, va) && p.ContainersUse(pod, va.Volume) {
-				list = append(list, PodVolume{pod, va.Volume, p.ShortVolume(va.Volume)})
-			}
-		}
-	}
-	slices.SortStableFunc(list, func(a, b PodVolume) int { return BoundAt(a.Pod).Compare(BoundAt(b.Pod).Time) })
-	return list
-}
-
 // PodsOf are the pods of the list, each once.
 func PodsOf(list []PodVolume) []*corev1.Pod {
 	pods := make([]*corev1.Pod, 0, len(list))
@@ -106,11 +70,6 @@ const (
 	// a pod that names one claim twice no longer fails (122140).
 	LimitRejection KubeletRelease = 35
 	OneClaimTwice  KubeletRelease = 35
-	// SELinuxMountOncePod and SELinuxMount: a ReadWriteOncePod volume, and later any volume, is
-	// mounted with one SELinux label. Of pods with different labels on a node only one gets it
-	// (the feature gates SELinuxMountReadWriteOncePod and SELinuxMount).
-	SELinuxMountOncePod KubeletRelease = 28
-	SELinuxMount        KubeletRelease = 37
 )
 
 // ParseKubelet reads the version of a kubelet; the result is not Known where it cannot.

@@ -54,8 +54,8 @@ func (v *View) LookUps(said Said) []string {
 // users, as far as the message is about them.
 func (v *View) lookUpClaim(said Said) []string {
 	claim := said.Claim
-	if claim == nil && said.Volume != nil && said.Volume.Spec.ClaimRef != nil {
-		claim = v.Snapshot.Claim(types.NamespacedName{Namespace: said.Volume.Spec.ClaimRef.Namespace, Name: said.Volume.Spec.ClaimRef.Name})
+	if claim == nil && said.Volume != nil {
+		claim = v.ClaimNamed(said.Volume)
 	}
 	if claim == nil {
 		return nil
@@ -278,7 +278,7 @@ func DetachMeans(driver, message string) (driverwords.Entry, bool) {
 // kubelet renews its lease is not gone, and a node that does not exist will not register again.
 func (v *View) Settled(entry driverwords.Entry, said Said) driverwords.Entry {
 	switch {
-	case entry.Meaning == driverwords.MachineGone && said.Node != "" && v.Renews(said.Node):
+	case entry.Meaning == driverwords.MachineGone && said.Node != "" && v.renews(said.Node):
 		entry.Meaning = driverwords.NodeUnknown
 	case entry.Meaning == driverwords.NodeUnknown && v.namesNoNode(said.Message):
 		entry.Meaning = driverwords.NodeGone
@@ -321,8 +321,8 @@ func (v *View) noSuchNode(noun driverwords.Noun) bool {
 	return len(ids.nodes[noun.Name]) == 0 && looksLikeName(noun.Name) && v.Snapshot.Complete(snapshot.Nodes)
 }
 
-// Renews reports whether the node is Ready and its kubelet renews its lease.
-func (v *View) Renews(name types.NodeName) bool {
+// renews reports whether the node is Ready and its kubelet renews its lease.
+func (v *View) renews(name types.NodeName) bool {
 	node, lease := v.Snapshot.Node(name), v.Snapshot.Lease(corev1.NamespaceNodeLease, string(name))
 	return reconcile.NodeReady(node) && lease != nil && lease.Spec.RenewTime != nil && v.Age(Renewed(lease)) < NodeMonitorGraceBefore132
 }

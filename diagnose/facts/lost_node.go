@@ -122,20 +122,11 @@ func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
 	return Latest(EndAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
 }
 
-// LostPodHeals is whether the wait for such a pod ends by itself: for a short time something
-// under way may still end it.
-func (p *View) LostPodHeals(since metav1.Time, may, because string) finding.SelfHeals {
-	if p.Lasted(since, LostPodWarns) {
-		return finding.SelfHeals{Because: because}
-	}
-	return finding.SelfHeals{Unknown: true, Because: finding.Clauses(may, because)}
-}
-
 // LostPodSeverity is the severity of a pod that has been Terminating on a lost node since then
 // and keeps a volume from others: no timer ends it.
 func (p *View) LostPodSeverity(since metav1.Time) finding.Severity {
 	switch {
-	case p.Lasted(since, LostPodFails):
+	case p.Lasted(since, lostPodFails):
 		return finding.Error
 	case p.Lasted(since, LostPodWarns):
 		return finding.Warning

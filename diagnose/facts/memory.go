@@ -13,9 +13,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ControllerLog is the object of evidence from the controller's log.
-const ControllerLog = finding.ControllerLog
-
 // Remembered is the evidence of the controller's log about the pair, without what the objects
 // contradict and what is over.
 func (p *View) Remembered(pair reconcile.VolumeNode) []finding.Evidence {
@@ -26,7 +23,7 @@ func (p *View) Remembered(pair reconcile.VolumeNode) []finding.Evidence {
 	}
 	var list []finding.Evidence
 	add := func(field, format string, args ...any) {
-		list = append(list, finding.Evidence{Object: ControllerLog, Field: field, Value: fmt.Sprintf(format, args...)})
+		list = append(list, finding.Evidence{Object: finding.ControllerLog, Field: field, Value: fmt.Sprintf(format, args...)})
 	}
 	at := func(t *time.Time) string { return Stamp(metav1.NewTime(*t)) }
 	if known.Since != nil && !p.contradicts(pair, known) {

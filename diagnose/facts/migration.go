@@ -7,7 +7,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -44,13 +43,6 @@ func OneDisk(inTree, csi corev1.UniqueVolumeName) bool {
 
 func lastPart(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// ReleaseKnown reports whether the controller is modelled by the cluster's own release, and not
-// by a guess.
-func (p *View) ReleaseKnown() bool {
-	_, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion)
-	return err == nil && !reconcile.TooOld(p.Snapshot.Source.ServerVersion)
-}
-
 // UnderOldName reports whether the node lists a CSI volume by the name of an in-tree plugin
 // that the controller still has: that is migration-name-switch.
 func (p *View) UnderOldName(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
@@ -58,11 +50,6 @@ func (p *View) UnderOldName(node *corev1.Node, volume corev1.UniqueVolumeName) b
 	return isCSI && slices.ContainsFunc(p.nodeVolumes(node).inTree[DiskKey(handle)], func(name corev1.UniqueVolumeName) bool {
 		return OneDisk(name, volume) && !p.NoPlugin(reconcile.VolumeNode{Volume: name, Node: NodeName(node)})
 	})
-}
-
-// Migrated reports whether any of the tasks is about a volume of an in-tree plugin.
-func (p *View) Migrated(tasks []Task) bool {
-	return slices.ContainsFunc(tasks, func(t Task) bool { return p.InTree(t.VolumeAttachment) })
 }
 
 // InTree reports whether the volume belongs to an in-tree plugin that has moved to CSI. A
@@ -95,38 +82,6 @@ func InTreePlugin(pv *corev1.PersistentVolume) string {
 	default:
 		return ""
 	}
-}
-
-// MigratedAndNotCollected reports whether the attachment's volume has moved to CSI, on a
-// release that does not find such attachments when it starts.
-func (p *View) MigratedAndNotCollected(va Attachment) bool {
-	v, err := version.ParseGeneric(p.Snapshot.Source.ServerVersion)
-	return err == nil && overlooksMigrated(v) && p.InTree(va.VolumeAttachment)
-}
-
-// overlooksMigrated reports whether the release lacks kubernetes pull request 101737 and its
-// backports.
-func overlooksMigrated(v *version.Version) bool {
-	mended := map[uint]uint{19: 12, 20: 8, 21: 2}
-	if v.Major() != 1 || v.Minor() >= 22 {
-		return false
-	}
-	patch, ok := mended[v.Minor()]
-	return !ok || v.Patch() < patch
-}
-
-// HasMigrated reports whether the CSINode's kubelet has moved the in-tree plugin to CSI.
-func HasMigrated(csiNode *storagev1.CSINode, plugin string) bool {
-	return slices.Contains(strings.Split(csiNode.Annotations[corev1.MigratedPluginsAnnotationKey], ","), plugin)
-}
-
-var keptMigrated KeptBy[string, bool]
-
-// MigratedElsewhere reports whether the kubelet of any node has moved the plugin to CSI.
-func (p *View) MigratedElsewhere(plugin string) bool {
-	return keptMigrated.Of(p, plugin, func(p *View, plugin string) bool {
-		return slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool { return HasMigrated(n, plugin) })
-	})
 }
 
 // NoPlugin reports whether the controller is to detach the volume and has no plugin for it.

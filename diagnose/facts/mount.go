@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
 )
 
@@ -65,33 +64,4 @@ func (p *View) ChangesOwner(e *corev1.Event, pod *corev1.Pod, volume string) boo
 		}
 	}
 	return true
-}
-
-// LastOwnershipReport is the kubelet's last event about a change of ownership of
-// the pod's volume; nil where there is none.
-func (p *View) LastOwnershipReport(pod *corev1.Pod, volume string) *corev1.Event {
-	return p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == OwnershipReason && p.ChangesOwner(e, pod, volume) })
-}
-
-// TakesFSGroup reports whether the kubelet gives the volume's files to a pod's fsGroup
-// (csiMountMgr.supportsFSGroup). Without a policy a driver's volume also needs a file system
-// type; nearly all have one, and this does not check it.
-func (p *View) TakesFSGroup(pv *corev1.PersistentVolume) bool {
-	if pv.Spec.CSI == nil || BlockMode(pv) {
-		return false
-	}
-	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
-	if d := p.Snapshot.CSIDriver(pv.Spec.CSI.Driver); d != nil && d.Spec.FSGroupPolicy != nil {
-		policy = *d.Spec.FSGroupPolicy
-	}
-	switch policy {
-	case storagev1.FileFSGroupPolicy:
-		return true
-	case storagev1.NoneFSGroupPolicy:
-		return false
-	default:
-		return slices.ContainsFunc(pv.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
-			return m == corev1.ReadWriteOnce || m == corev1.ReadWriteOncePod
-		})
-	}
 }

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -71,12 +70,12 @@ func FailingSince(failures []MountFailure) metav1.Time {
 //
 // An object is "not registered" until the kubelet has begun with the pod: the volumes come first
 // where it waits for the node's network (SyncPod). Messages about empty caches count for
-// CachesFill only. A kubelet that did not reach the API server has reached it since, or its node
+// cachesFill only. A kubelet that did not reach the API server has reached it since, or its node
 // stops being Ready. The directory of a Block volume is gone where the kubelet cleans up the same
 // volume for another pod.
 func (f MountFailure) Passing() bool {
 	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) || kubeletwords.DirectoryGone.MatchString(f.Reason) ||
-		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
+		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < cachesFill
 }
 
 // ServerUnreached reports whether the mount failed because the kubelet did not reach the API
@@ -84,39 +83,6 @@ func (f MountFailure) Passing() bool {
 // does not count.
 func ServerUnreached(reason string) bool {
 	return ContainsAny(reason, kubeletwords.ServerUnreached, kubeletwords.TokenUnreached, kubeletwords.AnswerCutOff) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
-}
-
-// spamBurst is how many events about an object a recorder sends before it pauses
-// (defaultSpamBurst, client-go tools/record/events_cache.go).
-const spamBurst = 25
-
-// RecorderPauses reports whether so many events about the pod were sent that the kubelet's
-// recorder may drop others.
-func (p *View) RecorderPauses(pod *corev1.Pod) bool {
-	sent := int32(0)
-	for _, e := range p.Snapshot.EventsOfPod(pod) {
-		sent += max(1, e.Count)
-	}
-	return sent >= spamBurst
-}
-
-// NotRepeated reports whether the kubelet has tried the mount again since its last failure,
-// without a new event: the volume is mounted, or the call hangs. failures are of one volume of
-// the pod, at least one.
-func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {
-	last := snapshot.EventTime(failures[len(failures)-1].Event)
-	if p.RecorderPauses(pod) {
-		return p.Age(last) > EventRepeats
-	}
-	first := last
-	for _, f := range failures {
-		if at := FirstTime(f.Event); at.Before(&first) {
-			first = at
-		}
-	}
-	// Each pause is as long as all pauses before it together, and the first one.
-	pause := min(last.Sub(first.Time)+reconcile.BackoffFirst, reconcile.BackoffLast)
-	return p.Age(last) > pause+RetrySaid
 }
 
 // Stages reports whether the step comes before the volume is published to the pod: a failure of

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -84,45 +83,6 @@ func (p *View) ShutDown(node *corev1.Node) *corev1.Pod {
 
 // shutDownReasons are the kubelet's: the first of 1.22 and later, the second of 1.20 and 1.21.
 var shutDownReasons = []string{"Terminated", "Shutdown"}
-
-// Preemption is the taint of a spot node whose provider takes the machine away; "" where there is
-// none. A spot pool alone shows nothing: its nodes fail for other reasons, too.
-func Preemption(node *corev1.Node) string {
-	if node == nil || reconcile.NodeReady(node) || !slices.ContainsFunc(spotLabels, func(l [2]string) bool { return strings.EqualFold(node.Labels[l[0]], l[1]) }) {
-		return ""
-	}
-	for _, taint := range node.Spec.Taints {
-		if slices.Contains(preemptionTaints, taint.Key) {
-			return taint.Key
-		}
-	}
-	return ""
-}
-
-var spotLabels = [][2]string{
-	{"karpenter.sh/capacity-type", "spot"},
-	{"eks.amazonaws.com/capacityType", "spot"},
-	{"cloud.google.com/gke-spot", "true"},
-	{"cloud.google.com/gke-preemptible", "true"},
-	{"kubernetes.azure.com/scalesetpriority", "spot"},
-	{"node.kubernetes.io/lifecycle", "spot"},
-}
-
-// preemptionTaints are set by termination handlers, and by the cloud's node controller once the
-// machine is off.
-var preemptionTaints = []string{
-	"aws-node-termination-handler/spot-itn",
-	"cloud.google.com/impending-node-termination",
-	reconcile.ShutdownTaint,
-}
-
-// ShutDownByCloud reports whether a cloud's controller has found the machine stopped
-// (cloud-provider, node lifecycle controller). It removes the taint once the node is Ready
-// again. Until then a kubelet that boots mounts nothing: it has not reached the API server yet.
-func ShutDownByCloud(node *corev1.Node) bool {
-	return node != nil && !reconcile.NodeReady(node) &&
-		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == reconcile.ShutdownTaint })
-}
 
 // Recreated reports whether the VolumeAttachment was created after its node was lost, for a pod
 // that had run there before: somebody deleted the first one, and the controller created another

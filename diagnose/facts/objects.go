@@ -112,6 +112,14 @@ func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment 
 	}).All(string(node))
 }
 
+// ClaimNamed is the claim that the volume's claimRef names; nil where there is none.
+func (p *View) ClaimNamed(pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
+	if pv.Spec.ClaimRef == nil {
+		return nil
+	}
+	return p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
+}
+
 // ClaimOf is the claim of the pod's volume; nil where it has none, or that does not exist.
 func (p *View) ClaimOf(pod *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolumeClaim {
 	return p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))

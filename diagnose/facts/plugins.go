@@ -10,31 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
-
-// Unregistered are the drivers that the node lacks, each with the volumes that wait for it.
-func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
-	needs := map[string][]PodVolume{}
-	for _, pod := range p.PendingOn(NodeName(node)) {
-		if reconcile.PodTerminated(pod) || p.Age(BoundAt(pod)) < ListsGrace {
-			continue
-		}
-		for i := range pod.Spec.Volumes {
-			driver, volume := p.CsiVolume(pod, &pod.Spec.Volumes[i])
-			if driver == "" || !Referenced(pod, pod.Spec.Volumes[i].Name) || Registers(p.Snapshot.CSINode(NodeName(node)), driver) {
-				continue
-			}
-			// A detach needs no registration, and the volume is not attached until the detach
-			// ends.
-			if slices.ContainsFunc(p.World.Attachments(reconcile.VolumeNode{Volume: volume.Volume, Node: NodeName(node)}), Deleting) {
-				continue
-			}
-			needs[driver] = append(needs[driver], volume)
-		}
-	}
-	return needs
-}
 
 // CsiVolume is the driver that the kubelet calls to mount the pod's volume, attached or not; ""
 // where there is none.

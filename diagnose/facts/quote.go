@@ -29,19 +29,6 @@ func QuoteEvent(e *corev1.Event) *finding.Quote {
 	return q
 }
 
-// QuoteReady quotes the kubelet's reason why its node is not Ready; nil where there is none.
-func QuoteReady(node *corev1.Node) *finding.Quote {
-	c := ReadyCondition(node)
-	if c == nil || c.Message == "" {
-		return nil
-	}
-	q := &finding.Quote{Text: c.Message, By: "kubelet on " + node.Name}
-	if !c.LastHeartbeatTime.IsZero() {
-		q.At = &c.LastHeartbeatTime
-	}
-	return q
-}
-
 // Reporter is who wrote the event, and on which node.
 func Reporter(e *corev1.Event) string {
 	by := cmp.Or(e.Source.Component, e.ReportingController)

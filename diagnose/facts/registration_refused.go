@@ -1,8 +1,6 @@
 package facts
 
 import (
-	"strings"
-
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -55,16 +53,6 @@ func (r LastWords) Blames() (actor, because string) {
 		return "whoever runs the platform", "the driver asks the platform's metadata service for the node's identity, and gets none"
 	}
 	return "", ""
-}
-
-// CrashLoops is the first container of the pod that waits in a crash loop; "" for none.
-func CrashLoops(pod *corev1.Pod) string {
-	for _, c := range pod.Status.ContainerStatuses {
-		if w := c.State.Waiting; w != nil && strings.HasPrefix(w.Reason, "CrashLoop") {
-			return c.Name
-		}
-	}
-	return ""
 }
 
 // Runs reports whether a container of the pod runs.

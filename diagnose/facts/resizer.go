@@ -59,8 +59,7 @@ func (p *View) BoundDriver(claim *corev1.PersistentVolumeClaim) string {
 // cluster, has no lease.
 func (p *View) ResizerDown(driver string) *coordinationv1.Lease {
 	lease := p.newestLease(reconcile.ResizerLeaseName(driver))
-	if lease == nil || p.Age(Renewed(lease)) < AttacherLeaseGrace || !p.Lasted(Renewed(lease), AttacherAway) || !p.Installed(driver) || p.oldAsItsNode(lease) ||
-		p.resizerSeen(driver).After(Renewed(lease).Add(AttacherLeaseGrace)) {
+	if !p.expired(lease, driver, (*View).resizerSeen) {
 		return nil
 	}
 	return lease

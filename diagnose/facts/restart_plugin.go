@@ -48,7 +48,7 @@ func (p *View) servedBy(driver string, node types.NodeName) atStake {
 		stake.pods, stake.drivers = slices.Concat(stake.pods, users, lost), append(stake.drivers, driver)
 		known = append(known, users...)
 		if len(lost) > 0 {
-			stake.serving = worse(stake.serving, MayServe) // the driver of the mount is not known
+			stake.serving = worse(stake.serving, mayServe) // the driver of the mount is not known
 		}
 		for _, pod := range users {
 			for i := range pod.Spec.Volumes {
@@ -83,7 +83,7 @@ func hostNetwork(plugins []*corev1.Pod) bool {
 }
 
 func worse(a, b Serving) Serving {
-	for _, s := range []Serving{Serves, MayServe} {
+	for _, s := range []Serving{serves, mayServe} {
 		if a == s || b == s {
 			return s
 		}
@@ -109,7 +109,7 @@ func (p *View) RestartOfPlugin(driver string, node types.NodeName) finding.Step 
 			return fmt.Sprintf("%sno pod: none %s has a volume of it mounted", hits, there)
 		case stake.serving == ServesNone:
 			return fmt.Sprintf("%sno pod: no mount of %s %s depends on it, as %s", hits, who, there, whyNone(stake.drivers))
-		case stake.serving == Serves:
+		case stake.serving == serves:
 			return hits + mounted + ": a process in the plugin's pod serves these mounts, which end with it, and what is not yet written is lost" + first
 		default:
 			return hits + mounted + ": these mounts may end with the plugin's pod, and what is not yet written with them" + first

@@ -206,15 +206,6 @@ func (v *View) StillRefused(e *storagev1.VolumeError) bool {
 	return e != nil && v.Age(e.Time) <= AttacherRetries
 }
 
-// AsksAgainBy is when the attacher will have made its next attempt after the error.
-func (v *View) AsksAgainBy(e *storagev1.VolumeError) metav1.Time {
-	by := metav1.NewTime(e.Time.Add(AttacherMaxBackoff))
-	if by.Before(&metav1.Time{Time: v.Snapshot.TakenAt}) {
-		by = metav1.NewTime(e.Time.Add(AttacherRetries))
-	}
-	return by
-}
-
 // RefusedAlone reports whether the failed attempt began after the last other VolumeAttachment of
 // the volume had gone. In an earlier attempt the driver may have named a machine whose detach has
 // succeeded since. Only somebody who follows the VolumeAttachments knows this: the present ones

@@ -12,12 +12,12 @@ type Serving string
 
 // The answers, and what decides them in the table servings.
 const (
-	Serves       Serving = "yes"
+	serves       Serving = "yes"
 	ServesNone   Serving = "no"
-	MayServe     Serving = "unknown"
-	byPlugin             = Serves
+	mayServe     Serving = "unknown"
+	byPlugin             = serves
 	byKernel             = ServesNone  // the kernel mounts, and needs nobody
-	byEither             = MayServe    // depends on the driver's release or settings, which no object shows
+	byEither             = mayServe    // depends on the driver's release or settings, which no object shows
 	byOthers     Serving = "by others" // other pods or services of the machine serve the mounts
 	overNetwork  Serving = "over the network"
 	byAttributes Serving = "by the volume's attributes"
@@ -95,7 +95,7 @@ func NodePluginServesMounts(driver string, m Mount) Serving {
 	case serving == overNetwork && m.HostNetwork || serving == byOthers:
 		return ServesNone
 	case serving == overNetwork || serving == "":
-		return MayServe
+		return mayServe
 	default:
 		return serving
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// ClocksOfNodes is how far a node's clock may be behind the API server's. A judgement: a clock
+// clocksOfNodes is how far a node's clock may be behind the API server's. A judgement: a clock
 // that is further off breaks certificates and leases first.
-const ClocksOfNodes = 2 * time.Minute
+const clocksOfNodes = 2 * time.Minute
 
 // Runner is a container of a pod that nobody has deleted, with the volume mounted since before
 // some moment.
@@ -25,10 +25,10 @@ type Runner struct {
 
 var keptClockBehind KeptBy[types.NodeName, time.Duration]
 
-// ClockBehind is the least by which the node's clock is behind the API server's: no container
+// clockBehind is the least by which the node's clock is behind the API server's: no container
 // starts before its pod was created. A container's times are by the kubelet's clock, and a pod's
 // by the API server's. The Pod of a static pod is made only after its containers have started.
-func (p *View) ClockBehind(node types.NodeName) time.Duration {
+func (p *View) clockBehind(node types.NodeName) time.Duration {
 	return keptClockBehind.Of(p, node, func(p *View, node types.NodeName) time.Duration {
 		var behind time.Duration
 		for _, pod := range p.Snapshot.PodsOnNode(node) {
@@ -48,7 +48,7 @@ func (p *View) ClockBehind(node types.NodeName) time.Duration {
 // StartedBefore reports whether a container that started at the one time, by the node's clock,
 // certainly ran at the other, by the API server's clock.
 func (p *View) StartedBefore(node types.NodeName, started, at metav1.Time) bool {
-	return started.Add(ClocksOfNodes + p.ClockBehind(node)).Before(at.Time)
+	return started.Add(clocksOfNodes + p.clockBehind(node)).Before(at.Time)
 }
 
 // RunsSinceBefore returns the first such container on the pair's node; nil for none. A driver
@@ -84,18 +84,4 @@ func (p *View) TakenFrom(va Attachment) *Runner {
 		return nil
 	}
 	return p.RunsSinceBefore(va.VolumeNode, *va.DeletionTimestamp)
-}
-
-// TakenTasks returns the pods from under which an attacher that is not at work will detach volumes
-// once it is back.
-func (p *View) TakenTasks(tasks []Task) []*corev1.Pod {
-	var pods []*corev1.Pod
-	for _, va := range p.Attachments() {
-		if slices.ContainsFunc(tasks, func(t Task) bool { return t.VolumeAttachment == va.VolumeAttachment }) {
-			if runner := p.TakenFrom(va); runner != nil {
-				pods = append(pods, runner.Pod)
-			}
-		}
-	}
-	return EachOnce(pods)
 }

@@ -26,12 +26,12 @@ const (
 	// PodStatusSync is the tick on which the kubelet writes the status of pods
 	// (syncPeriod, pkg/kubelet/status/status_manager.go).
 	PodStatusSync = 10 * time.Second
-	// MaxCrashLoopBackOff is the longest pause before a container that crashes is
+	// maxCrashLoopBackOff is the longest pause before a container that crashes is
 	// started again (pkg/kubelet/kubelet.go).
-	MaxCrashLoopBackOff = 5 * time.Minute
-	// OwnershipReport is the pause between two events of a long change of ownership
+	maxCrashLoopBackOff = 5 * time.Minute
+	// ownershipReport is the pause between two events of a long change of ownership
 	// (progressReportDuration, pkg/volume/volume_linux.go).
-	OwnershipReport = time.Minute
+	ownershipReport = time.Minute
 	// NodeLeaseRenew is the pause between two renewals of a node's lease: a quarter
 	// (nodeLeaseRenewIntervalFraction, pkg/kubelet/kubelet.go) of
 	// nodeLeaseDurationSeconds.
@@ -50,33 +50,33 @@ const (
 	// SchedulerMaxBackoff is the longest pause between two tries to place a pod
 	// (DefaultPodMaxBackoffDuration, pkg/scheduler/backend/queue/scheduling_queue.go).
 	SchedulerMaxBackoff = 10 * time.Second
-	// ClaimBinderSync is --pvclaimbinder-sync-period
+	// claimBinderSync is --pvclaimbinder-sync-period
 	// (pkg/controller/volume/persistentvolume/config/v1alpha1/defaults.go).
-	ClaimBinderSync = 15 * time.Second
-	// EventRefill is the pause after which a recorder that has sent a burst about an
+	claimBinderSync = 15 * time.Second
+	// eventRefill is the pause after which a recorder that has sent a burst about an
 	// object sends one more event (defaultSpamQPS, client-go tools/record/events_cache.go).
-	EventRefill = 5 * time.Minute
+	eventRefill = 5 * time.Minute
 	// RequestTimeout is --request-timeout of the API server (apiserver pkg/server/config.go).
 	RequestTimeout = time.Minute
 
-	// SidecarCall is --timeout of the CSI sidecars: one call to the driver.
-	SidecarCall = 15 * time.Second
+	// sidecarCall is --timeout of the CSI sidecars: one call to the driver.
+	sidecarCall = 15 * time.Second
 	// LongSidecarCall and LongestSidecarCall are values of --timeout in the manifests of
 	// drivers: of several drivers, and of the slowest.
 	LongSidecarCall    = 5 * time.Minute
 	LongestSidecarCall = 20 * time.Minute
-	// AttacherFirstBackoff and AttacherMaxBackoff bound the pause between two tries,
+	// attacherFirstBackoff and AttacherMaxBackoff bound the pause between two tries,
 	// which doubles each time (--retry-interval-start, --retry-interval-max of the
 	// external-attacher, cmd/csi-attacher/main.go).
-	AttacherFirstBackoff = time.Second
+	attacherFirstBackoff = time.Second
 	AttacherMaxBackoff   = 5 * time.Minute
 	// AttacherLease is --leader-election-lease-duration of the external-attacher.
 	AttacherLease = 15 * time.Second
 	// AttacherResync is --resync of the external-attacher: it looks at every object again.
 	AttacherResync = 10 * time.Minute
-	// AttacherReconcileSync is --reconcile-sync of the external-attacher: it compares its
+	// attacherReconcileSync is --reconcile-sync of the external-attacher: it compares its
 	// objects with the volumes that the driver lists as attached.
-	AttacherReconcileSync = time.Minute
+	attacherReconcileSync = time.Minute
 	// ResizerMaxBackoff is --retry-interval-max of the external-resizer.
 	ResizerMaxBackoff = 5 * time.Minute
 )
@@ -90,7 +90,7 @@ const (
 
 	// ProvisionTakes is how long it may take to make a volume: the provisioner repeats calls
 	// that time out, and clouds are slow.
-	ProvisionTakes = SidecarCall + 105*time.Second
+	ProvisionTakes = sidecarCall + 105*time.Second
 	// ProvisionSilence is how long a provisioner may report nothing: a volume with the data of
 	// a snapshot or of another volume takes longer.
 	ProvisionSilence = LongSidecarCall + AttacherMaxBackoff + 5*time.Minute
@@ -101,7 +101,7 @@ const (
 	longestCopy = 4 * time.Hour
 	// ClaimBinds is how long the PV controller may take to bind a claim to a volume
 	// that is there.
-	ClaimBinds = ClaimBinderSync + 15*time.Second
+	ClaimBinds = claimBinderSync + 15*time.Second
 
 	// KubeletReports is how long a working kubelet may pause between two writes of its node's
 	// status; the margin is for a slow or repeated write.
@@ -123,9 +123,9 @@ const (
 	// in the first seconds, while caches fill and a driver registers. By then the kubelet has
 	// tried seven times.
 	MountFails = (1<<6-1)*reconcile.BackoffFirst + 28500*time.Millisecond
-	// CachesFill is how long the kubelet may report that it does not yet know what a new pod
+	// cachesFill is how long the kubelet may report that it does not yet know what a new pod
 	// needs. A judgement: it has tried five times by then, and a watch begins within a second.
-	CachesFill = (1<<4-1)*reconcile.BackoffFirst + 2500*time.Millisecond
+	cachesFill = (1<<4-1)*reconcile.BackoffFirst + 2500*time.Millisecond
 	// StartRounded is how much later than its process_start_time_seconds a process may have
 	// started: that counts from the machine's boot, which the kernel reports in whole seconds.
 	StartRounded = time.Second
@@ -134,14 +134,14 @@ const (
 	RetrySaid = 5 * time.Second
 	// EventRepeats is the longest pause between two events about an operation that
 	// goes on failing.
-	EventRepeats = EventRefill + time.Minute
+	EventRepeats = eventRefill + time.Minute
 	// AttachEventPause is the longest pause between two events of the controller
 	// about an attach that goes on failing: its wait for the attacher, and its
 	// back-off.
 	AttachEventPause = reconcile.CSITimeout + reconcile.BackoffLast
 	// OwnershipSilent is how old the last report of a change of ownership may be
 	// while the change goes on.
-	OwnershipSilent = 2 * OwnershipReport
+	OwnershipSilent = 2 * ownershipReport
 	// LongFileChange is how long a change of the owner or the label of a volume's files may take
 	// before it is worth a finding. A judgement: nothing has gone wrong, and the change takes as
 	// long as there are files.
@@ -161,10 +161,10 @@ const (
 	// DetachTakes is one detach, granted on top of the controller's own time-out.
 	DetachTakes = reconcile.CSITimeout
 	// LostPodWarns is how long a pod may be Terminating on a lost node before that is a warning,
-	// and LostPodFails before it is an error: nothing under way ends it. A judgement: the node
+	// and lostPodFails before it is an error: nothing under way ends it. A judgement: the node
 	// was not Ready for five minutes before its pods were evicted.
 	LostPodWarns = time.Minute
-	LostPodFails = LostPodWarns + 2*time.Minute
+	lostPodFails = LostPodWarns + 2*time.Minute
 	// TaintTakes is how long after the out-of-service taint a Terminating pod of the node and
 	// its attachment may stay: the garbage collector of pods comes by every 20 s, then a detach
 	// is called.
@@ -211,7 +211,7 @@ const (
 	// RefusalGrace is how long a driver may answer with a refusal. A detachError is written
 	// only when a detach has failed, and goes only with the object: it proves that the last
 	// attempt failed. By the sixth attempt a slow start is no longer an explanation.
-	RefusalGrace = (1<<5-1)*AttacherFirstBackoff + 29*time.Second
+	RefusalGrace = (1<<5-1)*attacherFirstBackoff + 29*time.Second
 	// NoAnswerGrace is the same where nothing was refused: calls end without an answer while
 	// the storage system may still be at work, or nobody calls.
 	NoAnswerGrace = reconcile.CSITimeout + time.Minute
@@ -222,11 +222,11 @@ const (
 	// Deployment of one replica is rolled over, its image is pulled, and the lease of the old
 	// pod runs out.
 	AttacherAway = AttacherLease + 165*time.Second
-	// AttacherIdle is how long an attacher that holds its lease may leave an attachment
+	// attacherIdle is how long an attacher that holds its lease may leave an attachment
 	// untouched: the longest calls and back-offs may keep all its workers busy.
-	AttacherIdle = LongestSidecarCall + AttacherMaxBackoff + 5*time.Minute
+	attacherIdle = LongestSidecarCall + AttacherMaxBackoff + 5*time.Minute
 	// AttacherSilent is the same for an attachment that it has looked at: two such calls.
-	AttacherSilent = 2 * AttacherIdle
+	AttacherSilent = 2 * attacherIdle
 	// AttacherRetries is the longest time between two attempts of a living external-attacher:
 	// the calls themselves take time too. An older detachError comes from an attacher that no
 	// longer tries, which is another failure.
@@ -239,11 +239,11 @@ const (
 	OutageGrace = StuckDeleting + 20*time.Minute
 	// DeviceGrace is how long a pod may wait for an attached volume before the device counts as
 	// missing: an attacher that compares with the driver's list attaches it again.
-	DeviceGrace = AttacherReconcileSync + reconcile.CSITimeout + 2*time.Minute
+	DeviceGrace = attacherReconcileSync + reconcile.CSITimeout + 2*time.Minute
 
 	// MountRetries is the longest time between two events of a mount that keeps
 	// failing.
-	MountRetries = EventRefill + KubeletRetries
+	MountRetries = eventRefill + KubeletRetries
 
 	// RegistrationGrace is how long a node plugin may take to register its driver
 	// after the node or the plugin has started: the kubelet's retries back off.
@@ -253,5 +253,5 @@ const (
 	// from its node. A judgement: nothing bounds a pull.
 	RolloutGrace = 10 * time.Minute
 	// PluginDown is how long a node plugin may be not Ready.
-	PluginDown = MaxCrashLoopBackOff
+	PluginDown = maxCrashLoopBackOff
 )

@@ -65,17 +65,6 @@ func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, 
 	return entry, known
 }
 
-// WhoAttaches is who has to act after the error of an attach; "" where the message does not show
-// it, or may be about something that is over.
-func (p *View) WhoAttaches(va *storagev1.VolumeAttachment) string {
-	e := p.AttachError(va)
-	entry, known := AttachRefusal(va.Spec.Attacher, e)
-	if !known || !p.StillRefused(e) || p.attachedElsewhere(va) && HeldElsewhere(va.Spec.Attacher, e.Message) || p.MayHaveEnded(va, e) != nil {
-		return ""
-	}
-	return WhoActs(entry)
-}
-
 // MayHaveEnded is the attachment, where the cause of its error may have ended by itself: a detach
 // elsewhere that has succeeded since. Otherwise it is nil, as any other cause of an attach error
 // ends only when somebody acts.
@@ -89,12 +78,6 @@ func (p *View) MayHaveEnded(va *storagev1.VolumeAttachment, e *storagev1.VolumeE
 		return nil
 	}
 	return held
-}
-
-// attachedElsewhere reports whether there is another VolumeAttachment of the volume.
-func (p *View) attachedElsewhere(va *storagev1.VolumeAttachment) bool {
-	volume, err := p.World.AttachmentVolume(va)
-	return err == nil && slices.ContainsFunc(p.AttachmentsOf(volume), func(other Attachment) bool { return other.Name != va.Name })
 }
 
 // MayBeDetached reports whether the driver did not find the volume or the node, as after a detach

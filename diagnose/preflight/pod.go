@@ -84,16 +84,27 @@ func (f *flight) nowhere(v flightVolume) string {
 	}
 }
 
-// drained is the wait for one volume after an eviction.
-func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
-	missing := f.unread(v)
-	switch {
+// cannotMove is the wait where the pod has no successor elsewhere, or that is not known.
+func (f *flight) cannotMove(w Wait, pod *corev1.Pod, v flightVolume) (Wait, bool) {
+	switch missing := f.unread(v); {
 	case facts.Bare(pod):
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
 	case len(missing) > 0:
 		w.For, w.Because = WaitsForUnknown, notKnown(missing)
 	case !f.reachable(v):
 		w.For, w.Never, w.Because = WaitsForNode, true, f.nowhere(v)
+	default:
+		return w, false
+	}
+	return w, true
+}
+
+// drained is the wait for one volume after an eviction.
+func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
+	if w, stays := f.cannotMove(w, pod, v); stays {
+		return w
+	}
+	switch {
 	case f.down() && (v.one && f.here(v) || facts.ControlledBy(pod, "StatefulSet")):
 		w.For, w.Never, w.Because = WaitsForPod, true, "the node is not Ready: its kubelet "+f.kubeletCan()+" end the containers, and the pod stays until "+byHand
 	case !f.here(v):
@@ -125,15 +136,11 @@ func (f *flight) withController(w Wait, v flightVolume) Wait {
 // that the containers have ended, so the pod's object stays, and the controller counts the volume
 // as wanted.
 func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
-	missing := f.unread(v)
+	if w, stays := f.cannotMove(w, pod, v); stays {
+		return w
+	}
 	moved, goes := f.evicted(pod)
 	switch {
-	case facts.Bare(pod):
-		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
-	case len(missing) > 0:
-		w.For, w.Because = WaitsForUnknown, notKnown(missing)
-	case !f.reachable(v):
-		w.For, w.Never, w.Because = WaitsForNode, true, f.nowhere(v)
 	case !goes:
 		w.For, w.Never, w.Because = WaitsForPod, true, "the pod tolerates a lost node for ever: it stays until "+byHand
 	case facts.ControlledBy(pod, "StatefulSet"):

@@ -92,7 +92,7 @@ type seLinuxVolume struct {
 func seLinuxConflicts(s *snapshot.Snapshot, w *reconcile.World, from facts.KubeletRelease) []SELinuxConflict {
 	conflicts := []SELinuxConflict{}
 	for name, v := range seLinuxVolumes(s, w) {
-		if v.oncePod && from >= facts.SELinuxMountOncePod {
+		if v.oncePod && from >= seLinuxMountOncePod {
 			continue
 		}
 		for labels, pods := range v.multiple {
@@ -229,7 +229,7 @@ func mountsWithLabel(s *snapshot.Snapshot, spec *reconcile.VolumeSpec) bool {
 
 // seLinux adds what kubelets of the release that the upgrade leads to refuse to mount.
 func (u *Upgrade) seLinux(s *snapshot.Snapshot, after worlds) {
-	if u.SELinux = []SELinuxConflict{}; facts.ParseKubelet(u.From) >= facts.SELinuxMount || facts.ParseKubelet(u.To) < facts.SELinuxMount {
+	if u.SELinux = []SELinuxConflict{}; facts.ParseKubelet(u.From) >= seLinuxMount || facts.ParseKubelet(u.To) < seLinuxMount {
 		return
 	}
 	u.SELinux = seLinuxConflicts(s, after.World, facts.ParseKubelet(u.From))
@@ -250,10 +250,10 @@ func (u *Upgrade) seLinuxPods(c *SELinuxConflict) {
 			}
 			row := UpgradePod{Pod: pod.Pod, Node: pod.Node, Volume: c.Volume}
 			if c.Property == MultipleSELinuxLabels {
-				row.Because = fmt.Sprintf("where the node enforces SELinux, a kubelet of 1.%d does not mount it with several labels: %s", facts.SELinuxMount, side.Value)
+				row.Because = fmt.Sprintf("where the node enforces SELinux, a kubelet of 1.%d does not mount it with several labels: %s", seLinuxMount, side.Value)
 			} else {
 				row.Because = fmt.Sprintf("where the node enforces SELinux, a kubelet of 1.%d does not mount it for this pod and for %s: %s %q and %q",
-					facts.SELinuxMount, firstPod(beside), c.Property, side.Value, other.Value)
+					seLinuxMount, firstPod(beside), c.Property, side.Value, other.Value)
 			}
 			if !slices.ContainsFunc(u.Pods, func(p UpgradePod) bool { return p.Pod == row.Pod && p.Volume == row.Volume }) {
 				u.Pods = append(u.Pods, row) // the first reason is enough
@@ -268,3 +268,10 @@ func firstPod(pods []SELinuxPod) string {
 	}
 	return fmt.Sprintf("pod %s and %d more", pods[0].Pod, len(pods)-1)
 }
+
+// seLinuxMountOncePod and seLinuxMount: a ReadWriteOncePod volume, and later any volume, is
+// mounted with one SELinux label. Of pods with different labels on a node only one gets it
+// (the feature gates SELinuxMountReadWriteOncePod and SELinuxMount).
+const seLinuxMountOncePod facts.KubeletRelease = 28
+
+const seLinuxMount facts.KubeletRelease = 37

@@ -75,7 +75,7 @@ func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 // It reports the failure at each new try of the pod, until its recorder pauses. For a claim that
 // has been bound meanwhile, the report may have been true a moment ago.
 func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
-	if v.pv != nil && t.kubelet >= facts.SilentTimeout && !t.RecorderPauses(t.pod) && len(t.others(v)) == 0 {
+	if v.pv != nil && t.kubelet >= facts.SilentTimeout && !recorderPauses(t.View, t.pod) && len(t.others(v)) == 0 {
 		return facts.PodRetry + facts.RetrySaid
 	}
 	return facts.EventRepeats

@@ -186,7 +186,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		if holder := t.NamedNode(facts.Attachment{VolumeAttachment: va, VolumeNode: v.pair}, failure.Message); holder != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
 			s.Detail += ", and names node " + holder.Name
 		}
-		s.On = cmp.Or(t.WhoAttaches(va), s.On)
+		s.On = cmp.Or(whoAttaches(t.View, va), s.On)
 		s.Ends = "the attacher asks again, at most 5 min apart; once it succeeds the controller follows within about 2 min"
 		said := driverSaid(va, "attachError", failure)
 		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)
@@ -368,4 +368,21 @@ func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Dura
 	default:
 		return s, since, bound
 	}
+}
+
+// whoAttaches is who has to act after the error of an attach; "" where the message does not show
+// it, or may be about something that is over.
+func whoAttaches(p *facts.View, va *storagev1.VolumeAttachment) string {
+	e := p.AttachError(va)
+	entry, known := facts.AttachRefusal(va.Spec.Attacher, e)
+	if !known || !p.StillRefused(e) || attachedElsewhere(p, va) && facts.HeldElsewhere(va.Spec.Attacher, e.Message) || p.MayHaveEnded(va, e) != nil {
+		return ""
+	}
+	return facts.WhoActs(entry)
+}
+
+// attachedElsewhere reports whether there is another VolumeAttachment of the volume.
+func attachedElsewhere(p *facts.View, va *storagev1.VolumeAttachment) bool {
+	volume, err := p.World.AttachmentVolume(va)
+	return err == nil && slices.ContainsFunc(p.AttachmentsOf(volume), func(other facts.Attachment) bool { return other.Name != va.Name })
 }

@@ -47,7 +47,7 @@ func (t *tracer) scheduled() Stage {
 		}
 		if facts.KeptOffByPlace(t.pod) {
 			s.Said[0].Means = strings.Join(append([]string{s.Said[0].Means}, t.VolumePlaces(t.pod)...), "; ")
-			if pv, node := t.OnlyMachine(t.pod); pv != nil {
+			if pv, node := onlyMachine(t.View, t.pod); pv != nil {
 				s.do = fmt.Sprintf("make the pod fit on %s (its room, taints and the pod's own rules): volume %s is on that machine alone, and no other node will do", node.Name, pv.Name)
 			}
 		}
@@ -328,4 +328,26 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 		}
 	}
 	return t.due(s, since, bound)
+}
+
+// onlyMachine is the pod's volume whose node affinity names one machine, and that machine: no new
+// node can suit. Both are nil where the pod has no such volume, or the machine is not there.
+func onlyMachine(p *facts.View, pod *corev1.Pod) (*corev1.PersistentVolume, *corev1.Node) {
+	for i := range pod.Spec.Volumes {
+		pv := p.BoundVolume(pod, &pod.Spec.Volumes[i])
+		if pv == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil || len(pv.Spec.NodeAffinity.Required.NodeSelectorTerms) != 1 {
+			continue
+		}
+		for _, r := range pv.Spec.NodeAffinity.Required.NodeSelectorTerms[0].MatchExpressions {
+			if r.Operator != corev1.NodeSelectorOpIn || len(r.Values) != 1 {
+				continue
+			}
+			for _, node := range p.Snapshot.Nodes {
+				if (r.Values[0] == node.Name || r.Key == corev1.LabelHostname) && node.Labels[r.Key] == r.Values[0] {
+					return pv, node
+				}
+			}
+		}
+	}
+	return nil, nil
 }

@@ -272,3 +272,36 @@ func quote(e *corev1.Event, means string) Said {
 	}
 	return Said{By: by, At: new(snapshot.EventTime(e)), Text: e.Message, Means: means, count: facts.TimesSeen(e)}
 }
+
+// spamBurst is how many events about an object a recorder sends before it pauses
+// (defaultSpamBurst, client-go tools/record/events_cache.go).
+const spamBurst = 25
+
+// recorderPauses reports whether so many events about the pod were sent that the kubelet's
+// recorder may drop others.
+func recorderPauses(p *facts.View, pod *corev1.Pod) bool {
+	sent := int32(0)
+	for _, e := range p.Snapshot.EventsOfPod(pod) {
+		sent += max(1, e.Count)
+	}
+	return sent >= spamBurst
+}
+
+// notRepeated reports whether the kubelet has tried the mount again since its last failure,
+// without a new event: the volume is mounted, or the call hangs. failures are of one volume of
+// the pod, at least one.
+func notRepeated(p *facts.View, pod *corev1.Pod, failures []facts.MountFailure) bool {
+	last := snapshot.EventTime(failures[len(failures)-1].Event)
+	if recorderPauses(p, pod) {
+		return p.Age(last) > facts.EventRepeats
+	}
+	first := last
+	for _, f := range failures {
+		if at := facts.FirstTime(f.Event); at.Before(&first) {
+			first = at
+		}
+	}
+	// Each pause is as long as all pauses before it together, and the first one.
+	pause := min(last.Sub(first.Time)+reconcile.BackoffFirst, reconcile.BackoffLast)
+	return p.Age(last) > pause+facts.RetrySaid
+}

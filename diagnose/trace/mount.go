@@ -245,7 +245,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	last := failures[len(failures)-1]
 	// a failure that the kubelet now reports for this pod may have begun with another one
 	since := facts.FailingSince(slices.Concat(t.sharedFailures(v), failures))
-	s.State, s.old = StageBlocked, t.NotRepeated(t.pod, failures)
+	s.State, s.old = StageBlocked, notRepeated(t.View, t.pod, failures)
 	t.doubt(&s, snapshot.Events) // an event that was not read may show that it is over
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, t.mountMeans(v, last))}
@@ -354,7 +354,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 			return t.never(s, since)
 		}
 	} else if f, ok := t.passing(v); ok {
-		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, t.NotRepeated(t.pod, []facts.MountFailure{f})
+		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, notRepeated(t.View, t.pod, []facts.MountFailure{f})
 		if means := s.Said[0].Means; means != "" && !s.old {
 			s.Detail = "the last words of the kubelet: " + means
 		}

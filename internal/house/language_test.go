@@ -34,7 +34,7 @@ var riddles = []struct {
 
 // pages are the pages that users read: those of explain, and the hand-written ones of docs/.
 var pages = []string{
-	"README.md", "SECURITY.md", "diagnose/docs/*.md", "repair/docs/*.md", "docs/alerts.md", "docs/ci.md", "docs/codes.md", "docs/fleet.md", "docs/in-cluster.md", "docs/mcp.md", "docs/offline.md", "docs/reading-a-report.md",
+	"README.md", "SECURITY.md", "diagnose/docs/*.md", "diagnose/driverwords/meanings.txt", "repair/docs/*.md", "docs/alerts.md", "docs/ci.md", "docs/codes.md", "docs/fleet.md", "docs/in-cluster.md", "docs/mcp.md", "docs/offline.md", "docs/reading-a-report.md",
 	"docs/repairing-safely.md", "docs/evidence/supported-releases.md", "docs/backend.md", "docs/controller-log.md",
 }
 

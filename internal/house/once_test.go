@@ -259,8 +259,8 @@ func sources(t *testing.T) []string {
 var rawEvents = map[string]string{
 	"diagnose/facts/said_since.go":                                       "is where they are left out",
 	"diagnose/facts/unbound.go":                                          "a claim's, with an age of their own",
-	"diagnose/facts/mount_failures.go":                                   "counts what the recorder has sent, not what it says",
-	"diagnose/facts/attach_events.go":                                    "how far back the list reaches, and that an attach was spoken of at all",
+	"diagnose/trace/kubelet.go":                                          "counts what the recorder has sent, not what it says",
+	"diagnose/checks/attached/vd105_uncertain_after_failed_attach.go":    "how far back the list reaches, and that an attach was spoken of at all",
 	"diagnose/checks/resolution/vd511_volume_expansion_stuck.go":         "a claim's, with an age of their own",
 	"diagnose/checks/resolution/vd517_volume_modification_stuck.go":      "a claim's, and of the class that it names now",
 	"diagnose/facts/resizer.go":                                          "when the resizer last spoke, not what it says",

@@ -129,10 +129,9 @@ func (a *Applier) permitted(ctx context.Context, needs []repair.Permission) erro
 	return fmt.Errorf("nothing was written: %w: you may not %s", repair.ErrForbidden, strings.Join(texts, "; "))
 }
 
-// verify watches the cluster until the repair has held for as long as HoldFor. The controller
-// may still overwrite it, when it next has something to write: verify shows that nothing
-// undid the repair soon, not that nothing ever will. Where the controller may undo it, the
-// repair's Lasts says so.
+// verify watches the cluster until the repair has held for HoldFor. The controller may still
+// overwrite it with its next write: verify shows that nothing undid the repair soon, not that
+// nothing ever will. Where the controller may undo it, the repair's Lasts says so.
 func (a *Applier) verify(ctx context.Context, r *repair.Repair) (Outcome, string) {
 	var waited time.Duration
 	pods := slices.DeleteFunc(slices.Clone(r.Finding.About()), func(pod string) bool { return !slices.Contains(a.Waited, pod) })

@@ -71,7 +71,7 @@ func ReadApproved(r io.Reader) (*Approved, error) {
 	return &p, nil
 }
 
-// ErrMoved says that the cluster is no longer the one for which the repairs were reviewed.
+// ErrMoved reports that the cluster is no longer the one for which the repairs were reviewed.
 var ErrMoved = errors.New("the cluster is not what was reviewed")
 
 // Choose returns those of the repairs proposed on the view that are in the file. It leaves

@@ -42,8 +42,8 @@ func seal(previous string, e *Entry) []byte {
 	return append(repair.Compact(*e), '\n')
 }
 
-// continues returns an error unless the line, with its newline, follows the line whose digest
-// is previous; "" is the beginning of the journal.
+// continues returns an error unless the line, with its newline, follows the line with the digest
+// previous; "" is the beginning of the journal.
 func continues(previous string, line []byte) error {
 	const hexLength = 2 * sha256.Size
 	text := bytes.TrimSuffix(line, []byte("\n"))

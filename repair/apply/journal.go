@@ -19,7 +19,7 @@ import (
 // JournalKind is the kind of an Entry.
 const JournalKind = "JournalEntry"
 
-// EntryType tells the two kinds of Entry apart.
+// EntryType is one of the two kinds of Entry.
 type EntryType string
 
 // Every write has two entries: the intent, which is on disk before the request is sent, and

@@ -19,11 +19,10 @@ const (
 	nearTries = 3
 )
 
-// stillSafe reads the few objects that the write is about once more, right before it. A look
-// at all objects takes seconds in a large cluster, and a pod that has come since is not in
-// it. Guards depend only on objects, so they are asked again only where one of these has
-// changed; then these are read once more, so that nothing but that reading comes before the
-// write.
+// stillSafe reads the few objects of the write once more, right before it. A look at all objects
+// takes seconds in a large cluster, and misses a pod that has come since. Guards depend only on
+// objects, so they run again only where one of these has changed; then these are read once more,
+// so that only that reading comes before the write.
 func (a *Applier) stillSafe(ctx context.Context, v *repair.View, w *repair.Write, again prepare) error {
 	near := w.Near(v)
 	for range nearTries {

@@ -9,9 +9,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// stepPatience is how long the first of two writes may take to have its effect: an attacher
-// that is at work turns to an object within seconds, or after its longest pause where it has
-// failed with another one.
+// stepPatience is how long the first of two writes may take to have its effect: an attacher at
+// work turns to an object within seconds, or after its longest pause where it has failed with
+// another one.
 const stepPatience = facts.AttacherMaxBackoff + time.Minute
 
 // confirm watches a repair until it has held. Where a repair has two writes, it makes the

@@ -24,9 +24,9 @@ const (
 	NotWritten Outcome = "NotWritten"
 )
 
-// Result is the result of one repair, or of taking one back.
+// Result is the result of one repair, or of one reversal.
 type Result struct {
-	// Summary says in a few words what is written.
+	// Summary is the write in a few words.
 	Summary string            `json:"summary"`
 	Finding repair.FindingRef `json:"finding"`
 	Outcome Outcome           `json:"outcome"`

@@ -20,7 +20,7 @@ const announceTime = 10 * time.Second
 // prepare works a write out on fresh objects, or refuses with a Refusal.
 type prepare func(*repair.View) (*repair.Write, error)
 
-// task is one repair, or the taking back of one write.
+// task is one repair, or one reversal.
 type task struct {
 	// result is filled in as the task goes on.
 	result  Result

@@ -39,11 +39,10 @@ type landing struct {
 	uid types.UID
 }
 
-// send takes a write through the steps that must be in this order: a dry run, the intent on
-// disk, the request, and, where no answer comes, a look. v is the view on which the write was
-// worked out, again works it out once more, and undoes is the number of the write that it
-// takes back. An error that wraps ErrConflict or ErrNotFound asks for another look; a
-// *journalError ends the run.
+// send takes a write through its steps, in this order: a dry run, the intent on disk, the
+// request, and, without an answer, a look. v is the view on which the write was worked out, again
+// works it out once more, and undoes is the number of the write that it takes back. An error that
+// wraps ErrConflict or ErrNotFound asks for another look; a *journalError ends the run.
 func (a *Applier) send(ctx context.Context, summary string, v *repair.View, w *repair.Write, again prepare, undoes int) (landing, error) {
 	if !w.Do.Conditional() {
 		return landing{}, errors.New("the operation has no preconditions")
@@ -110,9 +109,9 @@ func uidOf(object json.RawMessage) types.UID {
 	return after.UID
 }
 
-// resolve finds out whether a write was made whose answer was lost. The object may show the
-// write's effect, or a resourceVersion other than the one that the write requires: then the
-// write can no longer be made. Until it shows one of them the request may still be under way.
+// resolve finds out whether a write without an answer was made. The object shows the write's
+// effect, or a resourceVersion other than the required one: then the write can no longer be made.
+// Until it shows one of them the request may still be under way.
 func (a *Applier) resolve(ctx context.Context, w *repair.Write) landing {
 	var waited time.Duration
 	reason := "the object has not changed since, but the request may still be under way"
@@ -147,7 +146,7 @@ func versionOf(v *repair.View, target corev1.ObjectReference) string {
 	return ""
 }
 
-// journalError says that the journal cannot be kept, so that no further write may be made.
+// journalError reports that the journal cannot be kept: no further write may be made.
 type journalError struct{ err error }
 
 func (e *journalError) Error() string { return e.err.Error() }

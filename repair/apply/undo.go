@@ -11,14 +11,14 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
-// Undo takes back the writes of a journal, newest first, and journals that in turn. It takes
-// each write back on its own, on objects just read, and only where the written state still
-// stands: whatever the controller has written since stays.
+// Undo takes back the writes of a journal, newest first, and journals that in turn. It takes each
+// write back on its own, on objects just read, and only where the written state still stands:
+// whatever the controller has written since stays.
 //
 // The journal is not trusted. Each entry must be one that this package could have written, on
 // this server, and the object itself must bear the mark of the write; see repair.Reversal.
 //
-// a.MaxRepairs does not bound it, and it does not wait for a.HoldFor: one look shows that an
+// a.MaxRepairs does not limit it, and it does not wait for a.HoldFor: one look shows that an
 // entry is gone.
 func (a *Applier) Undo(ctx context.Context, entries []Entry) ([]Result, error) {
 	pending, err := reversals(entries)
@@ -69,8 +69,8 @@ func CanUndo(entries []Entry) bool {
 	return err == nil && slices.ContainsFunc(pending, func(p standing) bool { return p.Never == nil })
 }
 
-// RefusedNow is why nothing that the journal lists can be taken back on the objects of the view; nil
-// where something can, or where nothing ever could.
+// RefusedNow is why no write of the journal can be taken back on the objects of the view; nil
+// where one can, or where none ever could.
 func RefusedNow(v *repair.View, entries []Entry) *repair.Refusal {
 	pending, err := reversals(entries)
 	if err != nil {
@@ -156,8 +156,8 @@ func (a *Applier) reverse(v *repair.View, p standing) (*repair.Write, error) {
 	return p.Write(v)
 }
 
-// confirmUndone looks until a look is complete. It need not watch on: only the controller
-// writes the state that is taken back, and it writes what it knows.
+// confirmUndone looks until a look is complete. It need not watch on: only the controller writes
+// the restored state, and it writes what it knows.
 func (a *Applier) confirmUndone(ctx context.Context, w *repair.Write) (Outcome, string) {
 	var waited time.Duration
 	for pause := unknownFirstWait; ; pause *= 2 {

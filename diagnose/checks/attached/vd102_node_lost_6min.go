@@ -141,7 +141,7 @@ func neverForced(p *facts.View) string {
 func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told metav1.Time, may bool) {
 	for _, pv := range p.World.Volumes(va.Volume) {
 		for _, pod := range waiters {
-			if e := p.LastAttachEvent(pod, pv.Name, facts.AttachFailedReason); e != nil && strings.Contains(e.Message, facts.UsedByPods) {
+			if e := p.LastAttachEvent(pod, pv.Name, facts.AttachFailedReason); e != nil && strings.Contains(e.Message, usedByPods) {
 				told, may = facts.Latest(told, snapshot.EventTime(e)), true
 			}
 		}
@@ -156,7 +156,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), lastKept(p, va.VolumeNode)))
 	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
-	f.SelfHeals = p.LostPodHeals(*f.Since, "the node may come back, and its kubelet then ends the pod", "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
+	f.SelfHeals = lostPodHeals(p, *f.Since, "the node may come back, and its kubelet then ends the pod", "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
 	f.Severity = p.LostPodSeverity(*f.Since)
 	if facts.WaitedInVain(waiters[0], holder) {
 		f.Severity = p.ConflictSeverity(facts.BoundAt(waiters[0]))
@@ -191,7 +191,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 // removes its pods, and then the count-down begins.
 func collected(p *facts.View, f *finding.Finding, holders []*corev1.Pod) {
 	if i := slices.IndexFunc(holders, func(pod *corev1.Pod) bool { return len(pod.Finalizers) > 0 }); i >= 0 {
-		f.SelfHeals = p.LostPodHeals(*f.Since, "whoever set the finalizers may take them off", fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s",
+		f.SelfHeals = lostPodHeals(p, *f.Since, "whoever set the finalizers may take them off", fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s",
 			facts.PodName(holders[i]), strings.Join(holders[i].Finalizers, ", ")))
 		return
 	}
@@ -244,4 +244,13 @@ func lastKept(p *facts.View, pair reconcile.VolumeNode) metav1.Time {
 		}
 	}
 	return last
+}
+
+// lostPodHeals is whether the wait for such a pod ends by itself: for a short time something
+// under way may still end it.
+func lostPodHeals(p *facts.View, since metav1.Time, may, because string) finding.SelfHeals {
+	if p.Lasted(since, facts.LostPodWarns) {
+		return finding.SelfHeals{Because: because}
+	}
+	return finding.SelfHeals{Unknown: true, Because: finding.Clauses(may, because)}
 }

@@ -61,15 +61,11 @@ func detachStuck(p *facts.View, va facts.Attachment) bool {
 func stuckDeleting(p *check.Run, va facts.Attachment) {
 	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
 	f := p.About(va, finding.Finding{
-		Since:   va.DeletionTimestamp,
-		Message: fmt.Sprintf("Volume %s cannot be detached from node %s: the driver fails", pv, va.Node),
-		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
-		Cause:   detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
-		Evidence: []finding.Evidence{
-			{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
-			{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
-			{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
-		},
+		Since:    va.DeletionTimestamp,
+		Message:  fmt.Sprintf("Volume %s cannot be detached from node %s: the driver fails", pv, va.Node),
+		Said:     facts.QuoteDriver(va.Spec.Attacher, failure),
+		Cause:    detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
+		Evidence: failingDetach(va),
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the object goes once the driver succeeds; " +
 			"it last failed after " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
 		Advice: "fix what the driver reports",
@@ -114,6 +110,16 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		p.AddKeptFrom(&f)
 	}
 	p.Report(f)
+}
+
+// failingDetach is the evidence of a detach that fails.
+func failingDetach(va facts.Attachment) []finding.Evidence {
+	failure := va.Status.DetachError
+	return []finding.Evidence{
+		{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
+		{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
+		{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+	}
 }
 
 // attacherGone is the lease that shows that nobody detaches the volume now: attacher-down. It

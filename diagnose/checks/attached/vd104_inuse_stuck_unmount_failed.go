@@ -46,7 +46,7 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 		if slices.ContainsFunc(p.EndedPods(va.VolumeNode), p.MayNotBeStopped) {
 			continue // pod-does-not-end: the kubelet has not come to the unmount
 		}
-		if since, long, proven := p.Unused(va); long {
+		if since, long, proven := unused(p.View, va); long {
 			f := keptFinding(p.View, va)
 			f.Since = &since
 			unmountFailed(p, f, va, proven)

@@ -2,9 +2,11 @@ package attached
 
 import (
 	"fmt"
+	"regexp"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -37,7 +39,7 @@ func runUncertainAfterFailedAttach(p *check.Run) {
 			continue
 		}
 		// The controller takes it for mounted until the node's next update.
-		since, long, _ := p.Unused(va)
+		since, long, _ := unused(p.View, va)
 		if !long {
 			since = nobodyWaitedSince(p.View, va)
 		}
@@ -52,8 +54,8 @@ func runUncertainAfterFailedAttach(p *check.Run) {
 // with an event for each failure. Where all events were read and none names the volume, nobody
 // has waited for as long as events are kept.
 func nobodyWaitedSince(p *facts.View, va facts.Attachment) metav1.Time {
-	oldest := p.OldestEvent()
-	if oldest.IsZero() || p.Age(va.Status.AttachError.Time) < facts.ListsGrace || p.AttachEvents(p.ShortVolume(va.Volume)) {
+	oldest := oldestEvent(p)
+	if oldest.IsZero() || p.Age(va.Status.AttachError.Time) < facts.ListsGrace || attachEvents(p, p.ShortVolume(va.Volume)) {
 		return metav1.Time{}
 	}
 	// A pod that came and went between two events left none.
@@ -88,4 +90,44 @@ func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: "Released"})
 	}
 	p.Report(f)
+}
+
+// attachWords finds the volume's name in an event about its attach.
+var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
+
+var keptAttachEvents facts.Kept[sets.Set[string]]
+
+// attachEvents reports whether any event about an attach names the volume. volume is the PV's
+// name or the unique name.
+func attachEvents(p *facts.View, volume string) bool {
+	return keptAttachEvents.Of(p, func(p *facts.View) sets.Set[string] {
+		names := sets.New[string]()
+		for _, e := range p.Snapshot.Events {
+			if e.Reason == facts.AttachFailedReason || e.Reason == facts.AttachSucceededReason {
+				for _, m := range attachWords.FindAllStringSubmatch(e.Message, -1) {
+					names.Insert(m[1])
+				}
+			}
+		}
+		return names
+	}).Has(volume)
+}
+
+var keptOldestEvent facts.Kept[metav1.Time]
+
+// oldestEvent is when the oldest event was last written: no event that was written later has
+// been dropped. It is zero where there are no events, or where not all could be read.
+func oldestEvent(p *facts.View) metav1.Time {
+	return keptOldestEvent.Of(p, func(p *facts.View) metav1.Time {
+		if !p.Snapshot.Complete(snapshot.Events) || len(p.Snapshot.Events) == 0 {
+			return metav1.Time{}
+		}
+		oldest := snapshot.EventTime(p.Snapshot.Events[0])
+		for _, e := range p.Snapshot.Events {
+			if at := snapshot.EventTime(e); at.Before(&oldest) {
+				oldest = at
+			}
+		}
+		return oldest
+	})
 }

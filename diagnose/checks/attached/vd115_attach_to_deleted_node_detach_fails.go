@@ -44,19 +44,14 @@ func detachFromDeletedNode(p *facts.View, va facts.Attachment) bool {
 }
 
 func detachFromNowhere(p *check.Run, va facts.Attachment) {
-	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
+	pv := p.ShortVolume(va.Volume)
 	f := p.About(va, finding.Finding{
 		Since:   va.DeletionTimestamp,
 		Message: fmt.Sprintf("Volume %s cannot be detached from node %s, which is gone: the driver cannot find it", pv, va.Node),
-		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
+		Said:    facts.QuoteDriver(va.Spec.Attacher, va.Status.DetachError),
 		Cause: "the machine was most likely deleted before the volume was detached; the driver counts what it cannot find as a failure, " +
 			"not as a volume that is detached",
-		Evidence: []finding.Evidence{
-			{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"},
-			{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
-			{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
-			{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
-		},
+		Evidence:  append([]finding.Evidence{{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}}, failingDetach(va)...),
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and gets the same answer as long as the node is gone"},
 		Advice:    "upgrade the driver to a release that counts a volume as detached where the machine is gone",
 		ByHand: "{check} check at the provider that the machine is deleted and that the volume is attached nowhere; then take the attacher's finalizer off, as explain VD115 " +

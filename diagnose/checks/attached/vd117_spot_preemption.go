@@ -2,10 +2,14 @@ package attached
 
 import (
 	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -29,7 +33,7 @@ var SpotPreemption = check.Check{
 // Node it looks like any other loss.
 func runSpotPreemption(p *check.Run) {
 	for _, w := range p.LostWaits() {
-		sign := facts.Preemption(p.Snapshot.Node(w.Node))
+		sign := preemption(p.Snapshot.Node(w.Node))
 		if sign == "" {
 			continue
 		}
@@ -41,4 +45,35 @@ func runSpotPreemption(p *check.Run) {
 		f.AdviceCommands = nil
 		p.Report(f)
 	}
+}
+
+// preemption is the taint of a spot node whose provider takes the machine away; "" where there is
+// none. A spot pool alone shows nothing: its nodes fail for other reasons, too.
+func preemption(node *corev1.Node) string {
+	if node == nil || reconcile.NodeReady(node) || !slices.ContainsFunc(spotLabels, func(l [2]string) bool { return strings.EqualFold(node.Labels[l[0]], l[1]) }) {
+		return ""
+	}
+	for _, taint := range node.Spec.Taints {
+		if slices.Contains(preemptionTaints, taint.Key) {
+			return taint.Key
+		}
+	}
+	return ""
+}
+
+var spotLabels = [][2]string{
+	{"karpenter.sh/capacity-type", "spot"},
+	{"eks.amazonaws.com/capacityType", "spot"},
+	{"cloud.google.com/gke-spot", "true"},
+	{"cloud.google.com/gke-preemptible", "true"},
+	{"kubernetes.azure.com/scalesetpriority", "spot"},
+	{"node.kubernetes.io/lifecycle", "spot"},
+}
+
+// preemptionTaints are set by termination handlers, and by the cloud's node controller once the
+// machine is off.
+var preemptionTaints = []string{
+	"aws-node-termination-handler/spot-itn",
+	"cloud.google.com/impending-node-termination",
+	reconcile.ShutdownTaint,
 }

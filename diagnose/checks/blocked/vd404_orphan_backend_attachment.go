@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -108,7 +109,7 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 		return
 	}
 	failure := va.Status.AttachError
-	by := p.AsksAgainBy(failure)
+	by := asksAgainBy(p.View, failure)
 	begins := p.Snapshot.TakenAt
 	if p.Snapshot.Followed != nil {
 		begins = failure.Time.Time
@@ -181,4 +182,13 @@ func noRecord(holder *corev1.Node) []finding.Evidence {
 		{Object: "node/" + holder.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(holder.Status.VolumesInUse)},
 		{Object: "node/" + holder.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(holder.Status.VolumesAttached)},
 	}
+}
+
+// asksAgainBy is when the attacher will have made its next attempt after the error.
+func asksAgainBy(v *facts.View, e *storagev1.VolumeError) metav1.Time {
+	by := metav1.NewTime(e.Time.Add(facts.AttacherMaxBackoff))
+	if by.Before(&metav1.Time{Time: v.Snapshot.TakenAt}) {
+		by = metav1.NewTime(e.Time.Add(facts.AttacherRetries))
+	}
+	return by
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -88,14 +89,14 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 		!facts.Registers(p.Snapshot.CSINode(facts.NodeName(node)), pv.Spec.CSI.Driver) {
 		return ownership{}, false
 	}
-	o := ownership{pod: pod, pv: pv, said: p.LastOwnershipReport(pod, pv.Name)}
+	o := ownership{pod: pod, pv: pv, said: lastOwnershipReport(p, pod, pv.Name)}
 	if o.said != nil {
 		o.since = facts.FirstTime(o.said)
 		return o, p.Age(o.since) >= facts.LongFileChange || p.Age(snapshot.EventTime(o.said)) > facts.OwnershipSilent
 	}
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	policy := pod.Spec.SecurityContext.FSGroupChangePolicy
-	if !kubelet.Before(facts.PermissionEvents) || !p.TakesFSGroup(pv) || policy != nil && *policy == corev1.FSGroupChangeOnRootMismatch ||
+	if !kubelet.Before(facts.PermissionEvents) || !takesFSGroup(p, pv) || policy != nil && *policy == corev1.FSGroupChangeOnRootMismatch ||
 		gaveUp(p, pod, v.Name, kubelet) {
 		return ownership{}, false
 	}
@@ -186,4 +187,33 @@ func slowOwnership(p *check.Run, list []ownership) {
 	}
 	f.Detail = finding.Clauses(f.Detail, facts.Alike(pods))
 	p.Report(f)
+}
+
+// lastOwnershipReport is the kubelet's last event about a change of ownership of
+// the pod's volume; nil where there is none.
+func lastOwnershipReport(p *facts.View, pod *corev1.Pod, volume string) *corev1.Event {
+	return p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == facts.OwnershipReason && p.ChangesOwner(e, pod, volume) })
+}
+
+// takesFSGroup reports whether the kubelet gives the volume's files to a pod's fsGroup
+// (csiMountMgr.supportsFSGroup). Without a policy a driver's volume also needs a file system
+// type; nearly all have one, and this does not check it.
+func takesFSGroup(p *facts.View, pv *corev1.PersistentVolume) bool {
+	if pv.Spec.CSI == nil || facts.BlockMode(pv) {
+		return false
+	}
+	policy := storagev1.ReadWriteOnceWithFSTypeFSGroupPolicy
+	if d := p.Snapshot.CSIDriver(pv.Spec.CSI.Driver); d != nil && d.Spec.FSGroupPolicy != nil {
+		policy = *d.Spec.FSGroupPolicy
+	}
+	switch policy {
+	case storagev1.FileFSGroupPolicy:
+		return true
+	case storagev1.NoneFSGroupPolicy:
+		return false
+	default:
+		return slices.ContainsFunc(pv.Spec.AccessModes, func(m corev1.PersistentVolumeAccessMode) bool {
+			return m == corev1.ReadWriteOnce || m == corev1.ReadWriteOncePod
+		})
+	}
 }

@@ -238,10 +238,9 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 	if volume == "" {
 		return // no data outlives the pod
 	}
-	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	if !reconcile.NodeReady(node) {
 		f.Evidence = append(append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)}), p.RenewedLease(f.Node)...)
-		f.Said = facts.QuoteReady(node)
+		f.Said = quoteReady(node)
 		if f.Said != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].message", Value: f.Said.Text})
 		}
@@ -249,13 +248,9 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", node.Name)
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	}
-	keepDisksFirst(p.View, &f, pod)
-	if e := p.LastEvent(pod, func(e *corev1.Event) bool {
+	reportWithWaiting(p, f, pod, volume, p.LastEvent(pod, func(e *corev1.Event) bool {
 		return e.Reason == facts.FailedKillPodReason || e.Reason == "FailedPreStopHook"
-	}); e != nil {
-		quote(&f, e)
-	}
-	reportWithWaiting(p, f, pod)
+	}))
 }
 
 // podNotStopped is about a pod whose containers have ended and whose sandbox the kubelet fails to
@@ -283,25 +278,23 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	if volume == "" {
 		return // no data outlives the pod
 	}
-	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	if stops.Network {
 		f.Advice = fmt.Sprintf("{do} see whether the pod of %s runs, and do what its log and the message name: the kubelet then stops the sandbox, "+
 			"and unmounts the volumes by itself", stops.Actor)
 		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector=spec.nodeName="+node.Name)}
 	}
+	reportWithWaiting(p, f, pod, volume, said)
+}
+
+// reportWithWaiting reports a pod that does not end and keeps the volume, with the pods that wait
+// for it. said is the kubelet's event about the pod's end; nil where there is none.
+func reportWithWaiting(p *check.Run, f finding.Finding, pod *corev1.Pod, volume string, said *corev1.Event) {
+	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), pod.Spec.NodeName, volume)
 	keepDisksFirst(p.View, &f, pod)
-	quote(&f, said)
-	reportWithWaiting(p, f, pod)
-}
-
-// quote adds the kubelet's event about the pod's end to the finding.
-func quote(f *finding.Finding, e *corev1.Event) {
-	f.Said = facts.QuoteEvent(e)
-	f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
-}
-
-// reportWithWaiting reports a pod that does not end, with the pods that wait for its volume.
-func reportWithWaiting(p *check.Run, f finding.Finding, pod *corev1.Pod) {
+	if said != nil {
+		f.Said = facts.QuoteEvent(said)
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + said.Namespace + "/" + said.Name, Field: "message", Value: said.Message})
+	}
 	if waiting := p.KeptFrom(f.Pair()); len(waiting) > 0 {
 		if p.Lasted(*f.Since, facts.KillFails) {
 			f.Severity = finding.Error
@@ -312,4 +305,17 @@ func reportWithWaiting(p *check.Run, f finding.Finding, pod *corev1.Pod) {
 	}
 	f.Cause = finding.Clauses(f.Cause, p.NamespaceLeaves(pod.Namespace))
 	p.Report(f)
+}
+
+// quoteReady quotes the kubelet's reason why its node is not Ready; nil where there is none.
+func quoteReady(node *corev1.Node) *finding.Quote {
+	c := facts.ReadyCondition(node)
+	if c == nil || c.Message == "" {
+		return nil
+	}
+	q := &finding.Quote{Text: c.Message, By: "kubelet on " + node.Name}
+	if !c.LastHeartbeatTime.IsZero() {
+		q.At = &c.LastHeartbeatTime
+	}
+	return q
 }

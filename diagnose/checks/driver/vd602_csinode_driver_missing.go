@@ -38,7 +38,7 @@ func runCSINodeDriverMissing(p *check.Run) {
 		if !p.RegisteredLongEnough(node) {
 			continue
 		}
-		needs := p.Unregistered(node)
+		needs := unregistered(p.View, node)
 		for _, driver := range slices.Sorted(maps.Keys(needs)) {
 			waiting := slices.DeleteFunc(needs[driver], inline) // inline-driver-missing reports those
 			if len(waiting) > 0 && p.Installed(driver) && !p.PluginYoung(node, driver) {
@@ -79,23 +79,29 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		p.Report(f)
 		return
 	}
+	if !addPlugins(p.View, &f, node, driver) {
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
+	}
+	p.Report(f)
+}
+
+// addPlugins adds the driver's node plugins on the node, and how they fail; false where there is
+// none.
+func addPlugins(p *facts.View, f *finding.Finding, node *corev1.Node, driver string) bool {
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
 	for _, plugin := range plugins {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
 	}
-	if len(plugins) == 0 {
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver})
-		p.Report(f)
-		return
+	if len(plugins) > 0 {
+		pluginFails(f, driver, plugins)
 	}
-	pluginFails(&f, driver, plugins)
-	p.Report(f)
+	return len(plugins) > 0
 }
 
 // pluginFails adds how the driver's node plugins on the finding's node fail. A plugin that
 // crashes is named before one that is not Ready, and a Ready one last.
 func pluginFails(f *finding.Finding, driver string, plugins []*corev1.Pod) {
-	crashes := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return facts.CrashLoops(pod) != "" })
+	crashes := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return crashLoops(pod) != "" })
 	starts := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) })
 	plugin := plugins[max(0, cmp.Or(crashes+1, starts+1)-1)]
 	f.Cause = fmt.Sprintf("the driver's node plugin there, pod %s (%s), has not registered with the kubelet", facts.PodName(plugin), facts.PluginState(plugin))

@@ -58,7 +58,7 @@ func runAttacherDown(p *check.Run) {
 // endFirst adds what to do before the attacher comes back: it would detach volumes under running
 // pods.
 func endFirst(p *facts.View, f *finding.Finding, tasks []facts.Task) {
-	pods := p.TakenTasks(tasks)
+	pods := takenTasks(p, tasks)
 	if len(pods) == 0 {
 		return
 	}
@@ -93,4 +93,18 @@ func bringBack(p *facts.View, f *finding.Finding, lease *coordinationv1.Lease, i
 		f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", facts.PodName(down[0]), facts.PluginState(down[0]), f.Advice)
 		f.AdviceCommands = []string{facts.Logs(down[0])}
 	}
+}
+
+// takenTasks returns the pods from under which an attacher that is not at work will detach volumes
+// once it is back.
+func takenTasks(p *facts.View, tasks []facts.Task) []*corev1.Pod {
+	var pods []*corev1.Pod
+	for _, va := range p.Attachments() {
+		if slices.ContainsFunc(tasks, func(t facts.Task) bool { return t.VolumeAttachment == va.VolumeAttachment }) {
+			if runner := p.TakenFrom(va); runner != nil {
+				pods = append(pods, runner.Pod)
+			}
+		}
+	}
+	return facts.EachOnce(pods)
 }

@@ -2,6 +2,7 @@ package driver
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -22,7 +23,7 @@ var MigrationNoCSIDriver = check.Check{
 func runMigrationNoCSIDriver(p *check.Run) {
 	for _, driver := range p.Attachers() {
 		tasks := goneTasks(p.View, driver)
-		if len(tasks) == 0 || !p.Migrated(tasks) {
+		if len(tasks) == 0 || !migrated(p.View, tasks) {
 			continue
 		}
 		f := goneFinding(p.View, driver, tasks)
@@ -38,4 +39,9 @@ func runMigrationNoCSIDriver(p *check.Run) {
 		f.Advice = fmt.Sprintf("install the driver %s, with the permissions that it needs at the provider; all volumes that wait for it then follow", driver)
 		p.Report(f)
 	}
+}
+
+// migrated reports whether any of the tasks is about a volume of an in-tree plugin.
+func migrated(p *facts.View, tasks []facts.Task) bool {
+	return slices.ContainsFunc(tasks, func(t facts.Task) bool { return p.InTree(t.VolumeAttachment) })
 }

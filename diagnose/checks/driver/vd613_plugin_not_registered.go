@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -39,9 +40,9 @@ func runPluginNotRegistered(p *check.Run) {
 			if len(here) == 0 || !p.Installed(driver) || facts.Registers(p.Snapshot.CSINode(facts.NodeName(node)), driver) {
 				continue
 			}
-			if !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !p.PluginHadTime(pod) }) {
+			if !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !pluginHadTime(p.View, pod) }) {
 				users := p.VolumesByDriver(p.Snapshot.PodsOnNode(facts.NodeName(node)), holdsMounts(p.View), func(d string) bool { return d == driver })
-				waiting := p.Unregistered(node)[driver]
+				waiting := unregistered(p.View, node)[driver]
 				if len(waiting) > 0 && !slices.ContainsFunc(here, facts.Ready) {
 					continue // csinode-driver-missing reports how the plugin fails
 				}
@@ -64,14 +65,14 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		Pods:    facts.PodNames(users),
 		Since:   new(facts.ReadyChanged(plugin)),
 		Message: fmt.Sprintf("The kubelet of node %s has not registered the node plugin of %s", node.Name, driver),
-		Detail:  finding.Clauses(fmt.Sprintf("the plugin, pod %s, runs there; the kubelet %s volumes of it", facts.PodName(plugin), cannot), facts.OthersUse(users)),
+		Detail:  finding.Clauses(fmt.Sprintf("the plugin, pod %s, runs there; the kubelet %s volumes of it", facts.PodName(plugin), cannot), othersUse(users)),
 		Cause: "the kubelet has not found the plugin's socket, or has refused it: the plugin gives no id for the node or another zone than the node's " +
 			"label says, a second plugin has the driver's name, or the registrar uses another directory than the kubelet",
 		Evidence: append([]finding.Evidence{
 			p.RegisteredDrivers(node),
 			{Object: "pod/" + facts.PodName(plugin), Field: "spec.volumes", Value: "registers in " + facts.RegistrationDirectory(plugin)},
 			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
-		}, facts.PluginEvidence(here)...),
+		}, pluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: kubelet.RegistersAgain()},
 	}
 	readLog(&f, driver, plugin)
@@ -102,9 +103,9 @@ func attachedSince(p *facts.View, node *corev1.Node, driver string, since metav1
 // readLog is the advice about a plugin that is not registered: read the kubelet's answer in the
 // registrar's log, and restart it. One that crashes restarts by itself, and its log tells why.
 func readLog(f *finding.Finding, driver string, plugin *corev1.Pod) {
-	if container := facts.CrashLoops(plugin); container != "" {
+	if container := crashLoops(plugin); container != "" {
 		f.Advice = fmt.Sprintf("{check} read why container %s of pod %s ends again and again", container, facts.PodName(plugin))
-		f.AdviceCommands = []string{facts.LogsOfLastRun(plugin, container)}
+		f.AdviceCommands = []string{logsOfLastRun(plugin, container)}
 		return
 	}
 	f.Advice = fmt.Sprintf("{check} read the log of the registrar in pod %s, which has the kubelet's message; %s: its successor registers again",
@@ -129,4 +130,9 @@ func refused(f *finding.Finding, plugins []*corev1.Pod) {
 	if actor, because := last.Blames(); actor != "" {
 		f.Actor, f.Cause = actor, facts.Acting(because, actor)
 	}
+}
+
+// logsOfLastRun is the command that shows how the last run of the pod's container ended.
+func logsOfLastRun(pod *corev1.Pod, container string) string {
+	return safetext.Kubectl("logs", "pod/"+pod.Name, "--namespace="+pod.Namespace, "--container="+container, "--previous", "--tail=50")
 }

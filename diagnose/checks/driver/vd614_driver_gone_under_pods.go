@@ -45,7 +45,7 @@ func runDriverGoneUnderPods(p *check.Run) {
 		for _, driver := range slices.Sorted(maps.Keys(users)) {
 			// A plugin on the node makes it plugin-not-registered. During a rollout, or with a
 			// young plugin, the driver is about to register.
-			if len(all[driver][facts.NodeName(node)]) == 0 && !p.Rolling(all[driver]) && !p.PluginYoung(node, driver) {
+			if len(all[driver][facts.NodeName(node)]) == 0 && !rolling(p.View, all[driver]) && !p.PluginYoung(node, driver) {
 				goneUnderPods(p, node, driver, users[driver], len(all[driver]) > 0)
 			}
 		}

@@ -37,7 +37,7 @@ func runRegisteredButNotServed(p *check.Run) {
 		}
 		for _, d := range csiNode.Spec.Drivers {
 			here := all[d.Name][facts.NodeName(node)]
-			if slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return facts.Ready(pod) || !p.PluginHadTime(pod) }) {
+			if slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return facts.Ready(pod) || !pluginHadTime(p.View, pod) }) {
 				continue
 			}
 			its := func(driver string) bool { return driver == d.Name }
@@ -46,7 +46,7 @@ func runRegisteredButNotServed(p *check.Run) {
 			waits, uses := attachedOf(p.View, waiting[d.Name], node), facts.PodsOf(users[d.Name])
 			if len(here) == 0 {
 				waits = facts.LongestFirst(facts.PodsOf(slices.DeleteFunc(waiting[d.Name], func(v facts.PodVolume) bool { return nobodyAnswers(p.View, v) == nil })))
-				stuck := slices.ContainsFunc(uses, func(a0 *corev1.Pod) bool { return stuckUnmounting(p.View, a0) }) && p.ServedByDaemonSet(d.Name) && !p.Rolling(all[d.Name])
+				stuck := slices.ContainsFunc(uses, func(a0 *corev1.Pod) bool { return stuckUnmounting(p.View, a0) }) && p.ServedByDaemonSet(d.Name) && !rolling(p.View, all[d.Name])
 				if len(waits) == 0 && !stuck {
 					continue
 				}
@@ -86,7 +86,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 	f := finding.Finding{
 		Subject:  p.DriverObject(driver),
 		Node:     facts.NodeName(node),
-		Evidence: append([]finding.Evidence{{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver}}, facts.PluginEvidence(here)...),
+		Evidence: append([]finding.Evidence{{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver}}, pluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: "nothing takes the entry off while the kubelet lives, and the scheduler and the attacher go by it; mounts and unmounts go " +
 			"on within about 5 min after the plugin has come back"},
 		Advice: fmt.Sprintf("bring the driver's node plugin on %s back: see why its pod is not there or not Ready", node.Name),
@@ -117,7 +117,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 			cannot = "may be neither mounted nor unmounted: a container of it still runs" // the container may be the driver's own
 		}
 		f.Message = fmt.Sprintf("Driver %s is registered on node %s and not served there", driver, node.Name)
-		f.Detail = finding.Clauses(what, "volumes of it "+cannot, facts.OthersUse(users))
+		f.Detail = finding.Clauses(what, "volumes of it "+cannot, othersUse(users))
 		endsInVain(p.View, &f, users)
 	}
 	p.Report(f)

@@ -46,7 +46,7 @@ func runRegistrationLost(p *check.Run) {
 		for _, d := range csiNode.Spec.Drivers {
 			here := all[d.Name][facts.NodeName(node)]
 			// registered-but-not-served reports a plugin that is not Ready.
-			if len(waiting[d.Name]) > 0 && !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !facts.Ready(pod) || !p.PluginHadTime(pod) }) {
+			if len(waiting[d.Name]) > 0 && !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !facts.Ready(pod) || !pluginHadTime(p.View, pod) }) {
 				registrationLost(p, node, d.Name, here, waiting[d.Name])
 			}
 		}
@@ -80,7 +80,7 @@ func registrationLost(p *check.Run, node *corev1.Node, driver string, here, wait
 			{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver},
 			{Object: "pod/" + facts.PodName(waiting[0]), Field: "event " + said.Reason, Value: said.Message},
 			{Object: "node/" + node.Name, Field: "status.nodeInfo.kubeletVersion", Value: cmp.Or(node.Status.NodeInfo.KubeletVersion, "not known")},
-		}, facts.PluginEvidence(here)...),
+		}, pluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion).RegistersAgain()},
 	}
 	f.Advice = step.RestartNodePlugin.Of(driver) + ": its successor makes a new socket, and the kubelet registers that"

@@ -82,13 +82,7 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 		f.Cause = "the driver's node plugin does not run on the node, or has not been able to register with the kubelet"
 		f.Advice = fmt.Sprintf("{check} look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name)
-		plugins := p.NodePlugins(node, "/plugins/"+driver)
-		for _, plugin := range plugins {
-			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
-		}
-		if len(plugins) > 0 {
-			pluginFails(&f, driver, plugins)
-		}
+		addPlugins(p.View, &f, node, driver)
 	case meant != "":
 		f.Message = fmt.Sprintf("%snot installed, but %s is", where, meant)
 		f.Cause = "the pod names the driver otherwise than it was installed, as the names suggest"

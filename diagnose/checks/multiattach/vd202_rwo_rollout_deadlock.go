@@ -31,7 +31,7 @@ var RwoRolloutDeadlock = check.Check{
 }
 
 func runRWORolloutDeadlock(p *check.Run) {
-	for _, c := range p.Conflicts() {
+	for _, c := range conflicts(p.View) {
 		// The Deployment ends an old pod that is not Ready, as on a lost node.
 		if r, ok := c.Rollout(); ok && reconcile.NodeReady(p.Snapshot.Node(c.Node)) {
 			rolloutDeadlock(p, c, r)

@@ -29,7 +29,7 @@ var RwoManyConsumers = check.Check{
 }
 
 func runRWOManyConsumers(p *check.Run) {
-	for _, c := range p.Conflicts() {
+	for _, c := range conflicts(p.View) {
 		if _, rollout := c.Rollout(); rollout {
 			continue // rwo-rollout-deadlock, unless the node is lost
 		}

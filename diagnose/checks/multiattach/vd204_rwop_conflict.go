@@ -49,7 +49,7 @@ func runRWOPConflict(p *check.Run) {
 			continue // the holder is being deleted, and the next pod follows
 		}
 		waiters = slices.DeleteFunc(waiters, func(pod *corev1.Pod) bool {
-			return rolloutElsewhere(pod, holders[0]) || !p.Rivals(holders, facts.BoundAt(pod))
+			return rolloutElsewhere(pod, holders[0]) || !rivals(p.View, holders, facts.BoundAt(pod))
 		})
 		if len(waiters) > 0 {
 			rwopConflict(p, claim, holders[0], waiters)

@@ -115,7 +115,7 @@ func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Ti
 	bound := facts.BoundAt(pod)
 	// The controller may be in its back-off. After a burst its events are far apart: the last one
 	// need not be about the last attach that failed.
-	if failed := p.LastAttachFailure(pod); !failed.IsZero() && (p.Age(failed) <= facts.AttachGrace || !p.Lasted(failed, facts.EventRepeats+facts.AttachGrace)) {
+	if failed := lastAttachFailure(p, pod); !failed.IsZero() && (p.Age(failed) <= facts.AttachGrace || !p.Lasted(failed, facts.EventRepeats+facts.AttachGrace)) {
 		return true
 	}
 	if !p.Snapshot.Complete(snapshot.Events) {
@@ -148,4 +148,14 @@ func nameLostEntryCause(p *check.Run, f *finding.Finding, node *corev1.Node, los
 	if bug != nil {
 		check.NameBug(f, reconcile.ControllerManager, bug.Issue, bug.Does, fixedIn)
 	}
+}
+
+// lastAttachFailure is when the controller last reported to the pod that an attach had failed;
+// zero where no event says so.
+func lastAttachFailure(p *facts.View, pod *corev1.Pod) metav1.Time {
+	last := p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == facts.AttachFailedReason })
+	if last == nil {
+		return metav1.Time{}
+	}
+	return snapshot.EventTime(last)
 }

@@ -27,14 +27,14 @@ var InuseLost = check.Check{
 
 func runInuseLost(p *check.Run) {
 	byNode := p.AttachmentsByNode()
-	for _, node := range p.ReportingNodes() {
+	for _, node := range reportingNodes(p.View) {
 		runs := func(pod *corev1.Pod, va facts.Attachment) bool {
 			since := facts.RunningSince(pod)
 			// A volume that was attached later, under a running pod, counted as not attachable
 			// when the kubelet saw the pod, and the kubelet does not ask again.
 			return pod.DeletionTimestamp == nil && !since.IsZero() && p.Age(since) >= facts.KubeletReports && !since.Before(&va.CreationTimestamp)
 		}
-		if list := p.Unlisted(node, byNode[node.Name], runs); len(list) > 0 {
+		if list := unlisted(p.View, node, byNode[node.Name], runs); len(list) > 0 {
 			inuseLost(p, node, list)
 		}
 	}

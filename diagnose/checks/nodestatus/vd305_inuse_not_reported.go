@@ -31,11 +31,11 @@ var InuseNotReported = check.Check{
 
 func runInuseNotReported(p *check.Run) {
 	byNode := p.AttachmentsByNode()
-	for _, node := range p.ReportingNodes() {
+	for _, node := range reportingNodes(p.View) {
 		waits := func(pod *corev1.Pod, va facts.Attachment) bool {
 			return p.Lists(node, va.Volume) && len(facts.Pending([]*corev1.Pod{pod})) > 0 && p.Lasted(facts.BoundAt(pod), facts.KubeletReports) && !kubeletObjects(p.View, pod)
 		}
-		if list := p.Unlisted(node, byNode[node.Name], waits); len(list) > 0 {
+		if list := unlisted(p.View, node, byNode[node.Name], waits); len(list) > 0 {
 			notReported(p, node, list)
 		}
 	}

@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,7 +72,7 @@ func runInuseClobbered(p *check.Run) {
 // whole status.
 func byRights(node *corev1.Node, field, writer string) bool {
 	return isKnown(writer) || field == "volumesInUse" && slices.ContainsFunc(node.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
-		return e.Manager == writer && facts.WritesHeartbeat(e)
+		return e.Manager == writer && writesHeartbeat(e)
 	}) && !slices.ContainsFunc(node.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return isKnown(e.Manager) && e.Manager != reconcile.ControllerManager && !strings.HasPrefix(e.Manager, "kubectl")
 	})
@@ -92,4 +93,10 @@ func inUseListRewritten(p *facts.View, cause, effect finding.Finding) bool {
 	}
 	writer, _ := facts.ListWriter(node, "volumesInUse")
 	return writer != "" && !byRights(node, "volumesInUse", writer) && !p.Customary("volumesInUse", writer)
+}
+
+// writesHeartbeat reports whether the entry belongs to whoever last wrote the heartbeat of
+// the node's Ready condition.
+func writesHeartbeat(e metav1.ManagedFieldsEntry) bool {
+	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:lastHeartbeatTime"`))
 }

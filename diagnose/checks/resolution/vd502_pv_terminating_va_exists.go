@@ -81,13 +81,9 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	pod := pods[0]
 	f := finding.Finding{
 		Subject: facts.PvObject(pv), PersistentVolume: pv.Name, Node: types.NodeName(pod.Spec.NodeName), Since: pv.DeletionTimestamp, Pods: facts.PodNames(pods),
-		Message: fmt.Sprintf("Pod %s runs on node %s with volume %s, which is Terminating", facts.PodName(pod), pod.Spec.NodeName, pv.Name),
-		Cause:   "the volume was deleted while its claim was in use; a deletion cannot be taken back",
-		Evidence: []finding.Evidence{
-			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
-			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
-			{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: string(pv.Spec.PersistentVolumeReclaimPolicy)},
-		},
+		Message:  fmt.Sprintf("Pod %s runs on node %s with volume %s, which is Terminating", facts.PodName(pod), pod.Spec.NodeName, pv.Name),
+		Cause:    "the volume was deleted while its claim was in use; a deletion cannot be taken back",
+		Evidence: terminating(pv, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: string(pv.Spec.PersistentVolumeReclaimPolicy)}),
 	}
 	ends := "the pod that takes its place can have the volume as long as the claim is there"
 	if pv.Spec.CSI == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
@@ -152,10 +148,14 @@ func pvDeletionFinding(p *facts.View, va facts.Attachment, pv *corev1.Persistent
 		Subject:          facts.PvObject(pv),
 		PersistentVolume: pv.Name,
 		Since:            pv.DeletionTimestamp,
-		Evidence: []finding.Evidence{
-			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
-			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
-			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("%t, not being deleted", va.Status.Attached)},
-		},
+		Evidence:         terminating(pv, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("%t, not being deleted", va.Status.Attached)}),
 	})
+}
+
+// terminating is the evidence that the volume is Terminating, with more.
+func terminating(pv *corev1.PersistentVolume, more ...finding.Evidence) []finding.Evidence {
+	return append([]finding.Evidence{
+		{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
+		{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
+	}, more...)
 }

@@ -55,15 +55,11 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 		Message:          fmt.Sprintf("Volume %s is stuck in Terminating: its finalizer %s is still there", pv.Name, finalizer),
 		Detail:           "no VolumeAttachment names it",
 		Cause:            "the driver's attacher does not run, or it missed that the last VolumeAttachment went",
-		Evidence: []finding.Evidence{
-			{Object: "persistentvolume/" + pv.Name, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pv.DeletionTimestamp)},
-			{Object: "persistentvolume/" + pv.Name, Field: "metadata.finalizers", Value: fmt.Sprint(pv.Finalizers)},
-			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
-		},
-		SelfHeals:      finding.SelfHeals{Because: "only the attacher takes the finalizer off, and it has had time to look at the volume again"},
-		Advice:         "{check} make sure that the driver's attacher runs",
-		ByHand:         "annotate volume " + pv.Name + ", so that the attacher looks at it again",
-		AdviceCommands: []string{safetext.Kubectl("annotate", "pv/"+pv.Name, "--overwrite", "nudged="+strconv.FormatInt(p.Snapshot.TakenAt.Unix(), 10))},
+		Evidence:         terminating(pv, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)}),
+		SelfHeals:        finding.SelfHeals{Because: "only the attacher takes the finalizer off, and it has had time to look at the volume again"},
+		Advice:           "{check} make sure that the driver's attacher runs",
+		ByHand:           "annotate volume " + pv.Name + ", so that the attacher looks at it again",
+		AdviceCommands:   []string{safetext.Kubectl("annotate", "pv/"+pv.Name, "--overwrite", "nudged="+strconv.FormatInt(p.Snapshot.TakenAt.Unix(), 10))},
 	}
 	if pv.Spec.CSI != nil {
 		if lease := p.AttacherLease(pv.Spec.CSI.Driver); lease != nil && p.Age(facts.Renewed(lease)) >= facts.AttacherAway {

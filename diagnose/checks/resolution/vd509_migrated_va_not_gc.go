@@ -22,7 +22,7 @@ var MigratedVANotGC = check.Check{
 
 func runMigratedVANotGC(p *check.Run) {
 	for _, va := range p.Danglings() {
-		if !p.MigratedAndNotCollected(va) {
+		if !migratedAndNotCollected(p.View, va) {
 			continue
 		}
 		f := p.Dangling(va)

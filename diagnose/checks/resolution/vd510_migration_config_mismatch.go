@@ -26,7 +26,7 @@ var MigrationConfigMismatch = check.Check{
 }
 
 func runMigrationConfigMismatch(p *check.Run) {
-	known := p.ReleaseKnown()
+	known := releaseKnown(p.View)
 	for _, node := range p.Snapshot.Nodes {
 		if known {
 			notMigratedNode(p, node)
@@ -85,7 +85,7 @@ func notMigratedNode(p *check.Run, node *corev1.Node) {
 			if _, _, err := p.World.PodVolume(pod, v); err == nil || pv == nil {
 				continue
 			}
-			if in := facts.InTreePlugin(pv); facts.MigratedTo[in] != "" && !facts.HasMigrated(csiNode, in) && p.MigratedElsewhere(in) && (plugin == "" || plugin == in) {
+			if in := facts.InTreePlugin(pv); facts.MigratedTo[in] != "" && !hasMigrated(csiNode, in) && migratedElsewhere(p.View, in) && (plugin == "" || plugin == in) {
 				plugin = in
 				waiting = append(waiting, facts.PodVolume{Pod: pod, Volume: "", Name: pv.Name})
 			}

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -201,19 +200,11 @@ func ofEarlierClaim(_ *facts.View, cause, effect finding.Finding) bool {
 
 // boundTo is the claim that the volume is bound to.
 func boundTo(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	claim := claimNamed(p, pv)
+	claim := p.ClaimNamed(pv)
 	if claim == nil || claim.UID != pv.Spec.ClaimRef.UID || claim.Spec.VolumeName != pv.Name {
 		return nil
 	}
 	return claim
-}
-
-// claimNamed is the claim of the name in the volume's claimRef; nil where there is none.
-func claimNamed(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
-	if pv.Spec.ClaimRef == nil {
-		return nil
-	}
-	return p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
 }
 
 // diskStays is about a volume whose disk is still to be deleted.

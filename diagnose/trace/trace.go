@@ -175,6 +175,8 @@ type Stage struct {
 	called bool
 	// permanent reports that no retry can end the wait.
 	permanent bool
+	// nobody reports that the actor is Nobody unless somebody acted while the lists were read.
+	nobody bool
 	// unread is the kind of an object that could not be read and may show that somebody else
 	// has to act; "" where what was read proves it.
 	unread snapshot.Kind
@@ -326,6 +328,9 @@ func (t *Trace) Judge(findings []finding.Finding) {
 		if f.Severity.AtLeast(finding.Warning) {
 			if t.Verdict.State == finding.InFlight {
 				t.Verdict.State, t.Verdict.DueAt = finding.Stuck, nil
+				if t.Verdict.Actor == "" && t.Stage().nobody {
+					t.Verdict.nextIs(Nobody)
+				}
 				t.Verdict.Message += fmt.Sprintf("; %s %s says what is wrong", f.Code, f.Check)
 			}
 			return
@@ -427,7 +432,7 @@ func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	s.Overdue = bound == 0 || !since.IsZero() && t.Age(since) > bound
 	if s.On == Nobody && !s.Overdue {
 		// somebody may have acted since, before the lists show it
-		s.On = ""
+		s.On, s.nobody = "", true
 	}
 	return s
 }

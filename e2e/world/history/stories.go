@@ -53,8 +53,9 @@ var Stories = []Story{
 	{"a node is lost for ten minutes", []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 10 * time.Minute}}, "VD102", lostPod},
 	{"a node is lost, and tainted out-of-service", []Step{
 		{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 20 * time.Minute},
-		{At: 10 * time.Minute, Do: "taint out-of-service", Node: "@web0", For: 11 * time.Minute},
+		{At: 10 * time.Minute, Do: "taint out-of-service", Node: offNode, For: 11 * time.Minute},
 	}, "VD102", lostPod},
+	{"a machine is off for twenty minutes", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 20 * time.Minute}}, "VD102", lostPod},
 	{"nobody controls, and a pod is deleted", []Step{{At: 2 * time.Minute, Do: "stop the manager"}, {At: 3 * time.Minute, Do: "delete the pod", Claim: "web0"}}, "", 0},
 	{"nobody attaches", []Step{{At: 2 * time.Minute, Do: "stop the attacher"}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604", 3*time.Minute + 10*time.Second},
 	{"a pod runs on past its grace, beside one that waits", []Step{{At: 2 * time.Minute, Do: "keep the containers", Claim: "web0", For: 20 * time.Minute}}, "VD417", 2*time.Minute + 30*time.Second},

@@ -35,11 +35,6 @@ func (s *Server) renew(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	at := wired(lease.Spec.RenewTime)
 	renewed := s.store.Exchange("/"+coordination.Resource("leases").String()+"/"+lease.Namespace+"/"+lease.Name, func(current runtime.Object) runtime.Object {
 		next := current.DeepCopyObject().(*coordination.Lease)
-		for i := range next.ManagedFields {
-			if set := next.ManagedFields[i].Time; set != nil {
-				set.Time = set.Truncate(time.Second)
-			}
-		}
 		next.Spec.AcquireTime = wired(next.Spec.AcquireTime)
 		same := next.Spec.RenewTime.Equal(at)
 		next.Spec.RenewTime = wanted.Spec.RenewTime

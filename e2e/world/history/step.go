@@ -162,6 +162,9 @@ type undone struct {
 // reportTime is what a kubelet that begins to work takes until its node's status shows it.
 const reportTime = 3 * time.Second
 
+// askTime is what a kubelet takes until its node's status shows that it asks for a volume.
+const askTime = 12 * time.Second
+
 // shown sets when the objects could first show that something was undone.
 func (w *World) shown() {
 	for _, u := range w.undone {
@@ -171,6 +174,8 @@ func (w *World) shown() {
 			a.Shown = a.At.Add(LookEvery)
 		case "stop the kubelet", "switch off", "delete the node":
 			a.Shown = a.At.Add(reportTime)
+		case "edit the claimRef":
+			a.Shown = a.At.Add(askTime)
 		case "stop the manager", "stop the attacher":
 			a.Shown = a.At.Add(claims.ElectionTime)
 		}

@@ -58,8 +58,8 @@ type Kubelet struct {
 	alive bool
 	// registered reports whether the Node has what the kubelet puts on it as it starts.
 	registered bool
-	pods    map[types.UID]*running
-	devices map[corev1.UniqueVolumeName]*device
+	pods       map[types.UID]*running
+	devices    map[corev1.UniqueVolumeName]*device
 	// keep are the pods whose containers do not end.
 	keep sets.Set[string]
 	// renewed, reported and updated are the times of the last heartbeat, of the last report of the

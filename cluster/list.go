@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -157,6 +158,9 @@ func (p *pages[T, P]) read(ctx context.Context) error {
 	}
 }
 
+// readers are those of pages that have been read.
+var readers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, pageBuffer) }}
+
 // cutError is the error of an answer that broke off after a good beginning. Another request
 // may help.
 type cutError struct{ error }
@@ -173,7 +177,12 @@ func (p *pages[T, P]) page(ctx context.Context, options metav1.ListOptions) (met
 		return metav1.ListMeta{}, err
 	}
 	defer func() { _ = body.Close() }() // it was read to its end, or is useless
-	in := bufio.NewReaderSize(body, pageBuffer)
+	in := readers.Get().(*bufio.Reader)
+	in.Reset(body)
+	defer func() {
+		in.Reset(nil)
+		readers.Put(in)
+	}()
 	version := p.client.APIVersion()
 	list, err := listPage(in, version.WithKind(reflect.TypeFor[T]().Name()+"List"), p.take, func(text []byte) error {
 		return p.takeJSON(text, version)

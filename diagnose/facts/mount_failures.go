@@ -78,6 +78,14 @@ func (f MountFailure) Passing() bool {
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < cachesFill
 }
 
+// AwaitsAttach reports whether the kubelet did not call the CSI driver, because the VolumeAttachment
+// did not show that the volume was attached: its text may be that of the attach's error
+// (csiAttacher.WaitForAttach, pkg/volume/csi/csi_attacher.go). Once the VolumeAttachment shows it,
+// the kubelet's next try passes this step.
+func (f MountFailure) AwaitsAttach() bool {
+	return strings.Contains(f.Step, "WaitForAttach") && (!ContainsAny(f.Reason, "has GET error") || ContainsAny(f.Reason, "not found"))
+}
+
 // ServerUnreached reports whether the mount failed because the kubelet did not reach the API
 // server, or lost its answer. A driver's message about its storage, which may read the same,
 // does not count.

@@ -157,7 +157,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case node != nil && facts.InUse(node, v.Volume) && t.spared(node):
 		s.On, s.Ends = Controller, t.UntilUnmounted(node)
 	case node != nil && facts.InUse(node, v.Volume) && reconcile.NodeReady(node):
-		s.On = kubeletOf(string(pair.Node))
+		s.On, since = kubeletOf(string(pair.Node)), readyAgain(node, since)
 		s.Detail += ": no pod there uses it any more, but the kubelet has not unmounted and unstaged it (volumesInUse)"
 		s.Ends = "the kubelet unstages it: " + t.UntilUnmounted(node)
 		t.notStopped(&s, t.EndedPods(pair))
@@ -177,6 +177,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		}
 	default:
 		s.On, s.Ends = Controller, "the detach from there ends"
+		since = readyAgain(node, since)
 	}
 	t.doubt(&s, snapshot.Nodes) // another node may have it too
 	if len(live) > 0 && !stays && !reconcile.NodeReady(node) && t.knows(snapshot.Nodes, "") {
@@ -189,6 +190,15 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	}
 	t.attachWords(v, &s, heldSince)
 	return t.due(s, since, bound), true
+}
+
+// readyAgain is since when the node that the volume leaves could act, at most: while it was not
+// Ready, its kubelet unmounted nothing.
+func readyAgain(node *corev1.Node, since metav1.Time) metav1.Time {
+	if !reconcile.NodeReady(node) {
+		return since
+	}
+	return facts.Latest(since, facts.ReadyCondition(node).LastTransitionTime)
 }
 
 // notStopped adds that the kubelet has not come to the unmount, where it fails to stop one of the pods.

@@ -81,11 +81,19 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 // pauses for all pods once it fails (MountVolume,
 // pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
-	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), facts.MountFailure.Passing)
+	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), func(f facts.MountFailure) bool {
+		return f.Passing() || t.attachedSince(f, v)
+	})
 	if len(own) > 0 {
 		return own
 	}
 	return t.sharedFailures(v)
+}
+
+// attachedSince reports whether the kubelet failed to find the volume attached, and it is attached now.
+func (t *tracer) attachedSince(f facts.MountFailure, v *tracedVolume) bool {
+	va := t.attachmentOf(v)
+	return va != nil && facts.Holds(va) && f.AwaitsAttach()
 }
 
 // sharedFailures are the failed mounts of other pods that wait for the volume on the node, oldest

@@ -287,6 +287,11 @@ func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
 	if e, w, ok := t.mountWaitFailure(v); ok && t.unattachedThen(w, v) {
 		began = facts.Latest(began, snapshot.EventTime(e))
 	}
+	for _, f := range t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name) {
+		if t.attachedSince(f, v) {
+			began = facts.Latest(began, snapshot.EventTime(f.Event))
+		}
+	}
 	return began
 }
 

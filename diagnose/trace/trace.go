@@ -175,6 +175,8 @@ type Stage struct {
 	called bool
 	// permanent reports that no retry can end the wait.
 	permanent bool
+	// nobody reports that the actor is Nobody unless somebody acted while the lists were read.
+	nobody bool
 	// unread is the kind of an unread object that may show another actor; "" where the objects
 	// prove the actor.
 	unread snapshot.Kind
@@ -325,6 +327,9 @@ func (t *Trace) Judge(findings []finding.Finding) {
 		if f.Severity.AtLeast(finding.Warning) {
 			if t.Verdict.State == finding.InFlight {
 				t.Verdict.State, t.Verdict.DueAt = finding.Stuck, nil
+				if t.Verdict.Actor == "" && t.Stage().nobody {
+					t.Verdict.nextIs(Nobody)
+				}
 				t.Verdict.Message += fmt.Sprintf("; %s %s says what is wrong", f.Code, f.Check)
 			}
 			return
@@ -426,7 +431,7 @@ func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	s.Overdue = bound == 0 || !since.IsZero() && t.Age(since) > bound
 	if s.On == Nobody && !s.Overdue {
 		// somebody may have acted since, before the lists show it
-		s.On = ""
+		s.On, s.nobody = "", true
 	}
 	return s
 }

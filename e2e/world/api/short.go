@@ -32,16 +32,16 @@ func (s *Server) renew(lease *coordinationv1.Lease) *coordinationv1.Lease {
 	if err := coordinationinternal.Convert_v1_Lease_To_coordination_Lease(lease, wanted, nil); err != nil {
 		return nil
 	}
-	// As it is after a way over the wire.
-	at := metav1.NewMicroTime(lease.Spec.RenewTime.Truncate(time.Microsecond))
+	at := wired(lease.Spec.RenewTime)
 	renewed := s.store.Exchange("/"+coordination.Resource("leases").String()+"/"+lease.Namespace+"/"+lease.Name, func(current runtime.Object) runtime.Object {
 		next := current.DeepCopyObject().(*coordination.Lease)
-		same := next.Spec.RenewTime.Equal(&at)
+		next.Spec.AcquireTime = wired(next.Spec.AcquireTime)
+		same := next.Spec.RenewTime.Equal(at)
 		next.Spec.RenewTime = wanted.Spec.RenewTime
 		if same || next.ResourceVersion != lease.ResourceVersion || !equality.Semantic.DeepEqual(next, wanted) {
 			return nil
 		}
-		next.Spec.RenewTime = &at
+		next.Spec.RenewTime = at
 		return next
 	})
 	if renewed == nil {
@@ -52,6 +52,14 @@ func (s *Server) renew(lease *coordinationv1.Lease) *coordinationv1.Lease {
 		return nil
 	}
 	return answer
+}
+
+// wired is the time as it is after a way over the wire.
+func wired(t *metav1.MicroTime) *metav1.MicroTime {
+	if t == nil {
+		return nil
+	}
+	return new(metav1.NewMicroTime(t.Truncate(time.Microsecond)))
 }
 
 // lists are the last answers to requests for lists. The tool looks again and again, and in

@@ -224,6 +224,10 @@ func (j *judging) actor(l Look, w finding.Waiting) {
 	}
 	j.Judged[judge]++
 	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return j.works(c, l.ended()) && slices.Contains(kinds, c.Kind) }) {
+		if j.unshown(l.At, "") {
+			j.exempt(judge, "what had been done was not to be seen yet")
+			return
+		}
 		j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(kinds, ", "))
 	}
 }

@@ -369,6 +369,10 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 				j.exempt(judge, lostSince)
 				return
 			}
+			if j.came(p, l.At, later.At) {
+				j.exempt(judge, "another of its volumes was due then, and has come")
+				return
+			}
 			truth := "it is in flight in that stage at " + j.since(later.At)
 			if now.DueAt != nil {
 				switch later := now.DueAt.Sub(w.DueAt.Time); {
@@ -386,6 +390,15 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 		return
 	}
 	j.exempt(judge, "the world ended")
+}
+
+// came reports whether the pod has several volumes, and the driver has attached or mounted one on its
+// node between the two moments: the wait was due when the first of them was.
+func (j *judging) came(p *Pod, from, to time.Time) bool {
+	return len(p.Claims) > 1 && slices.ContainsFunc(j.Tries, func(t Try) bool {
+		comes := slices.ContainsFunc(slices.Concat(attaches, mounts), func(kind string) bool { return strings.HasPrefix(kind, t.Call+" ") })
+		return comes && !t.Failed && t.Node == p.Node && t.At.After(from) && !t.At.After(to)
+	})
 }
 
 // healing judges what a finding says of healing.

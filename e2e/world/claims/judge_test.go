@@ -48,6 +48,10 @@ func TestJudges(t *testing.T) {
 		}
 		return p
 	}
+	two := func(pods []Pod) []Pod {
+		pods[0].Claims = append(pods[0].Claims, "log")
+		return pods
+	}
 	const volume = "kubernetes.io/csi/d^vol-1"
 	about := func(f finding.Finding) []finding.Finding {
 		f.Code, f.Severity, f.Pods, f.Volume, f.Fingerprint = "VD413", finding.Error, []string{"shop/db-0"}, volume, "1"
@@ -116,6 +120,12 @@ func TestJudges(t *testing.T) {
 		"in flight past its time":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
 		"another part acts, and is due later": {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, hands(finding.InFlight, 8.5))}}, ""},
 		"another part acts, and due too late": {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, hands(finding.InFlight, 10))}}, "in flight "},
+		"one of two volumes comes, and the other is due later": {Record{Pods: two(serves(0)), Tries: []Try{{At: at(5.5), Call: "ControllerPublishVolume", Volume: "vol-2", Node: "n1"}},
+			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, ""},
+		"one of two volumes goes, and the other is due later": {Record{Pods: two(serves(0)), Tries: []Try{{At: at(5.5), Call: "ControllerUnpublishVolume", Volume: "vol-2", Node: "n1"}},
+			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
+		"its only volume comes, and is due later": {Record{Pods: serves(0), Tries: []Try{{At: at(5.5), Call: "ControllerPublishVolume", Volume: "vol-1", Node: "n1"}},
+			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},
 		"the driver begins to fail": {Record{Pods: serves(0), Breaks: []Try{{At: at(4.9), Call: "Attach"}}, Tries: []Try{{At: at(5.5), Call: "Attach", Volume: "vol-1", Failed: true}},
 			Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, ""},
 		"the driver has failed before": {Record{Pods: serves(0), Breaks: []Try{{At: at(4), Call: "Attach"}}, Tries: []Try{{At: at(4.5), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1", Failed: true}},
@@ -143,6 +153,8 @@ func TestJudges(t *testing.T) {
 		"what follows waits for the controller":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}, {Span: Span{From: at(4), To: at(8)}, Kind: "stop the attacher"}}, Looks: []Look{looksAt(16, never, acts("CSI driver d"))}}, ""},
 		"what follows has had its time":             {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(3)}, Kind: "delete the node"}, {Span: Span{From: at(2), To: at(9)}, Kind: "stop the manager"}}, Looks: []Look{looksAt(18, never, acts("node n1"))}}, "actor "},
 		"the controller keeps to the old modes":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, ""},
+		"the kubelet has not asked for it yet":      {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(5.1)}}, Looks: []Look{looksAt(5, never, acts("the kubelet of n1"))}}, ""},
+		"the kubelet could have asked for it":       {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(4.9)}}, Looks: []Look{looksAt(5, never, acts("the kubelet of n1"))}}, "actor "},
 		"nobody has edited the modes":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, "actor "},
 		"somebody has deleted the claim":            {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, ""},
 		"nobody has deleted the claim":              {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the volume"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, "actor "},

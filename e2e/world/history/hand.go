@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
+	volumeutil "k8s.io/kubernetes/pkg/volume/util"
 )
 
 // The deeds of this file change by hand what a pod's volume is looked up by, while the pod
@@ -64,16 +65,13 @@ func deleteCSIDriver(w *World, _ Step) (func(*World) error, error) {
 func takeAnnotation(w *World, s Step) (func(*World) error, error) {
 	set := func(managed bool) error {
 		return w.changeNode(s.Node, false, func(n *corev1.Node) {
-			if delete(n.Annotations, managedAnnotation); managed {
-				metav1.SetMetaDataAnnotation(&n.ObjectMeta, managedAnnotation, "true")
+			if delete(n.Annotations, volumeutil.ControllerManagedAttachAnnotation); managed {
+				metav1.SetMetaDataAnnotation(&n.ObjectMeta, volumeutil.ControllerManagedAttachAnnotation, "true")
 			}
 		})
 	}
 	return func(*World) error { return set(true) }, set(false)
 }
-
-// managedAnnotation tells the controller to attach and detach for the node.
-const managedAnnotation = "volumes.kubernetes.io/controller-managed-attach-detach"
 
 var noFinalizers = []byte(`{"metadata":{"finalizers":null}}`)
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -61,7 +62,7 @@ func (w *World) look(ctx context.Context, c *cluster.Cluster, since map[string]m
 	return l, json.Unmarshal(text, &l.Report)
 }
 
-// attachments are those that are not simply attached.
+// attachments are those that are not simply attached, and the entries of nodes that have none.
 func attachments(s *snapshot.Snapshot) string {
 	text := ""
 	for _, va := range s.VolumeAttachments {
@@ -81,6 +82,14 @@ func attachments(s *snapshot.Snapshot) string {
 		}
 		text += fmt.Sprintf("; %s on %s %s", *va.Spec.Source.PersistentVolumeName, va.Spec.NodeName, state)
 	}
+	for _, node := range s.Nodes {
+		for _, a := range node.Status.VolumesAttached {
+			pair := reconcile.VolumeNode{Volume: a.Name, Node: facts.NodeName(node)}
+			if s.VolumeAttachment(facts.AttachmentName(pair)) == nil {
+				text += fmt.Sprintf("; %s is listed on %s alone", a.Name, node.Name)
+			}
+		}
+	}
 	return text
 }
 
@@ -97,7 +106,7 @@ func (w *World) watch(ctx context.Context) (looks []claims.Look, err error) {
 		select {
 		case <-ctx.Done():
 			return looks, nil
-		case <-time.After(LookEvery):
+		case <-time.After(LookEvery - w.Since()%LookEvery):
 		}
 		l, err := w.look(ctx, c, since)
 		if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package history
 
 import (
 	"cmp"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"flag"
@@ -25,7 +26,7 @@ import (
 var (
 	page = flag.String("page", "", "the page to write what came of the stories and histories to")
 	save = flag.String("save", "", "a file to write the same to, for -add")
-	add  = flag.String("add", "", "a pattern of files of -save, the results of other runs of the same code, to add to the page")
+	add  = flag.String("add", "", "a pattern of files of -save, the results of other runs of this very program, to add to the page")
 )
 
 // outcome is what the page has.
@@ -34,6 +35,8 @@ var outcome = results{Tally: claims.NewTally(), Deeds: Deeds{Not: map[string]int
 type results struct {
 	mu sync.Mutex
 	*claims.Tally
+	// Program is the hash of the program that was run.
+	Program   string
 	Stories   []told
 	Histories int
 	// Seeds are those of the histories, each with their number.
@@ -135,6 +138,10 @@ func TestMain(m *testing.M) {
 
 // keep adds the results of other runs, and writes what was asked for.
 func (r *results) keep() error {
+	var err error
+	if r.Program, err = program(); err != nil {
+		return err
+	}
 	files, err := filepath.Glob(*add)
 	if err != nil {
 		return err
@@ -147,6 +154,9 @@ func (r *results) keep() error {
 		other := results{Tally: claims.NewTally()}
 		if err := json.Unmarshal(text, &other); err != nil {
 			return fmt.Errorf("%s: %w", file, err)
+		}
+		if other.Program != r.Program {
+			return fmt.Errorf("%s is of another program", file)
 		}
 		r.Add(other.Tally)
 		for _, s := range other.Stories {
@@ -175,6 +185,16 @@ func (r *results) keep() error {
 		return r.write(*page)
 	}
 	return nil
+}
+
+// program is the hash of the file of this program: it links the tool and the judges.
+func program() (string, error) {
+	file, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	text, err := os.ReadFile(file)
+	return fmt.Sprintf("%x", sha256.Sum256(text)), err
 }
 
 // place is that of the story among Stories.

@@ -32,7 +32,7 @@ type Step struct {
 	At time.Duration `json:"at"`
 	// Do is a key of deeds.
 	Do string `json:"do"`
-	// Node is a node, or "@CLAIM", which is the one of the pod with that claim.
+	// Node is a node, or "@CLAIM", which is the one of the pod with that claim, or offNode.
 	Node string `json:"node,omitempty"`
 	// Claim is one of those of the workloads, whose names do not change.
 	Claim string `json:"claim,omitempty"`
@@ -59,6 +59,9 @@ func (s Step) String() string {
 	}
 	return text
 }
+
+// offNode stands for the first node whose machine is off.
+const offNode = "@off"
 
 // deed is what can be done. It returns how it is undone; nil where it cannot be.
 type deed func(w *World, s Step) (undo func(*World) error, err error)
@@ -131,6 +134,9 @@ func (w *World) do(ctx context.Context, s Step) {
 	acted := w.act("no longer: " + s.String())
 	if err := undo(w); err != nil {
 		w.Say("undo %s: %v", s.Do, err)
+		if apierrors.IsNotFound(err) { // what it was done to is gone, for good
+			return
+		}
 	}
 	ended()
 	w.mu.Lock()
@@ -156,6 +162,9 @@ type undone struct {
 // reportTime is what a kubelet that begins to work takes until its node's status shows it.
 const reportTime = 3 * time.Second
 
+// askTime is what a kubelet takes until its node's status shows that it asks for a volume.
+const askTime = 12 * time.Second
+
 // shown sets when the objects could first show that something was undone.
 func (w *World) shown() {
 	for _, u := range w.undone {
@@ -165,6 +174,8 @@ func (w *World) shown() {
 			a.Shown = a.At.Add(LookEvery)
 		case "stop the kubelet", "switch off", "delete the node":
 			a.Shown = a.At.Add(reportTime)
+		case "edit the claimRef":
+			a.Shown = a.At.Add(askTime)
 		case "stop the manager", "stop the attacher":
 			a.Shown = a.At.Add(claims.ElectionTime)
 		}
@@ -205,8 +216,11 @@ func kindOf(f driver.Fault) string {
 // nodeOf resolves the node of a step.
 func (w *World) nodeOf(name string) (string, error) {
 	claim, ofClaim := strings.CutPrefix(name, "@")
-	if !ofClaim {
+	switch off := w.off(); {
+	case !ofClaim:
 		return name, nil
+	case name == offNode && len(off) > 0:
+		return off[0], nil
 	}
 	p, err := w.podOf(claim)
 	if err != nil {

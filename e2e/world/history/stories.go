@@ -5,7 +5,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // Story is a history with a name, and what the tool has to say of it.
@@ -16,7 +18,7 @@ type Story struct {
 	// be.
 	Code string
 	// Proven is when the objects prove that a wait does not end by itself; 0 is when the
-	// driver first fails the call that it is told to fail.
+	// driver first fails the call that it is told to fail, and never that they prove nothing.
 	Proven time.Duration
 }
 
@@ -34,30 +36,42 @@ func broken(f driver.Fault, lasts time.Duration) Step {
 // others wait for their volumes: it is not Ready after 50 s, and evicted after five minutes.
 const lostPod = 7*time.Minute + 55*time.Second
 
+const (
+	// never is for what no object proves: a kubelet that fails to unmount says so only in its log.
+	never time.Duration = -1
+	// noAttach is when the controller gives up its wait of two minutes for the attacher, in an event: the
+	// VolumeAttachment of a drained pod is made at 02:21. A call that has timed out may still succeed.
+	noAttach = 2*time.Minute + 21*time.Second + reconcile.CSITimeout
+	// noEnd is when the kubelet's call to the container runtime ends that is to stop the containers of a
+	// pod which was deleted at minute 2 (runtimeRequestTimeout, on top of the grace period).
+	noEnd = 2*time.Minute + facts.DefaultTerminationGrace + facts.KillTakes
+)
+
 // Stories are the histories that every release is told. The times of their answers stand
 // on the page.
 var Stories = []Story{
 	{"the driver refuses to detach for 13 minutes", drained(broken(driver.Fault{Call: driver.Detach, Words: "the disk is busy", Code: codes.Internal}, 13*time.Minute)), "VD103", 0},
 	{"the driver hangs in a detach", drained(broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0)), "VD103", 0},
 	{"the driver refuses to attach for 10 minutes", drained(broken(driver.Fault{Call: driver.Attach, Words: "the pool is offline", Code: codes.Internal}, 10*time.Minute)), "VD409", 0},
-	{"the driver hangs in an attach", drained(broken(driver.Fault{Call: driver.Attach, Hangs: true}, 0)), "VD410", 0},
+	{"the driver hangs in an attach", drained(broken(driver.Fault{Call: driver.Attach, Hangs: true}, 0)), "VD410", noAttach},
 	{"the driver attaches on all nodes but one", []Step{
 		{At: 2 * time.Minute, Do: "break", Node: "n0", Fault: driver.Fault{Call: driver.Attach, Words: "the node has no adapter", Code: codes.Internal}, For: 25 * time.Minute},
 		{At: 3 * time.Minute, Do: "drain", Node: "n1", For: 20 * time.Minute},
 		{At: 3 * time.Minute, Do: "drain", Node: "n2", For: 20 * time.Minute},
 	}, "VD409", 0},
-	{"the driver refuses to unstage", drained(broken(driver.Fault{Call: driver.Unstage, Words: "the target is busy", Code: codes.Internal}, 20*time.Minute)), "VD104", 0},
+	{"the driver refuses to unstage", drained(broken(driver.Fault{Call: driver.Unstage, Words: "the target is busy", Code: codes.Internal}, 20*time.Minute)), "VD104", never},
 	{"the driver refuses to stage", drained(broken(driver.Fault{Call: driver.Stage, Words: "mount failed: exit status 32", Code: codes.Internal}, 10*time.Minute)), "VD411", 0},
 	{"a node is lost, with a Deployment", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0"}}, "VD102", lostPod},
 	{"a node is lost, with a StatefulSet", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@data-db0-0"}}, "VD403", lostPod},
 	{"a node is lost for ten minutes", []Step{{At: 2 * time.Minute, Do: "stop the kubelet", Node: "@web0", For: 10 * time.Minute}}, "VD102", lostPod},
 	{"a node is lost, and tainted out-of-service", []Step{
 		{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 20 * time.Minute},
-		{At: 10 * time.Minute, Do: "taint out-of-service", Node: "@web0", For: 11 * time.Minute},
+		{At: 10 * time.Minute, Do: "taint out-of-service", Node: offNode, For: 11 * time.Minute},
 	}, "VD102", lostPod},
+	{"a machine is off for twenty minutes", []Step{{At: 2 * time.Minute, Do: "switch off", Node: "@web0", For: 20 * time.Minute}}, "VD102", lostPod},
 	{"nobody controls, and a pod is deleted", []Step{{At: 2 * time.Minute, Do: "stop the manager"}, {At: 3 * time.Minute, Do: "delete the pod", Claim: "web0"}}, "", 0},
 	{"nobody attaches", []Step{{At: 2 * time.Minute, Do: "stop the attacher"}, {At: 3 * time.Minute, Do: "drain", Node: "@web0", For: 20 * time.Minute}}, "VD604", 3*time.Minute + 10*time.Second},
-	{"a pod runs on past its grace, beside one that waits", []Step{{At: 2 * time.Minute, Do: "keep the containers", Claim: "web0", For: 20 * time.Minute}}, "VD417", 2*time.Minute + 30*time.Second},
+	{"a pod runs on past its grace, beside one that waits", []Step{{At: 2 * time.Minute, Do: "keep the containers", Claim: "web0", For: 20 * time.Minute}}, "VD417", noEnd},
 	{"a VolumeAttachment is deleted under a running pod", []Step{{At: 2 * time.Minute, Do: "delete the attachment", Claim: "web0"}}, "VD122", 2 * time.Minute},
 	{"an entry is dropped from volumesAttached", []Step{{At: 2 * time.Minute, Do: "drop the entry", Claim: "web0"}}, "VD301", 2 * time.Minute},
 	{"a claim is deleted, and nobody makes it again", []Step{{At: 2 * time.Minute, Do: "remake the claim", Claim: "web0"}}, "VD409", 2*time.Minute + 10*time.Second},

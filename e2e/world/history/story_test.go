@@ -34,7 +34,7 @@ func (s Story) after(r *claims.Record, a claims.Answer) *time.Duration {
 	if i := slices.IndexFunc(r.Tries, func(t claims.Try) bool { return t.Failed }); proven == 0 && i >= 0 {
 		proven = r.Tries[i].At.Sub(r.Began)
 	}
-	if s.Code == "" || told == 0 || proven == 0 {
+	if s.Code == "" || told == 0 || proven == 0 || proven == never {
 		return nil
 	}
 	after := max(0, told-proven)

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	volumeutil "k8s.io/kubernetes/pkg/volume/util"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/api"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
@@ -289,7 +290,7 @@ func (w *World) MakeNode(name string) error {
 	if err := w.untilThere(func() (err error) {
 		_, made := nodes.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
 			Labels:      map[string]string{corev1.LabelHostname: name},
-			Annotations: map[string]string{managedAnnotation: "true"},
+			Annotations: map[string]string{volumeutil.ControllerManagedAttachAnnotation: "true"},
 		}}, metav1.CreateOptions{})
 		n, err = nodes.Get(w.ctx, name, metav1.GetOptions{})
 		return errors.Join(ignoreExists(made), err)

@@ -9,9 +9,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -103,10 +105,29 @@ var _ storage.Interface = (*kind)(nil)
 // Versioner implements storage.Interface.
 func (s *Store) Versioner() storage.Versioner { return s.APIObjectVersioner }
 
+// prepare makes the object what etcd would have: the times of its metadata are whole seconds.
+func (s *Store) prepare(object runtime.Object) error {
+	if err := s.PrepareObjectForStorage(object); err != nil {
+		return err
+	}
+	o, err := meta.Accessor(object)
+	if err != nil {
+		return err
+	}
+	o.SetCreationTimestamp(metav1.NewTime(o.GetCreationTimestamp().Truncate(time.Second)))
+	fields := o.GetManagedFields()
+	for i := range fields {
+		if set := fields[i].Time; set != nil {
+			set.Time = set.Truncate(time.Second)
+		}
+	}
+	return nil
+}
+
 // Create implements storage.Interface.
 func (s *Store) Create(_ context.Context, key string, object, into runtime.Object, _ uint64) error {
 	object = object.DeepCopyObject()
-	if err := s.PrepareObjectForStorage(object); err != nil {
+	if err := s.prepare(object); err != nil {
 		return err
 	}
 	s.mu.Lock()
@@ -212,7 +233,7 @@ func (s *Store) GuaranteedUpdate(_ context.Context, key string, into runtime.Obj
 			return err
 		}
 		after = after.DeepCopyObject()
-		if err := s.PrepareObjectForStorage(after); err != nil {
+		if err := s.prepare(after); err != nil {
 			return err
 		}
 		if exists {

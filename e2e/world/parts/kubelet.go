@@ -2,6 +2,8 @@ package parts
 
 import (
 	"context"
+	"crypto/sha256"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/retry"
+	volumeutil "k8s.io/kubernetes/pkg/volume/util"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/driver"
 )
@@ -51,10 +54,12 @@ type Kubelet struct {
 	driver   *driver.Driver
 	recorder record.EventRecorder
 
-	mu      sync.Mutex
-	alive   bool
-	pods    map[types.UID]*running
-	devices map[corev1.UniqueVolumeName]*device
+	mu    sync.Mutex
+	alive bool
+	// registered reports whether the Node has what the kubelet puts on it as it starts.
+	registered bool
+	pods       map[types.UID]*running
+	devices    map[corev1.UniqueVolumeName]*device
 	// keep are the pods whose containers do not end.
 	keep sets.Set[string]
 	// renewed, reported and updated are the times of the last heartbeat, of the last report of the
@@ -105,13 +110,13 @@ func (k *Kubelet) Stop() { k.set(func() { k.alive = false }) }
 
 // Start starts it again. It finds its containers and mounts as they are.
 func (k *Kubelet) Start() {
-	k.set(func() { k.alive, k.renewed, k.reported = true, time.Time{}, time.Time{} })
+	k.set(func() { k.alive, k.registered, k.renewed, k.reported = true, false, time.Time{}, time.Time{} })
 }
 
 // Reboot is a Start of a machine that has been off: nothing runs and nothing is mounted.
 func (k *Kubelet) Reboot() {
 	k.set(func() {
-		k.alive, k.renewed, k.reported = true, time.Time{}, time.Time{}
+		k.alive, k.registered, k.renewed, k.reported = true, false, time.Time{}, time.Time{}
 		k.pods, k.devices = map[types.UID]*running{}, map[corev1.UniqueVolumeName]*device{}
 	})
 }
@@ -170,6 +175,9 @@ func (k *Kubelet) sync(ctx context.Context) {
 	if err != nil {
 		return
 	}
+	if !k.registered {
+		k.registered = k.register(ctx, node) == nil
+	}
 	pods := k.objects.podsOn(k.Node)
 	wanted := k.desired(pods)
 	for _, p := range pods {
@@ -181,6 +189,23 @@ func (k *Kubelet) sync(ctx context.Context) {
 		k.updated = now
 		k.report(ctx, node, wanted, now)
 	}
+}
+
+// register puts the annotation back on the Node, as a kubelet does that starts with
+// enableControllerAttachDetach (reconcileCMADAnnotationWithExistingNode, pkg/kubelet/kubelet_node_status.go).
+func (k *Kubelet) register(ctx context.Context, node *corev1.Node) error {
+	if node.Annotations[volumeutil.ControllerManagedAttachAnnotation] == "true" {
+		return nil
+	}
+	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		n, err := k.client.CoreV1().Nodes().Get(ctx, k.Node, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		metav1.SetMetaDataAnnotation(&n.ObjectMeta, volumeutil.ControllerManagedAttachAnnotation, "true")
+		_, err = k.client.CoreV1().Nodes().Update(ctx, n, metav1.UpdateOptions{})
+		return err
+	})
 }
 
 // renew renews the node's lease: the one that it wrote last, unless somebody else has
@@ -321,7 +346,7 @@ func (k *Kubelet) cleanUp(ctx context.Context, wanted sets.Set[corev1.UniqueVolu
 			delete(k.devices, name)
 			continue
 		}
-		k.call(ctx, d, driver.Unstage, func(err error) {
+		k.call(ctx, d, k.asks(driver.Unstage, d), func(err error) {
 			if err == nil {
 				d.staged = false
 			}
@@ -329,9 +354,14 @@ func (k *Kubelet) cleanUp(ctx context.Context, wanted sets.Set[corev1.UniqueVolu
 	}
 }
 
-// call makes a call to the driver, unless one is under way or the last one has failed just
-// now. then is called with its outcome. The lock is held, and it is while then runs.
-func (k *Kubelet) call(ctx context.Context, d *device, call driver.Call, then func(error)) {
+// asks is the call to the driver about the device.
+func (k *Kubelet) asks(call driver.Call, d *device) func(context.Context) error {
+	return func(ctx context.Context) error { return k.driver.Do(ctx, call, d.handle, k.Node) }
+}
+
+// call does something about the device, unless something is under way or has failed just now. then
+// is called with its outcome. The lock is held, and it is while then runs.
+func (k *Kubelet) call(ctx context.Context, d *device, do func(context.Context) error, then func(error)) {
 	if d.busy || time.Now().Before(d.retry) {
 		return
 	}
@@ -339,7 +369,7 @@ func (k *Kubelet) call(ctx context.Context, d *device, call driver.Call, then fu
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, driverTimeout)
 		defer cancel()
-		err := k.driver.Do(ctx, call, d.handle, k.Node)
+		err := do(ctx)
 		k.set(func() {
 			d.busy = false
 			if err != nil {
@@ -350,6 +380,29 @@ func (k *Kubelet) call(ctx context.Context, d *device, call driver.Call, then fu
 			then(err)
 		})
 	}()
+}
+
+// notAttachedError is the error of a kubelet that does not call the driver.
+type notAttachedError struct{ error }
+
+// awaitAttach fails where the VolumeAttachment does not show that the volume is attached
+// (csiAttacher.WaitForAttach, pkg/volume/csi/csi_attacher.go).
+func (k *Kubelet) awaitAttach(ctx context.Context, pv *corev1.PersistentVolume) error {
+	handle := pv.Spec.CSI.VolumeHandle
+	name := fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+pv.Spec.CSI.Driver+k.Node)))
+	va, err := k.client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return notAttachedError{fmt.Errorf("volume %v has GET error for volume attachment %v: %w", handle, name, err)}
+	case va.DeletionTimestamp != nil:
+		return notAttachedError{errors.New("volume attachment is being deleted")}
+	case va.Status.Attached:
+		return nil
+	case va.Status.AttachError != nil:
+		return notAttachedError{errors.New(va.Status.AttachError.Message)}
+	default:
+		return notAttachedError{fmt.Errorf("volume %v is not attached for volume attachment %v", handle, name)}
+	}
 }
 
 // event is written about a pod.

@@ -2,6 +2,7 @@ package parts
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"time"
@@ -156,12 +157,21 @@ func (k *Kubelet) mount(ctx context.Context, p *corev1.Pod, r *running, pv *core
 		d.succeeded()
 		return true, false
 	case !d.staged:
-		k.call(ctx, d, driver.Stage, func(err error) {
+		k.call(ctx, d, func(ctx context.Context) error {
+			if err := k.awaitAttach(ctx, pv); err != nil {
+				return err
+			}
+			return k.asks(driver.Stage, d)(ctx)
+		}, func(err error) {
 			d.staged = err == nil || d.staged
-			k.sayFailed(p, err, "MountVolume.MountDevice", d)
+			operation := "MountVolume.MountDevice"
+			if errors.As(err, new(notAttachedError)) {
+				operation = "MountVolume.WaitForAttach"
+			}
+			k.sayFailed(p, err, operation, d)
 		})
 	default:
-		k.call(ctx, d, driver.Publish, func(err error) {
+		k.call(ctx, d, k.asks(driver.Publish, d), func(err error) {
 			if err == nil {
 				r.published.Insert(name)
 				d.users.Insert(p.UID)
@@ -202,7 +212,7 @@ func (k *Kubelet) end(ctx context.Context, p *corev1.Pod, r *running, now time.T
 	left := len(r.published)
 	for name := range r.published {
 		d := k.devices[name]
-		k.call(ctx, d, driver.Unpublish, func(err error) {
+		k.call(ctx, d, k.asks(driver.Unpublish, d), func(err error) {
 			if err == nil {
 				r.published.Delete(name)
 				d.users.Delete(p.UID)

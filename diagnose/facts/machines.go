@@ -172,28 +172,3 @@ func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 	err := json.Unmarshal([]byte(node.Annotations[reconcile.NodeIDsAnnotation]), &ids)
 	return ids, err == nil
 }
-
-var keptAnnotated Kept[sets.Set[string]]
-
-// MadeAnew reports whether the Node was recreated under its CSINode, which is otherwise the
-// younger. Another node must have the annotation for one of the same drivers: else it may be
-// missing from the file.
-func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
-	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-		return keptAnnotated.Of(p, (*View).findAnnotated).Has(d.Name)
-	})
-}
-
-// findAnnotated finds the drivers that have an id in any node's annotation.
-func (p *View) findAnnotated() sets.Set[string] {
-	drivers := sets.New[string]()
-	for _, node := range p.Snapshot.Nodes {
-		ids, _ := NodeIDs(node)
-		for driver, id := range ids {
-			if id != "" {
-				drivers.Insert(driver)
-			}
-		}
-	}
-	return drivers
-}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -164,6 +165,17 @@ func (p *View) OtherMachine(va *storagev1.VolumeAttachment) (was, is string, dif
 	was, noted := va.Annotations[reconcile.NodeIDAnnotation]
 	is, registered := p.NodeID(types.NodeName(va.Spec.NodeName), va.Spec.Attacher)
 	return was, is, noted && registered && was != is
+}
+
+// ReplacedMachine is the evidence that the volume was attached to the one machine, and that the
+// Node, which is younger, is the other.
+func ReplacedMachine(va Attachment, node *corev1.Node, was, is string) []finding.Evidence {
+	return []finding.Evidence{
+		{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: was},
+		{Object: "csinode/" + node.Name, Field: "spec.drivers[" + va.Spec.Attacher + "].nodeID", Value: is},
+		{Object: va.Object(), Field: "metadata.creationTimestamp", Value: Stamp(va.CreationTimestamp)},
+		{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: Stamp(node.CreationTimestamp)},
+	}
 }
 
 // NodeIDs are the node's ids by driver, from its annotation; false where it cannot be read.

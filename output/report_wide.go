@@ -44,8 +44,8 @@ func causeNames(r *finding.Report) map[string]string {
 	return names
 }
 
-func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows string, opts Options) {
-	t := tell(r, []finding.Finding{f})
+// inFull writes the parts of a telling about one finding, as far as it has them.
+func inFull(b *strings.Builder, t telling, opts Options) {
 	title(b, t, opts)
 	field(b, "who", t.who, opts)
 	field(b, "wait?", t.wait, opts)
@@ -54,6 +54,11 @@ func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows str
 	field(b, "don't", t.dont, opts)
 	field(b, "why", t.why, opts)
 	field(b, "said", t.said, opts)
+}
+
+func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows string, opts Options) {
+	t := tell(r, []finding.Finding{f})
+	inFull(b, t, opts)
 	field(b, "since", sinceText(r.TakenAt, f.Since), opts)
 	field(b, "object", objects(f), opts)
 	field(b, "follows", follows, opts)

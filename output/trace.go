@@ -95,11 +95,7 @@ func tellBriefs(b *strings.Builder, findings []finding.Brief, at time.Time, opts
 	for _, f := range findings {
 		b.WriteString("\n")
 		t := tellBrief(f, at)
-		title(b, t, opts)
-		do(b, t.do, opts)
-		list(b, "hits", t.hits, opts)
-		field(b, "don't", t.dont, opts)
-		field(b, "why", t.why, opts)
+		inFull(b, t, opts)
 		field(b, "more", f.Explain, opts)
 	}
 }

@@ -75,22 +75,6 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 	})
 }
 
-var keptNoAttacher KeptBy[string, bool]
-
-// NoAttacherRuns reports whether nothing in the cluster can attach for the driver. It has no
-// lease, no pod runs an external-attacher that may be its own, and its attachments have no trace
-// of one outside the cluster.
-func (p *View) NoAttacherRuns(driver string) bool {
-	return keptNoAttacher.Of(p, driver, (*View).findNoAttacherRuns)
-}
-
-func (p *View) findNoAttacherRuns(driver string) bool {
-	return p.AttacherLease(driver) == nil && len(p.UnclaimedAttachers()) == 0 &&
-		!slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-			return va.Spec.Attacher == driver && (va.Status.Attached || !Task{VolumeAttachment: va}.Untouched() || va.Status.AttachError != nil)
-		})
-}
-
 func (p *View) isReuse(t Task) bool {
 	pair, ok := p.TaskPair(t)
 	if !ok {

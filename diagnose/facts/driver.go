@@ -79,36 +79,6 @@ func (t Task) Untouched() bool {
 	return t.DeletionTimestamp == nil && t.Failure == nil && len(t.Finalizers) == 0 && t.Annotations[reconcile.NodeIDAnnotation] == ""
 }
 
-// verb is the attacher's task, as a participle.
-func (t Task) verb() string {
-	if t.DeletionTimestamp != nil {
-		return "detached from"
-	}
-	return "attached to"
-}
-
-func (t Task) evidence() finding.Evidence {
-	answer := "no answer"
-	switch {
-	case t.Failure != nil:
-		answer = fmt.Sprintf("last answer at %s: %s", Stamp(t.Failure.Time), t.Failure.Message)
-	case t.Untouched():
-		answer = "nobody has looked at it"
-	}
-	return finding.Evidence{Object: "volumeattachment/" + t.Name, Field: "status",
-		Value: fmt.Sprintf("to be %s node %s since %s; %s", t.verb(), t.Spec.NodeName, Stamp(t.Since), answer)}
-}
-
-// TaskEvidence is a finding's evidence of its tasks: the first few say enough.
-func TaskEvidence(tasks []Task) []finding.Evidence {
-	const enough = 5
-	var list []finding.Evidence
-	for _, t := range tasks[:min(len(tasks), enough)] {
-		list = append(list, t.evidence())
-	}
-	return list
-}
-
 var keptLeases KeptBy[string, *coordinationv1.Lease]
 
 // AttacherLease is the driver's attacher lease with the latest renewal: a driver that has moved
@@ -179,28 +149,6 @@ func (p *View) Older(tasks []Task, than time.Duration) []Task {
 	return slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !p.Lasted(t.Since, than) })
 }
 
-// TaskPods are the pods that wait for any of the tasks: for an attach those on its node, for a
-// detach those elsewhere that need the ReadWriteOnce volume.
-func (p *View) TaskPods(tasks []Task) []*corev1.Pod {
-	var pods []*corev1.Pod
-	for _, t := range tasks {
-		pods = append(pods, p.podsOf(t)...)
-	}
-	return LongestFirst(EachOnce(pods))
-}
-
-func (p *View) podsOf(t Task) []*corev1.Pod {
-	pair, ok := p.TaskPair(t)
-	if !ok {
-		return nil
-	}
-	pods := p.WaitingPods(pair)
-	if t.DeletionTimestamp != nil {
-		pods = append(pods, p.KeptFrom(pair)...)
-	}
-	return pods
-}
-
 // TaskPair is the volume and node of the task as the controller reads them, or else as its
 // attacher does.
 func (p *View) TaskPair(t Task) (reconcile.VolumeNode, bool) {
@@ -223,35 +171,6 @@ func (p *View) TaskVolume(t Task) string {
 		return string(pair.Volume)
 	}
 	return t.Name
-}
-
-// Lead is the task to name: the oldest for which a pod waits, else the first. tasks must not be
-// empty.
-func (p *View) Lead(tasks []Task) Task {
-	i := slices.IndexFunc(tasks, func(t Task) bool { return len(p.podsOf(t)) > 0 })
-	return tasks[max(i, 0)]
-}
-
-// Queue is a clause about the tasks: how long the first to name has waited, for which pod, and
-// how many others wait.
-func (p *View) Queue(tasks []Task) string {
-	lead, whom := p.Lead(tasks), ""
-	if pods := p.TaskPods([]Task{lead}); len(pods) > 0 {
-		whom = " for pod " + PodName(pods[0])
-		if pods[0].Spec.NodeName != lead.Spec.NodeName {
-			whom += " on node " + pods[0].Spec.NodeName
-		}
-	}
-	text := fmt.Sprintf("volume %s has waited %s to be %s node %s%s",
-		p.TaskVolume(lead), Rounded(p.Age(lead.Since)), lead.verb(), lead.Spec.NodeName, whom)
-	switch n := len(tasks) - 1; n {
-	case 0:
-		return text
-	case 1:
-		return text + "; another attachment waits like it"
-	default:
-		return fmt.Sprintf("%s; %d other attachments wait like it", text, n)
-	}
 }
 
 // DriverObject is the driver as a finding's subject, whether or not it has a

@@ -8,31 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-var keptWritersOfList KeptBy[string, map[string]int]
-
-// Customary reports whether the writer last wrote the list on more than one node, and on most
-// nodes with a known writer: it is then the distribution's own name for a kubelet or a
-// controller.
-func (p *View) Customary(field, writer string) bool {
-	writers := keptWritersOfList.Of(p, field, (*View).findWritersOfList)
-	told := 0
-	for _, nodes := range writers {
-		told += nodes
-	}
-	return writers[writer] > 1 && 2*writers[writer] > told
-}
-
-// findWritersOfList counts, by writer, the nodes whose list it last wrote.
-func (p *View) findWritersOfList(field string) map[string]int {
-	writers := map[string]int{}
-	for _, node := range p.Snapshot.Nodes {
-		if w, _ := ListWriter(node, field); w != "" {
-			writers[w]++
-		}
-	}
-	return writers
-}
-
 // ListWriter is the last writer of the list in the node's status, by its managed fields. It is ""
 // where they do not show it, or where several wrote in the same second: the entries are sorted by
 // name.

@@ -15,12 +15,7 @@ import (
 
 // Mounts reports whether the pod's spec has the volume, mounted by a container or not.
 func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
-	for i := range pod.Spec.Volumes {
-		if name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil && name == volume {
-			return true
-		}
-	}
-	return false
+	return p.VolumeIn(pod, volume) != nil
 }
 
 // HasNewUser reports whether a pod that uses the volume was created less than a minute ago: its

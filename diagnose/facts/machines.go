@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -166,34 +167,20 @@ func (p *View) OtherMachine(va *storagev1.VolumeAttachment) (was, is string, dif
 	return was, is, noted && registered && was != is
 }
 
+// ReplacedMachine is the evidence that the volume was attached to the one machine, and that the
+// Node, which is younger, is the other.
+func ReplacedMachine(va Attachment, node *corev1.Node, was, is string) []finding.Evidence {
+	return []finding.Evidence{
+		{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: was},
+		{Object: "csinode/" + node.Name, Field: "spec.drivers[" + va.Spec.Attacher + "].nodeID", Value: is},
+		{Object: va.Object(), Field: "metadata.creationTimestamp", Value: Stamp(va.CreationTimestamp)},
+		{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: Stamp(node.CreationTimestamp)},
+	}
+}
+
 // NodeIDs are the node's ids by driver, from its annotation; false where it cannot be read.
 func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 	var ids map[string]string
 	err := json.Unmarshal([]byte(node.Annotations[reconcile.NodeIDsAnnotation]), &ids)
 	return ids, err == nil
-}
-
-var keptAnnotated Kept[sets.Set[string]]
-
-// MadeAnew reports whether the Node was recreated under its CSINode, which is otherwise the
-// younger. Another node must have the annotation for one of the same drivers: else it may be
-// missing from the file.
-func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
-	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-		return keptAnnotated.Of(p, (*View).findAnnotated).Has(d.Name)
-	})
-}
-
-// findAnnotated finds the drivers that have an id in any node's annotation.
-func (p *View) findAnnotated() sets.Set[string] {
-	drivers := sets.New[string]()
-	for _, node := range p.Snapshot.Nodes {
-		ids, _ := NodeIDs(node)
-		for driver, id := range ids {
-			if id != "" {
-				drivers.Insert(driver)
-			}
-		}
-	}
-	return drivers
 }

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -111,33 +110,6 @@ func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
 	}
 	renewed := Renewed(lease)
 	return []finding.Evidence{{Object: "lease/kube-node-lease/" + string(node), Field: "spec.renewTime", Value: fmt.Sprintf("%s, %s ago", Stamp(renewed), Rounded(p.Age(renewed)))}}
-}
-
-var keptFirstHolders KeptBy[corev1.UniqueVolumeName, []Attachment]
-
-// AttachedElsewhere is an attachment of the volume to another existing node, the first by the
-// node's name; nil where there is none.
-func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
-	for _, va := range keptFirstHolders.Of(p, pair.Volume, (*View).findFirstHolders) {
-		if va.Node != pair.Node {
-			return &va
-		}
-	}
-	return nil
-}
-
-// findFirstHolders finds the volume's first two attachments on two nodes, by the nodes' names:
-// one of them is on another node than any given one.
-func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
-	var holders []Attachment
-	for _, va := range p.AttachmentsOf(volume) {
-		if p.Snapshot.Node(va.Node) != nil && va.Holds() && va.Ours() {
-			holders = append(holders, va)
-		}
-	}
-	slices.SortStableFunc(holders, func(a, b Attachment) int { return cmp.Compare(a.Node, b.Node) })
-	holders = slices.CompactFunc(holders, func(a, b Attachment) bool { return a.Node == b.Node })
-	return holders[:min(2, len(holders))]
 }
 
 // TakesNoPlugin reports whether no node plugin can run on the node. Either it has no kubelet, or

@@ -132,11 +132,26 @@ func (p *View) BoundVolume(pod *corev1.Pod, v *corev1.Volume) *corev1.Persistent
 	if claim == nil || claim.Status.Phase != corev1.ClaimBound {
 		return nil
 	}
+	return p.VolumeOf(claim)
+}
+
+// VolumeOf is the volume that the claim names; nil where it does not name the claim.
+func (p *View) VolumeOf(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolume {
 	pv := p.Snapshot.Volume(claim.Spec.VolumeName)
 	if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
 		return nil
 	}
 	return pv
+}
+
+// VolumeIn is the pod's first volume with that unique name; nil where it has none.
+func (p *View) VolumeIn(pod *corev1.Pod, volume corev1.UniqueVolumeName) *corev1.Volume {
+	for i := range pod.Spec.Volumes {
+		if name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil && name == volume {
+			return &pod.Spec.Volumes[i]
+		}
+	}
+	return nil
 }
 
 // WaitingHere are the pods on the pair's node that wait for the volume, the longest first.

@@ -1,11 +1,13 @@
 package facts
 
 import (
+	"iter"
 	"path"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -87,6 +89,17 @@ func DaemonSet(pod *corev1.Pod) types.UID {
 func (p *View) RegisteredLongEnough(node *corev1.Node) bool {
 	return reconcile.NodeReady(node) && !Virtual(node) && p.Age(node.CreationTimestamp) >= RegistrationGrace &&
 		p.Age(ReadyCondition(node).LastTransitionTime) >= RegistrationGrace
+}
+
+// RegisteredNodes are the nodes of RegisteredLongEnough that have a CSINode, with it.
+func (p *View) RegisteredNodes() iter.Seq2[*corev1.Node, *storagev1.CSINode] {
+	return func(yield func(*corev1.Node, *storagev1.CSINode) bool) {
+		for _, node := range p.Snapshot.Nodes {
+			if csiNode := p.Snapshot.CSINode(NodeName(node)); csiNode != nil && p.RegisteredLongEnough(node) && !yield(node, csiNode) {
+				return
+			}
+		}
+	}
 }
 
 // ReadyChanged is when the pod's Ready condition last changed, or else when the pod was made.

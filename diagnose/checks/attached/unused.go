@@ -1,6 +1,8 @@
 package attached
 
 import (
+	"cmp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -106,4 +108,31 @@ func unclaimedSince(p *facts.View, pv *corev1.PersistentVolume) (since metav1.Ti
 		}
 	}
 	return metav1.Time{}, false
+}
+
+var keptFirstHolders facts.KeptBy[corev1.UniqueVolumeName, []facts.Attachment]
+
+// attachedElsewhere is an attachment of the volume to another existing node, the first by the
+// node's name; nil where there is none.
+func attachedElsewhere(p *facts.View, pair reconcile.VolumeNode) *facts.Attachment {
+	for _, va := range keptFirstHolders.Of(p, pair.Volume, findFirstHolders) {
+		if va.Node != pair.Node {
+			return &va
+		}
+	}
+	return nil
+}
+
+// findFirstHolders finds the volume's first two attachments on two nodes, by the nodes' names:
+// one of them is on another node than any given one.
+func findFirstHolders(p *facts.View, volume corev1.UniqueVolumeName) []facts.Attachment {
+	var holders []facts.Attachment
+	for _, va := range p.AttachmentsOf(volume) {
+		if p.Snapshot.Node(va.Node) != nil && va.Holds() && va.Ours() {
+			holders = append(holders, va)
+		}
+	}
+	slices.SortStableFunc(holders, func(a, b facts.Attachment) int { return cmp.Compare(a.Node, b.Node) })
+	holders = slices.CompactFunc(holders, func(a, b facts.Attachment) bool { return a.Node == b.Node })
+	return holders[:min(2, len(holders))]
 }

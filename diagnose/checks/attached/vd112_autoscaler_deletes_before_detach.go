@@ -111,7 +111,7 @@ func goneSince(p *check.Run, removed map[types.NodeName]*corev1.Event, va facts.
 		return goneProof{at, fmt.Sprintf("the node was removed %s ago", facts.Rounded(p.Age(at))),
 			finding.Evidence{Object: "event/" + last.Namespace + "/" + last.Name, Field: "reason", Value: last.Reason + " at " + facts.Stamp(at)}, false}, true
 	}
-	other := p.AttachedElsewhere(va.VolumeNode)
+	other := attachedElsewhere(p.View, va.VolumeNode)
 	if other == nil || !p.OneNode(va.Volume) || !va.CreationTimestamp.Before(&other.CreationTimestamp) {
 		return goneProof{}, false
 	}

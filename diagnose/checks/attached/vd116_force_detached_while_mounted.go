@@ -134,7 +134,7 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 			"written too late",
 		AdviceCommands: []string{safetext.Kubectl("cordon", "node/"+node.Name)},
 	})
-	if va := p.AttachedElsewhere(f.Pair()); va != nil && p.OneNode(volume) {
+	if va := attachedElsewhere(p.View, f.Pair()); va != nil && p.OneNode(volume) {
 		f.Severity, f.VolumeAttachment = finding.Error, va.Name
 		facts.Also(&f, "the volume is now attached to node %s", va.Node)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: "true on node " + string(va.Node)})

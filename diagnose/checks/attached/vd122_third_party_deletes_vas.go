@@ -24,7 +24,7 @@ var ThirdPartyDeletesVAs = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(),
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD106"}, Match: (*facts.View).DetachedByNewLeader},
+		{From: []finding.Code{"VD106"}, Match: detachedByNewLeader},
 	},
 	Never: "delete VolumeAttachments, by hand or in a script: to delete one is to detach the volume, mounted or not",
 	Run:   runThirdPartyDeletesVAs,

@@ -6,7 +6,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -43,16 +42,11 @@ func asksNewMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool
 func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string) {
 	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
 	f := p.About(va, finding.Finding{
-		Since:   &node.CreationTimestamp,
-		Message: fmt.Sprintf("The detach of volume %s asks the wrong machine: node %s was replaced", pv, va.Node),
-		Detail:  fmt.Sprintf("it was attached to machine %s, and the node is machine %s now, which never had it", was, is),
-		Cause:   "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",
-		Evidence: []finding.Evidence{
-			{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: was},
-			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + va.Spec.Attacher + "].nodeID", Value: is},
-			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
-			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},
-		},
+		Since:     &node.CreationTimestamp,
+		Message:   fmt.Sprintf("The detach of volume %s asks the wrong machine: node %s was replaced", pv, va.Node),
+		Detail:    fmt.Sprintf("it was attached to machine %s, and the node is machine %s now, which never had it", was, is),
+		Cause:     "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",
+		Evidence:  facts.ReplacedMachine(va, node, was, is),
 		SelfHeals: finding.SelfHeals{Because: "a driver that finds nothing on the new machine says that it is done; the old machine, if it lives, still has the volume"},
 		Advice: fmt.Sprintf("{check} check at the provider where the volume is: if machine %s is gone the detach does no harm; if it lives, end what runs there and detach the "+
 			"volume from it at the provider", was),

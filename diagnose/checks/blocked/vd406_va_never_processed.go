@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -34,7 +35,7 @@ const untouchedGrace = facts.AttacherAway + 2*time.Minute
 // untouchedFor is untouchedGrace, or less where no attacher runs at all: then no newer version is
 // about to come either.
 func untouchedFor(p *facts.View, driver string) time.Duration {
-	if p.NoAttacherRuns(driver) {
+	if noAttacherRuns(p, driver) {
 		return facts.AttacherAway
 	}
 	return untouchedGrace
@@ -106,7 +107,7 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 	if lease := p.AttacherLease(va.Spec.Attacher); lease != nil {
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 	}
-	if p.NoAttacherRuns(va.Spec.Attacher) {
+	if noAttacherRuns(p.View, va.Spec.Attacher) {
 		f.Cause = "the driver was installed without its external-attacher, or that is not there now: no pod runs one that could be its own, and no lease is the driver's"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pods", Field: "spec.containers", Value: "none is a csi-attacher, by its name or its image, but those that serve another driver"},
 			finding.Evidence{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(va.Spec.Attacher)})
@@ -126,4 +127,20 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 func attacherImage(pod *corev1.Pod) string {
 	i := slices.IndexFunc(pod.Spec.Containers, facts.IsAttacher)
 	return "runs " + pod.Spec.Containers[i].Image
+}
+
+var keptNoAttacher facts.KeptBy[string, bool]
+
+// noAttacherRuns reports whether nothing in the cluster can attach for the driver. It has no
+// lease, no pod runs an external-attacher that may be its own, and its attachments have no trace
+// of one outside the cluster.
+func noAttacherRuns(p *facts.View, driver string) bool {
+	return keptNoAttacher.Of(p, driver, findNoAttacherRuns)
+}
+
+func findNoAttacherRuns(p *facts.View, driver string) bool {
+	return p.AttacherLease(driver) == nil && len(p.UnclaimedAttachers()) == 0 &&
+		!slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
+			return va.Spec.Attacher == driver && (va.Status.Attached || !facts.Task{VolumeAttachment: va}.Untouched() || va.Status.AttachError != nil)
+		})
 }

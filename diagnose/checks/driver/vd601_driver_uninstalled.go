@@ -57,13 +57,13 @@ func goneTasks(p *facts.View, driver string) []facts.Task {
 
 // goneFinding is the common part of the findings about a driver that is not there.
 func goneFinding(p *facts.View, driver string, tasks []facts.Task) finding.Finding {
-	pods := p.TaskPods(tasks)
+	pods := taskPods(p, tasks)
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
 		Pods:    facts.PodNames(pods),
 		Since:   &tasks[0].Since,
 		Message: fmt.Sprintf("Driver %s is not installed, and volumes need it", driver),
-		Detail:  p.Queue(tasks),
+		Detail:  queue(p, tasks),
 		Evidence: []finding.Evidence{
 			{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},
 			{Object: "csinodes", Field: "spec.drivers", Value: fmt.Sprintf("none of %d lists it", len(p.Snapshot.CSINodes))},
@@ -73,7 +73,7 @@ func goneFinding(p *facts.View, driver string, tasks []facts.Task) finding.Findi
 	if lease := p.AttacherLease(driver); lease != nil {
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 	}
-	f.Evidence = append(f.Evidence, facts.TaskEvidence(tasks)...)
+	f.Evidence = append(f.Evidence, taskEvidence(tasks)...)
 	if n := attachedVolumes(p, driver); n > 0 {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachments", Field: "status.attached", Value: fmt.Sprintf("true of %d more of the driver's", n)})
 	}

@@ -34,15 +34,15 @@ func runAttacherDown(p *check.Run) {
 		if len(tasks) == 0 {
 			continue
 		}
-		pods, since := p.TaskPods(tasks), facts.Renewed(lease)
+		pods, since := taskPods(p.View, tasks), facts.Renewed(lease)
 		f := finding.Finding{
 			Subject:  p.DriverObject(driver),
 			Pods:     facts.PodNames(pods),
 			Since:    &since,
 			Message:  fmt.Sprintf("The attacher of %s is down: its lease is not renewed", driver),
-			Detail:   fmt.Sprintf("it renewed its lease last at %s; %s", facts.Stamp(since), p.Queue(tasks)),
+			Detail:   fmt.Sprintf("it renewed its lease last at %s; %s", facts.Stamp(since), queue(p.View, tasks)),
 			Cause:    "the external-attacher, which asks the driver to attach and detach, does not run",
-			Evidence: append([]finding.Evidence{facts.LeaseEvidence(lease)}, facts.TaskEvidence(tasks)...),
+			Evidence: append([]finding.Evidence{facts.LeaseEvidence(lease)}, taskEvidence(tasks)...),
 			SelfHeals: finding.SelfHeals{Because: "nobody asks the driver; once its controller pods are back all follow by themselves, those that had failed " +
 				"before within about 5 min"},
 		}

@@ -41,7 +41,7 @@ func lostLease(p *check.Run, driver string, lease *coordinationv1.Lease, pod *co
 	since := facts.Renewed(lease)
 	f.Since = &since
 	f.Message = fmt.Sprintf("The attacher of %s hangs: pod %s does not renew its lease", driver, facts.PodName(pod))
-	f.Detail = fmt.Sprintf("the pod is Ready and renewed the lease last at %s; %s", facts.Stamp(since), p.Queue(tasks))
+	f.Detail = fmt.Sprintf("the pod is Ready and renewed the lease last at %s; %s", facts.Stamp(since), queue(p.View, tasks))
 	f.Cause = "the external-attacher in the pod hangs or cannot reach the API server, and no other one takes the lease over"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
 	f.Advice = step.RestartController.Of(facts.PodName(pod)) + ", so that another one takes over"
@@ -53,7 +53,7 @@ func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks 
 	f := zombieFinding(p.View, driver, lease, tasks)
 	f.Since = &tasks[0].Since
 	f.Message = fmt.Sprintf("The attacher of %s renews its lease and does nothing", driver)
-	f.Detail = p.Queue(tasks)
+	f.Detail = queue(p.View, tasks)
 	f.Cause = "the external-attacher hangs, sees nothing of the VolumeAttachments, or may not write them; its log tells which"
 	f.Advice = fmt.Sprintf("{check} read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", give its "+
 		"ClusterRole get, list, watch and patch of volumeattachments, and patch of volumeattachments/status; where it reports nothing, {restart-driver-controller}, "+
@@ -63,11 +63,11 @@ func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks 
 }
 
 func zombieFinding(p *facts.View, driver string, lease *coordinationv1.Lease, tasks []facts.Task) finding.Finding {
-	pods := p.TaskPods(tasks)
+	pods := taskPods(p, tasks)
 	f := finding.Finding{
 		Subject:   p.DriverObject(driver),
 		Pods:      facts.PodNames(pods),
-		Evidence:  append([]finding.Evidence{facts.LeaseEvidence(lease)}, facts.TaskEvidence(tasks)...),
+		Evidence:  append([]finding.Evidence{facts.LeaseEvidence(lease)}, taskEvidence(tasks)...),
 		SelfHeals: finding.SelfHeals{Because: "a process that hangs goes on hanging until somebody, or a liveness probe, restarts it"},
 	}
 	if len(pods) == 0 {

@@ -40,13 +40,13 @@ func runPublishSecretMissing(p *check.Run) {
 }
 
 func secretMissing(p *check.Run, ref corev1.SecretReference, tasks []facts.Task) {
-	pods := p.TaskPods(tasks)
+	pods := taskPods(p.View, tasks)
 	f := finding.Finding{
 		Subject: finding.Object{Kind: "Secret", Namespace: ref.Namespace, Name: ref.Name},
 		Pods:    facts.PodNames(pods),
 		Since:   &tasks[0].Since,
 		Message: fmt.Sprintf("Secret %s/%s, which driver %s needs, does not exist", ref.Namespace, ref.Name, tasks[0].Spec.Attacher),
-		Detail:  "without it the driver neither attaches nor detaches; " + p.Queue(tasks),
+		Detail:  "without it the driver neither attaches nor detaches; " + queue(p.View, tasks),
 		Cause:   "the secret was deleted or renamed after volumes had been made that name it; a volume's reference to its secret cannot be changed",
 		SelfHeals: finding.SelfHeals{Because: "the attacher looks for the secret again, at most 5 min apart, and goes on once it is there; nobody recreates it, " +
 			"unless the driver's operator does"},
@@ -56,7 +56,7 @@ func secretMissing(p *check.Run, ref corev1.SecretReference, tasks []facts.Task)
 	if name := tasks[0].Spec.Source.PersistentVolumeName; name != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + *name, Field: "spec.csi.controllerPublishSecretRef", Value: ref.Namespace + "/" + ref.Name})
 	}
-	f.Evidence = append(f.Evidence, facts.TaskEvidence(tasks)...)
+	f.Evidence = append(f.Evidence, taskEvidence(tasks)...)
 	if len(pods) == 0 {
 		f.Severity = finding.Warning
 	}

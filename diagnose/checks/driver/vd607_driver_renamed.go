@@ -34,7 +34,7 @@ func runDriverRenamed(p *check.Run) {
 		}
 		f := goneFinding(p.View, driver, tasks)
 		f.Message = fmt.Sprintf("Driver %s is not installed; %s is", driver, now)
-		f.Detail = p.Queue(tasks)
+		f.Detail = queue(p.View, tasks)
 		f.Cause = fmt.Sprintf("the driver was deployed again under the name %s, as the names suggest; a volume keeps the name under which it was made", now)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + now, Field: "metadata.name", Value: "is installed"})
 		f.Advice = fmt.Sprintf("deploy the driver under its old name %s again, beside the new one if need be: nothing else can detach what is attached. "+
@@ -53,7 +53,7 @@ func driverMisspelt(p *check.Run, driver string) {
 	}
 	f := goneFinding(p.View, driver, tasks)
 	f.Message = fmt.Sprintf("Driver %s is not installed; %s is", driver, meant)
-	f.Detail = "their names are nearly the same; " + p.Queue(tasks)
+	f.Detail = "their names are nearly the same; " + queue(p.View, tasks)
 	f.Cause = fmt.Sprintf("the PersistentVolume was written with a misspelt driver name, as the names suggest; or the driver calls itself %s and its CSIDriver "+
 		"or its StorageClass does not", meant)
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})

@@ -49,7 +49,7 @@ func examineLoad(p *check.Run, l *facts.Load) {
 	if len(stuck) == 0 && full && p.AttacherAtWork(l.Driver) {
 		stuck = l.Waits
 	}
-	pods := p.TaskPods(stuck)
+	pods := taskPods(p.View, stuck)
 	switch {
 	case len(pods) > 0 && !l.Freeing:
 		limitReached(p, l, stuck, pods)
@@ -65,13 +65,13 @@ func examineLoad(p *check.Run, l *facts.Load) {
 func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Since, f.Pods = &stuck[0].Since, facts.PodNames(pods)
-	f.Message = fmt.Sprintf("Pod %s waits on node %s, which has no room for volume %s", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(p.Lead(stuck)))
+	f.Message = fmt.Sprintf("Pod %s waits on node %s, which has no room for volume %s", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(lead(p.View, stuck)))
 	f.Detail = l.Text()
 	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
 	if l.Limited {
 		f.Cause = "the driver attaches no more volumes to the node: its limit is too high, other devices take up room, or the pod names its node itself"
 	}
-	f.Evidence = append(f.Evidence, facts.TaskEvidence(stuck)...)
+	f.Evidence = append(f.Evidence, taskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume leaves the node"
 	f.Advice = fmt.Sprintf("{do} cordon %s, so that the pod starts elsewhere; {delete-pod}; {do} uncordon %[1]s once the pod runs elsewhere; {later} %s", l.Node.Name, correctLimit(l.Driver))
 	f.AdviceCommands = []string{safetext.Kubectl("cordon", "node/"+l.Node.Name)}

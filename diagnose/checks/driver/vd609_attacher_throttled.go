@@ -53,7 +53,7 @@ func runAttacherThrottled(p *check.Run) {
 
 // limitedSeverity is higher where pods wait.
 func limitedSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
-	if len(p.TaskPods(tasks)) > 0 {
+	if len(taskPods(p, tasks)) > 0 {
 		return finding.Warning
 	}
 	return finding.Info
@@ -76,12 +76,12 @@ func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.
 	p.Report(finding.Finding{
 		Severity:  severity,
 		Subject:   p.DriverObject(driver),
-		Pods:      facts.PodNames(p.TaskPods(tasks)),
+		Pods:      facts.PodNames(taskPods(p.View, tasks)),
 		Since:     &tasks[0].Since,
 		Message:   what,
-		Detail:    p.Queue(tasks),
+		Detail:    queue(p.View, tasks),
 		Cause:     cause + "; one look does not tell how fast the queue moves",
-		Evidence:  facts.TaskEvidence(tasks),
+		Evidence:  taskEvidence(tasks),
 		SelfHeals: heals,
 		Advice:    advice,
 	})

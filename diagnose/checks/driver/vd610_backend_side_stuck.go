@@ -79,7 +79,7 @@ func backendHint(p *facts.View, t facts.Task) (string, time.Duration) {
 
 func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string) {
 	pair, ok := p.TaskPair(t)
-	pods := p.TaskPods([]facts.Task{t})
+	pods := taskPods(p.View, []facts.Task{t})
 	if !ok || len(pods) == 0 {
 		return // the attempt is left over: nobody waits
 	}
@@ -116,7 +116,7 @@ func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods
 		Pods:      facts.PodNames(pods),
 		Since:     &t.Since,
 		Message:   fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
-		Evidence:  facts.TaskEvidence([]facts.Task{t}),
+		Evidence:  taskEvidence([]facts.Task{t}),
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
 		Advice:    "{check} look at the volume and the machine in the storage system's own console or tools, and act there",
 	})

@@ -17,7 +17,7 @@ func stuckAtStorage(p *check.Run, truth *storage.Truth, t facts.Task) bool {
 	}
 	entry := truth.Volume(pair.Volume)
 	says := entry.Stuck()
-	pods := p.TaskPods([]facts.Task{t})
+	pods := taskPods(p.View, []facts.Task{t})
 	if says == "" || !entry.Saw(t.Since, facts.StuckDeleting) || len(pods) == 0 {
 		return false
 	}

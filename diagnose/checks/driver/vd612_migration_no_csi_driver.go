@@ -28,7 +28,7 @@ func runMigrationNoCSIDriver(p *check.Run) {
 		}
 		f := goneFinding(p.View, driver, tasks)
 		f.Message = fmt.Sprintf("Driver %s, to which in-tree volumes have moved, is not installed", driver)
-		f.Detail = p.Queue(tasks)
+		f.Detail = queue(p.View, tasks)
 		f.Cause = fmt.Sprintf("the release no longer attaches volumes of the in-tree plugin itself: it translates them, and leaves them to %s", driver)
 		for _, t := range tasks {
 			if name := t.Spec.Source.PersistentVolumeName; name != nil && p.InTree(t.VolumeAttachment) {

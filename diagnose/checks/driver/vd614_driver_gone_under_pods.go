@@ -33,11 +33,7 @@ const unmountGrace = facts.KubeletRetries
 
 func runDriverGoneUnderPods(p *check.Run) {
 	all := p.Plugins()
-	for _, node := range p.Snapshot.Nodes {
-		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
-		if csiNode == nil || !p.RegisteredLongEnough(node) {
-			continue
-		}
+	for node, csiNode := range p.RegisteredNodes() {
 		users := p.VolumesByDriver(p.Snapshot.PodsOnNode(facts.NodeName(node)), holdsMounts(p.View), func(driver string) bool { return !facts.Registers(csiNode, driver) })
 		if len(users) == 0 {
 			continue

@@ -30,11 +30,7 @@ var RegisteredButNotServed = check.Check{
 // cannot go.
 func runRegisteredButNotServed(p *check.Run) {
 	all := p.Plugins()
-	for _, node := range p.Snapshot.Nodes {
-		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
-		if csiNode == nil || !p.RegisteredLongEnough(node) {
-			continue
-		}
+	for node, csiNode := range p.RegisteredNodes() {
 		for _, d := range csiNode.Spec.Drivers {
 			here := all[d.Name][facts.NodeName(node)]
 			if slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return facts.Ready(pod) || !pluginHadTime(p.View, pod) }) {
@@ -42,11 +38,11 @@ func runRegisteredButNotServed(p *check.Run) {
 			}
 			its := func(driver string) bool { return driver == d.Name }
 			users := p.VolumesByDriver(p.Snapshot.PodsOnNode(facts.NodeName(node)), holdsMounts(p.View), its)
-			waiting := p.VolumesByDriver(p.PendingOn(facts.NodeName(node)), func(a0 *corev1.Pod) bool { return waitsForMount(p.View, a0) }, its)
+			waiting := p.VolumesByDriver(p.PendingOn(facts.NodeName(node)), func(pod *corev1.Pod) bool { return waitsForMount(p.View, pod) }, its)
 			waits, uses := attachedOf(p.View, waiting[d.Name], node), facts.PodsOf(users[d.Name])
 			if len(here) == 0 {
 				waits = facts.LongestFirst(facts.PodsOf(slices.DeleteFunc(waiting[d.Name], func(v facts.PodVolume) bool { return nobodyAnswers(p.View, v) == nil })))
-				stuck := slices.ContainsFunc(uses, func(a0 *corev1.Pod) bool { return stuckUnmounting(p.View, a0) }) && p.ServedByDaemonSet(d.Name) && !rolling(p.View, all[d.Name])
+				stuck := slices.ContainsFunc(uses, func(pod *corev1.Pod) bool { return stuckUnmounting(p.View, pod) }) && p.ServedByDaemonSet(d.Name) && !rolling(p.View, all[d.Name])
 				if len(waits) == 0 && !stuck {
 					continue
 				}

@@ -32,11 +32,7 @@ const lostGrace = facts.KubeletRetries
 
 func runRegistrationLost(p *check.Run) {
 	all := p.Plugins()
-	for _, node := range p.Snapshot.Nodes {
-		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
-		if csiNode == nil || !p.RegisteredLongEnough(node) {
-			continue
-		}
+	for node, csiNode := range p.RegisteredNodes() {
 		waiting := map[string][]*corev1.Pod{}
 		for _, pod := range p.PendingOn(facts.NodeName(node)) {
 			if driver, _ := unknownTo(p.View, pod); driver != "" && !reconcile.PodTerminated(pod) {

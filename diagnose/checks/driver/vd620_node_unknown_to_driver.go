@@ -10,7 +10,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -76,7 +75,7 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 		Evidence: append([]finding.Evidence{
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + driver + "].nodeID", Value: nodeID},
-		}, facts.TaskEvidence(list)...),
+		}, taskEvidence(list)...),
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and gets the same answer until the driver knows the node"},
 		Advice:    facts.Clause(entry.Helps),
 		KnownFrom: facts.KnownFrom(entry, p.LookUps(facts.Said{Driver: driver, Message: lead.Failure.Message, Node: facts.NodeName(node)})...),

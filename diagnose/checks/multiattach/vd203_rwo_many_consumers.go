@@ -94,11 +94,9 @@ func sharers(a, b *corev1.Pod) string {
 
 // claimOf is the claim through which the pod uses the volume.
 func claimOf(p *facts.View, pod *corev1.Pod, volume corev1.UniqueVolumeName) *corev1.PersistentVolumeClaim {
-	for i := range pod.Spec.Volumes {
-		v := &pod.Spec.Volumes[i]
-		if name, _, err := p.World.PodVolume(pod, v); err == nil && name == volume {
-			return p.ClaimOf(pod, v)
-		}
+	v := p.VolumeIn(pod, volume)
+	if v == nil {
+		return nil
 	}
-	return nil
+	return p.ClaimOf(pod, v)
 }

@@ -31,8 +31,8 @@ func runRWOPConflict(p *check.Run) {
 		if !forOnePod(claim) {
 			continue
 		}
-		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
-		if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
+		pv := p.VolumeOf(claim)
+		if pv == nil {
 			continue // the volume is not the claim's
 		}
 		var holders, waiters []*corev1.Pod

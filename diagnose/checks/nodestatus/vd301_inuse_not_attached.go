@@ -71,9 +71,7 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	}
 	// A waiting pod comes before a running one. The subject must not depend on what could be
 	// read, so the pod's age is checked only after the choice.
-	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
-		return facts.BoolToInt(facts.Started(a)) - facts.BoolToInt(facts.Started(b))
-	})
+	waitingFirst(pods)
 	pod := pods[0]
 	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return mayStillBeReported(p.View, pod, va.CreationTimestamp) })
 	if !slices.Contains(pods, pod) {

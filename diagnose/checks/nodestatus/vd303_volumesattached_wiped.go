@@ -60,10 +60,14 @@ func wiped(p *facts.View, node *corev1.Node, vas []facts.Attachment) (lost []fac
 		}
 	}
 	facts.LongestFirst(pods)
+	waitingFirst(pods)
+	return lost, slices.Compact(pods)
+}
+
+func waitingFirst(pods []*corev1.Pod) {
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return facts.BoolToInt(facts.Started(a)) - facts.BoolToInt(facts.Started(b))
 	})
-	return lost, slices.Compact(pods)
 }
 
 // emptied reports whether the node's volumesAttached has no entry from before its registration,

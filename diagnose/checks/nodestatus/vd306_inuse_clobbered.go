@@ -42,7 +42,7 @@ func runInuseClobbered(p *check.Run) {
 		f := finding.Finding{Subject: finding.Object{Kind: "Node", Name: node.Name, UID: node.UID}, Node: facts.NodeName(node)}
 		for _, list := range nodeLists {
 			writer, at := facts.ListWriter(node, list.field)
-			if writer == "" || byRights(node, list.field, writer) || p.Customary(list.field, writer) {
+			if writer == "" || byRights(node, list.field, writer) || customary(p.View, list.field, writer) {
 				continue
 			}
 			if f.Since == nil || f.Since.Before(&at) {
@@ -92,11 +92,36 @@ func inUseListRewritten(p *facts.View, cause, effect finding.Finding) bool {
 		return false
 	}
 	writer, _ := facts.ListWriter(node, "volumesInUse")
-	return writer != "" && !byRights(node, "volumesInUse", writer) && !p.Customary("volumesInUse", writer)
+	return writer != "" && !byRights(node, "volumesInUse", writer) && !customary(p, "volumesInUse", writer)
 }
 
 // writesHeartbeat reports whether the entry belongs to whoever last wrote the heartbeat of
 // the node's Ready condition.
 func writesHeartbeat(e metav1.ManagedFieldsEntry) bool {
 	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:lastHeartbeatTime"`))
+}
+
+var keptWritersOfList facts.KeptBy[string, map[string]int]
+
+// customary reports whether the writer last wrote the list on more than one node, and on most
+// nodes with a known writer: it is then the distribution's own name for a kubelet or a
+// controller.
+func customary(p *facts.View, field, writer string) bool {
+	writers := keptWritersOfList.Of(p, field, findWritersOfList)
+	told := 0
+	for _, nodes := range writers {
+		told += nodes
+	}
+	return writers[writer] > 1 && 2*writers[writer] > told
+}
+
+// findWritersOfList counts, by writer, the nodes whose list it last wrote.
+func findWritersOfList(p *facts.View, field string) map[string]int {
+	writers := map[string]int{}
+	for _, node := range p.Snapshot.Nodes {
+		if w, _ := facts.ListWriter(node, field); w != "" {
+			writers[w]++
+		}
+	}
+	return writers
 }

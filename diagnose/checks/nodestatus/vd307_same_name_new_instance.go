@@ -62,18 +62,13 @@ func otherMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) 
 func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*corev1.Pod) {
 	node, pod, pv := p.Snapshot.Node(va.Node), pods[0], p.ShortVolume(va.Volume)
 	p.Report(p.About(va, finding.Finding{
-		Subject: facts.PodObject(pod),
-		Pods:    facts.PodNames(pods),
-		Since:   new(facts.Latest(facts.BoundAt(pod), node.CreationTimestamp)),
-		Message: fmt.Sprintf("Pod %s waits on node %s: its old machine has volume %s", facts.PodName(pod), node.Name, pv),
-		Detail:  fmt.Sprintf("it was attached to machine %s; the node is now machine %s", was, is),
-		Cause:   "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",
-		Evidence: []finding.Evidence{
-			{Object: va.Object(), Field: "metadata.annotations[" + reconcile.NodeIDAnnotation + "]", Value: was},
-			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + va.Spec.Attacher + "].nodeID", Value: is},
-			{Object: va.Object(), Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
-			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},
-		},
+		Subject:  facts.PodObject(pod),
+		Pods:     facts.PodNames(pods),
+		Since:    new(facts.Latest(facts.BoundAt(pod), node.CreationTimestamp)),
+		Message:  fmt.Sprintf("Pod %s waits on node %s: its old machine has volume %s", facts.PodName(pod), node.Name, pv),
+		Detail:   fmt.Sprintf("it was attached to machine %s; the node is now machine %s", was, is),
+		Cause:    "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",
+		Evidence: facts.ReplacedMachine(va, node, was, is),
 		SelfHeals: finding.SelfHeals{Because: "the VolumeAttachment says attached, and nobody compares the machine; only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
 		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and end %s: the "+

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -35,7 +36,7 @@ func runNodeIDDiffers(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
 		ids, ok := facts.NodeIDs(node)
-		if csiNode == nil || same(ids, csiNode.Spec.Drivers) || !ok && !p.MadeAnew(node, csiNode) || !p.RegisteredLongEnough(node) {
+		if csiNode == nil || same(ids, csiNode.Spec.Drivers) || !ok && !madeAnew(p.View, node, csiNode) || !p.RegisteredLongEnough(node) {
 			continue
 		}
 		nodeIDDiffers(p, node, csiNode, ids)
@@ -109,4 +110,29 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 		}
 		p.Report(f)
 	}
+}
+
+var keptAnnotated facts.Kept[sets.Set[string]]
+
+// madeAnew reports whether the Node was recreated under its CSINode, which is otherwise the
+// younger. Another node must have the annotation for one of the same drivers: else it may be
+// missing from the file.
+func madeAnew(p *facts.View, node *corev1.Node, csiNode *storagev1.CSINode) bool {
+	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
+		return keptAnnotated.Of(p, findAnnotated).Has(d.Name)
+	})
+}
+
+// findAnnotated finds the drivers that have an id in any node's annotation.
+func findAnnotated(p *facts.View) sets.Set[string] {
+	drivers := sets.New[string]()
+	for _, node := range p.Snapshot.Nodes {
+		ids, _ := facts.NodeIDs(node)
+		for driver, id := range ids {
+			if id != "" {
+				drivers.Insert(driver)
+			}
+		}
+	}
+	return drivers
 }

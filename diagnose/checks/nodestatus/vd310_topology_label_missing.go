@@ -23,11 +23,7 @@ var TopologyLabelMissing = check.Check{
 }
 
 func runTopologyLabelMissing(p *check.Run) {
-	for _, node := range p.Snapshot.Nodes {
-		csiNode := p.Snapshot.CSINode(facts.NodeName(node))
-		if csiNode == nil || !p.RegisteredLongEnough(node) {
-			continue
-		}
+	for node, csiNode := range p.RegisteredNodes() {
 		for _, d := range csiNode.Spec.Drivers {
 			var missing []string
 			for _, key := range d.TopologyKeys {

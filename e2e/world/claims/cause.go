@@ -50,7 +50,8 @@ var causes = map[finding.Code][]string{
 	"VD122": taken,
 	"VD203": {"run a second pod"},
 	"VD301": slices.Concat([]string{"drop the entry", "stop the manager"}, taken),
-	"VD302": slices.Concat([]string{"stop the manager"}, taken),
+	// the controller computes its next patch from the list as it last read it, and may bring an entry back
+	"VD302": slices.Concat([]string{"stop the manager", "drop the entry"}, taken),
 	"VD401": slices.Concat(detaches, []string{"stop the attacher"}),
 	"VD403": lostNodes,
 	"VD404": slices.Concat(attaches, detaches, taken),

@@ -112,6 +112,8 @@ func TestJudges(t *testing.T) {
 		"exit 0 when a cure begins to show":   {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(5.4)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
 		"exit 0 of what was done meanwhile":   {Record{Pods: serves(0), Acts: []Act{{At: at(6.1)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), {At: at(6), Until: at(6.2)}}}, ""},
 		"a trace of long ago":                 {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "delete the node"}}, Looks: []Look{looksAt(20, of("VD302"))}}, ""},
+		"an entry comes back after an edit":   {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1)}, Kind: "drop the entry"}}, Looks: []Look{looksAt(20, of("VD302"))}}, ""},
+		"an entry comes back, and no edit":    {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1)}, Kind: "run a second pod"}}, Looks: []Look{looksAt(20, of("VD302"))}}, "cause VD302"},
 		"exit 0 when a call succeeds at last": {Record{Pods: serves(0), Tries: []Try{{At: at(4), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
 		"exit 0 when another call succeeds":   {Record{Pods: serves(0), Tries: []Try{{At: at(5.5), Call: "Attach", Volume: "vol-2"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
 		"exit 0 when a detach begins":         {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), changes("; pv1 on n1 is being deleted", looksAt(6, nil, waits(finding.Unsure, 0)))}}, ""},

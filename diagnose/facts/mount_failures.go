@@ -78,12 +78,13 @@ func (f MountFailure) Passing() bool {
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < cachesFill
 }
 
-// AwaitsAttach reports whether the kubelet did not call the CSI driver, because the VolumeAttachment
-// did not show that the volume was attached: its text may be that of the attach's error
-// (csiAttacher.WaitForAttach, pkg/volume/csi/csi_attacher.go). Once the VolumeAttachment shows it,
-// the kubelet's next try passes this step.
-func (f MountFailure) AwaitsAttach() bool {
-	return strings.Contains(f.Step, "WaitForAttach") && (!ContainsAny(f.Reason, "has GET error") || ContainsAny(f.Reason, "not found"))
+// QuotesAttach reports whether the kubelet quotes the error of the attach, which the VolumeAttachment
+// showed then, and did not call the CSI driver (csiAttacher.WaitForAttach,
+// pkg/volume/csi/csi_attacher.go). Once the volume is attached, the kubelet's next try passes this
+// step. Words of the kubelet's own, such as that it does not see the VolumeAttachment, may last.
+func (f MountFailure) QuotesAttach() bool {
+	return strings.Contains(f.Step, "WaitForAttach") && !ContainsAny(f.Reason, kubeletwords.BeingDetached, kubeletwords.NotAttached,
+		kubeletwords.OfAttachment, kubeletwords.OfAttacher, kubeletwords.AttachTimeout)
 }
 
 // ServerUnreached reports whether the mount failed because the kubelet did not reach the API

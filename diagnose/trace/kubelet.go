@@ -93,7 +93,7 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 // attachedSince reports whether the kubelet failed to find the volume attached, and it is attached now.
 func (t *tracer) attachedSince(f facts.MountFailure, v *tracedVolume) bool {
 	va := t.attachmentOf(v)
-	return va != nil && facts.Holds(va) && f.AwaitsAttach()
+	return va != nil && facts.Holds(va) && f.QuotesAttach()
 }
 
 // sharedFailures are the failed mounts of other pods that wait for the volume on the node, oldest

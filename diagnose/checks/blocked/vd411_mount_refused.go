@@ -109,7 +109,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	pair := reconcile.VolumeNode{Volume: volume.Volume, Node: facts.NodeOf(pod)}
 	if name := facts.AttachmentName(pair); name != "" {
 		va := p.Snapshot.VolumeAttachment(name)
-		if va == nil || !facts.Holds(va) || last.AwaitsAttach() {
+		if va == nil || !facts.Holds(va) || last.QuotesAttach() {
 			return refusal{}, false
 		}
 		r.one.VolumeAttachment = va.Name

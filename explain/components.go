@@ -19,6 +19,7 @@ const (
 	attacher    = "the driver's external-attacher"
 	provisioner = "the driver's external-provisioner"
 	resizer     = "the driver's external-resizer"
+	snapshotter = "the driver's csi-snapshotter"
 	apiServer   = "the API server"
 	driver      = "the CSI driver"
 	nodeTool    = "a program on the node, which the CSI driver runs, or the kubelet where the volume has no driver"
@@ -80,6 +81,8 @@ var sentences = []sentence{
 	{[]string{"volume attachment limit"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"volumeattachmentlimitexceeded"}, kubelet, "the node has as many volumes as its driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"csinode is not yet initialized"}, kubelet, "the kubelet has not written its CSINode", "", []string{"VD617"}},
+	{[]string{`csinode.storage.k8s.io "`, "not found"}, caller, "the node has no CSINode: no driver is registered there", "cluster admin", []string{"VD602", "VD617"}},
+	{[]string{"could not add persistentvolume finalizer"}, attacher, "it could not put its finalizer on the PersistentVolume, which it does before the attach" + notInWords, "", []string{"VD410"}},
 	{[]string{"is being deleted, cannot attach"}, attacher, "the volume is being deleted: nothing is attached any more", "workload owner", []string{"VD502"}},
 	{[]string{"is marked for deletion"}, attacher, "the PersistentVolume is being deleted: nothing is attached any more", "cluster admin", []string{"VD410", "VD502"}},
 	{[]string{"findattachablepluginbyspec"}, controller, "the controller has no plugin for such a volume", "cluster admin", []string{"VD510"}},
@@ -94,6 +97,7 @@ var sentences = []sentence{
 	{[]string{"persistentvolume ", " is still attached to node "}, provisioner, "it deletes no disk of a volume of which there is a VolumeAttachment: look which one names the volume, and why it stays" + notInWords, "", []string{"VD515", "VD103"}},
 	{[]string{"volume node affinity conflict"}, scheduler, "the volume cannot be reached from these nodes", "cluster admin", []string{"VD506"}},
 	{[]string{"did not have enough free storage"}, scheduler, "by what the driver has reported, no storage that these nodes reach has room for the claim's volume" + notInWords, "", []string{"VD512"}},
+	{[]string{"find available persistent volumes to bind"}, scheduler, "no free PersistentVolume that these nodes reach suits the claim, and none is made for it there" + notInWords, "", []string{"VD512"}},
 	{[]string{"exceed max volume count"}, scheduler, "these nodes have as many volumes as the driver allows", "cluster admin", []string{"VD608"}},
 	{[]string{"readwriteoncepod access mode already in-use"}, scheduler, "another pod uses the claim, which one pod at a time may use", "workload owner", []string{"VD204"}},
 	{[]string{"bound to non-existent p"}, scheduler, "the PersistentVolume that the claim is bound to is not in the cluster. Its disk may well be in the storage system: look there before anything is restored or deleted", "cluster admin", []string{"VD504"}},
@@ -115,6 +119,7 @@ var sentences = []sentence{
 	{[]string{"failed calling webhook"}, apiServer, "a webhook that is asked before the write does not answer", "cluster admin", []string{"VD415"}},
 	{[]string{"validatingadmissionpolicy"}, apiServer, "a policy of the cluster forbids the write", "cluster admin", []string{"VD415"}},
 	{[]string{"is invalid", "spec is immutable after creation"}, apiServer, "it refuses the change that somebody makes: of a bound claim, only the size that it requests and its VolumeAttributesClass can be changed", "workload owner", []string{"VD511"}},
+	{[]string{"waiting for an external controller to process this pvc"}, reconcile.ControllerManager, "it leaves the claim to the driver's external-resizer, which makes the volume larger" + notInWords, "", []string{"VD511"}},
 	{[]string{"finish file system resize of volume on node"}, resizer, "the volume has grown; its file system grows when a pod mounts it", "workload owner", []string{"VD511"}},
 	{[]string{"nodeexpandvolume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
 	{[]string{"while expanding volume"}, kubelet, "the file system of the volume does not grow", "", []string{"VD511"}},
@@ -124,6 +129,7 @@ var sentences = []sentence{
 	{[]string{"/csi/csi.sock"}, sidecar, notListening, "cluster admin", []string{"VD604", "VD615", "VD602"}},
 	{[]string{"dial unix", "csi.sock"}, caller, "the driver's plugin does not answer on its socket", "cluster admin", []string{"VD615", "VD602", "VD604"}},
 	{[]string{"failed to prepare subpath for volumemount"}, kubelet, "it cannot open the directory of the pod's subPath in the volume; its log has the reason" + notInWords, "", []string{"VD416"}},
+	{[]string{"failed to create subpath directory for volumemount"}, kubelet, "it cannot make the directory of the pod's subPath in the volume; its log has the reason" + notInWords, "", []string{"VD416"}},
 	{[]string{"has no accessible csistoragecapacity with enough capacity"}, scheduler, "by what the driver has reported, no storage that this node reaches has room for the claim's volume" + notInWords, "", []string{"VD512"}},
 	{[]string{"rpc error: code = canceled"}, caller, "the driver's call was taken back: whoever made it was stopped, or had waited for long enough" + notInWords, "", []string{"VD610"}},
 	{[]string{"rpc error: code = deadlineexceeded"}, caller, "the driver's call had no answer in time, and whoever made it gave up" + notInWords, "", []string{"VD610"}},
@@ -150,8 +156,8 @@ var reasons = map[string]sentence{
 const inMessage = "; the cause is in the event's message, not in its reason"
 
 // spoken is the sentence in the text; nil where it is no component's known message.
-func spoken(text string) *sentence {
-	text = strings.ToLower(text)
+func spoken(message string) *sentence {
+	text := strings.ToLower(message)
 	i := slices.IndexFunc(sentences, func(s sentence) bool {
 		return !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
 	})
@@ -162,7 +168,15 @@ func spoken(text string) *sentence {
 		return ownOfKubelet(text)
 	}
 	s := sentences[i]
+	if s.by == anybody && saysMore(message) {
+		return nil
+	}
 	switch by := frame(text); {
+	case s.by == anybody && by != anybody: // the beginning of the message says more than its end
+		s.by = by
+		if code := stage(text); code != "" && !slices.Contains(s.codes, code) {
+			s.codes = append([]string{code}, s.codes...)
+		}
 	case s.by == "" || s.by == either && by != anybody:
 		s.by = by
 	case s.by == caller && by == controller:
@@ -171,6 +185,11 @@ func spoken(text string) *sentence {
 		s.by = by
 	}
 	return &s
+}
+
+// saysMore reports whether the text has words that tell more than that something took too long.
+func saysMore(text string) bool {
+	return slices.ContainsFunc(whatItMeans(text), func(e driverwords.Entry) bool { return !e.Wrapper && e.Meaning != driverwords.TimedOut })
 }
 
 // alsoSpoken are the other sentences of the scheduler in a text that begins with one: it says of
@@ -230,6 +249,8 @@ var frames = []struct {
 	{regexp.MustCompile(`(?i)nodes are available`), scheduler, ""},
 	{regexp.MustCompile(`(?i)failed to provision volume`), provisioner, "VD512"},
 	{regexp.MustCompile(`VolumeFailedDelete`), provisioner, "VD515"},
+	{regexp.MustCompile(`(?i)\bresize volume\b.* by resizer\b|\bVolume(?:Resize|Modify)Failed\b`), resizer, "VD511"},
+	{regexp.MustCompile(`(?i)\bfailed to (?:check and update|create) snapshot content\b|\bfailed to take snapshot of the volume\b`), snapshotter, "VD512"},
 	{regexp.MustCompile(`(?i)\bUser \\?"system:node:`), kubelet, ""}, // the API server refuses a kubelet
 }
 

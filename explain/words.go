@@ -246,7 +246,9 @@ func hintsOf(message string) map[string]float64 {
 }
 
 // wholeStage reports whether the page is the one about a stage, whatever fails there.
-func wholeStage(code string) bool { return code == "VD104" || code == "VD512" || code == "VD515" }
+func wholeStage(code string) bool {
+	return code == "VD104" || code == "VD511" || code == "VD512" || code == "VD515"
+}
 
 // pagesOfMeanings are the checks that look for only one meaning. All other meanings belong to
 // attach-refused and mount-refused.

@@ -18,13 +18,38 @@ import (
 )
 
 // heading writes the report's cluster, release and time on one line, followed by as much of the
-// scope as the terminal has room for.
+// scope as the terminal has room for. What was asked for stands there in full, on lines of its own
+// if it has to.
 func heading(b *strings.Builder, r *finding.Report, opts Options) {
-	line := Safe(attributed(r, strings.Join(about(r), "  ")))
+	line, below := firstLine(r, opts)
 	if scope := scopeBeside(r, line, opts); scope != "" {
 		line += "   " + scope
 	}
 	fmt.Fprintln(b, line)
+	wrapped(b, "", below, opts)
+}
+
+// firstLine returns the cluster, its release, the time and what was asked for. If that is too wide
+// for the same line, it is returned as below.
+func firstLine(r *finding.Report, opts Options) (line, below string) {
+	line, below = Safe(attributed(r, strings.Join(about(r), "  "))), Safe(askedFor(r))
+	switch {
+	case below == "":
+	case fitsBehind(line, below, opts):
+		line, below = line+"   "+below, ""
+	default:
+		below = attributed(r, below)
+	}
+	return line, below
+}
+
+// askedFor names the namespace or the objects to which the report is narrowed; "" is the whole
+// cluster.
+func askedFor(r *finding.Report) string {
+	if r.Scope.Of == "" {
+		return ""
+	}
+	return "only " + visible(r.Scope.Of)
 }
 
 // scopeBeside returns the longest form of the scope that fits on the same line after the given
@@ -145,7 +170,7 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 			fmt.Fprintln(b, paint(opts.Color && good(r) && r.SavedIn == "", line, color.FgGreen))
 		}
 	}
-	if len(r.Findings) > 0 && scopeBeside(r, Safe(attributed(r, strings.Join(about(r), "  "))), opts) == "" {
+	if line, _ := firstLine(r, opts); len(r.Findings) > 0 && scopeBeside(r, line, opts) == "" {
 		lines(scopeBeside(r, "", opts))
 	}
 	lines(waitsUntold(r))

@@ -105,3 +105,27 @@ func TestAttachedPodsInTexts(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatWasAskedForIsShown checks that a report with findings names the namespace or the objects
+// to which it is narrowed, whole, in every format for people and on a terminal of any width.
+func TestWhatWasAskedForIsShown(t *testing.T) {
+	for _, of := range []string{"", "namespace shop", "pod/cassandra-of-the-shop-with-a-long-name-2 in namespace shop, node/ip-10-0-1-5.ec2.internal"} {
+		r := finding.New(finding.Report{
+			Complete: true, Source: snapshot.Source{Context: "prod-east"}, KubernetesVersion: "v1.36.3", Checks: []finding.Code{"VD101"},
+			Scope:    finding.Scope{Checks: 1, Of: of, Objects: map[snapshot.Kind]int{snapshot.Pods: 318}},
+			Findings: []finding.Finding{{Code: "VD101", Severity: finding.Warning, Message: "It waits", Fingerprint: "1"}},
+		})
+		for _, format := range []string{"table", "wide", "markdown", "html"} {
+			for _, columns := range []int{0, 80, 100, 120} {
+				var b bytes.Buffer
+				if err := ReportFormats.Print(&b, format, r, Options{Width: columns}); err != nil {
+					t.Fatal(err)
+				}
+				text := words(b.String())
+				if of == "" && strings.Contains(text, "only ") || of != "" && !strings.Contains(text, "only "+of) {
+					t.Errorf("%s at %d columns, %q was asked for:\n%s", format, columns, of, b.String())
+				}
+			}
+		}
+	}
+}

@@ -22,7 +22,7 @@ func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 	if err != nil {
 		return err
 	}
-	p := html.Report{Frame: newHTMLFrame("Volume report", verdict(r), good(r) && r.SavedIn == "", append(about(r), wholeScope(r))...), Count: len(r.Findings), Docs: docs}
+	p := html.Report{Frame: newHTMLFrame("Volume report", verdict(r), good(r) && r.SavedIn == "", append(about(r), askedFor(r), wholeScope(r))...), Count: len(r.Findings), Docs: docs}
 	brief := len(r.Findings) > htmlWhole
 	if brief {
 		p.Briefly = fmt.Sprintf("These are %d findings. The picture, the proof, the commands by hand and the time of the beginning stand with the first of each code, and so does a cause that is the same; -o json has them all.", len(r.Findings))

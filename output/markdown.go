@@ -21,7 +21,7 @@ const (
 func printMarkdown(b *strings.Builder, r *finding.Report, _ Options) error {
 	var head, end strings.Builder
 	fmt.Fprintf(&head, "## Volume report: %s\n\n", prose(verdict(r)))
-	fmt.Fprintf(&head, "%s\n", strings.Join(said(texts(append(about(r), wholeScope(r)), span)...), ", "))
+	fmt.Fprintf(&head, "%s\n", strings.Join(said(texts(append(about(r), askedFor(r), wholeScope(r)), span)...), ", "))
 	if len(r.Gaps)+len(r.SkippedChecks) > 0 {
 		end.WriteString("\n### Not examined\n\n")
 		for _, text := range gapTexts(r) {

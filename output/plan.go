@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/fatih/color"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
@@ -125,6 +127,9 @@ type PlanDecision struct {
 	// MayBeForced reports whether a running controller may already have waited long enough to
 	// detach by force. In that case it no longer looks at the live node.
 	MayBeForced bool `json:"mayBeForced,omitempty"`
+	// Overdue is for how long a running controller should have detached by force by now, counted
+	// from when the first pod that waits for it came; absent if it may still wait.
+	Overdue string `json:"overdue,omitempty"`
 	// Until lists the events that end the decision after the pass.
 	Until []PlanUntil `json:"until,omitempty"`
 	// Remembered is what the log shows about the pair; absent if the log does not mention it.
@@ -196,6 +201,10 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 	}
 	notKnown := map[reconcile.VolumeNode]bool{}
 	waitedFor := waitedForBy(plan)
+	wanting := map[corev1.UniqueVolumeName][]*reconcile.VolumeToAttach{}
+	for _, row := range w.Desired.Items() {
+		wanting[row.Volume] = append(wanting[row.Volume], row)
+	}
 	for _, d := range plan.Decisions {
 		if !shown(d.Node) {
 			continue
@@ -207,6 +216,9 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		row := PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
 			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d), WaitedFor: waitedFor[d.VolumeNode],
 			Remembered: planRemembered(w.Memory, d.VolumeNode), MayBeForced: w.MayBeForced(&d)}
+		if overdue := forceOverdue(s, d, wanting[d.Volume]); overdue > 0 {
+			row.Overdue = overdue.String()
+		}
 		for _, pod := range d.MayKeep {
 			row.MayKeep = append(row.MayKeep, pod.String())
 		}
@@ -236,6 +248,31 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		p.NodeStatus = append(p.NodeStatus, row)
 	}
 	return p
+}
+
+// forceOverdue returns for how long a running controller should have detached the volume by force
+// for the pods that want it on other nodes; 0 if it may still wait.
+func forceOverdue(s *snapshot.Snapshot, d reconcile.Decision, wanting []*reconcile.VolumeToAttach) time.Duration {
+	i := slices.IndexFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount })
+	if i < 0 || len(d.MayKeep) > 0 {
+		return 0
+	}
+	if after, _ := d.Until[i].Running(d); after > 0 {
+		return 0
+	}
+	var longest time.Duration
+	for _, row := range wanting {
+		for _, name := range row.Pods {
+			if pod := s.Pod(name); pod != nil {
+				due := facts.Latest(metav1.NewTime(facts.BoundAt(pod).Add(d.Until[i].After)), facts.NotReadySince(s.Node(d.Node)))
+				longest = max(longest, s.TakenAt.Sub(due.Time))
+			}
+		}
+	}
+	if longest < facts.DetachTakes {
+		return 0
+	}
+	return longest
 }
 
 // waitedForBy returns for each volume and node the nodes whose decisions wait for that one to let go
@@ -348,8 +385,8 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 	for _, d := range p.Decisions {
 		pair := reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}
 		volume := cmp.Or(d.PersistentVolume, string(d.Volume))
-		after := d.After
-		if after == "0s" {
+		after := rounded(d.After)
+		if d.After == "0s" {
 			after = "-"
 		}
 		row := []string{string(d.Verb), string(d.Reason), after, string(d.Node), volume, or(strings.Join(pods[pair], ","))}

@@ -248,6 +248,30 @@ func pipe(t *testing.T, format string, r *finding.Report) string {
 	return b.String()
 }
 
+// TestEachWaitHasItsReason checks that a report says why waiting helps, why it does not, or when
+// that will be known.
+func TestEachWaitHasItsReason(t *testing.T) {
+	waits := 0
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, f := range r.Findings {
+			waits++
+			text, reason := why(r, f, f.Detail), f.SelfHeals.Because
+			switch {
+			case f.SelfHeals.Will:
+				text = wait(r, f)
+			case f.Confidence == finding.Suspected:
+				reason = "suspected, and certain "
+			}
+			if reason == "" || !strings.Contains(text, reason) {
+				t.Errorf("%s: wait? %s: no reason %q in %q", f.Code, wait(r, f), reason, text)
+			}
+		}
+	})
+	if waits < 900 {
+		t.Errorf("%d findings show little", waits)
+	}
+}
+
 // TestNothingIsSaidTwice checks that "why" contains each sentence once.
 func TestNothingIsSaidTwice(t *testing.T) {
 	eachReport(t, func(t *testing.T, name string, r *finding.Report) {

@@ -119,7 +119,7 @@ func printPlanTree(b *strings.Builder, p *Plan, opts Options) error {
 		node := volume.AddBranch("node " + visible(string(d.Node)))
 		decision := fmt.Sprintf("%s: %s", d.Verb, d.Reason)
 		if d.After != "0s" {
-			decision += " after " + d.After
+			decision += " after " + rounded(d.After)
 		}
 		node.AddNode(paintVerb(d.Verb, visible(decision), opts))
 		pair := reconcile.VolumeNode{Volume: d.Volume, Node: d.Node}

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -37,11 +39,20 @@ func (s PlanSpan) String() string {
 	case s.Bound == "" && s.After == "0s":
 		return "at any time, or never"
 	case s.Bound == "":
-		return "in " + s.After + " or later, or never"
+		return "in " + rounded(s.After) + " or later, or never"
 	case s.After == "0s":
-		return "within " + s.Bound
+		return "within " + rounded(s.Bound)
 	}
-	return "in " + s.After + " to " + s.Bound
+	return "in " + rounded(s.After) + " to " + rounded(s.Bound)
+}
+
+// rounded returns the duration of a plan as all reports show one.
+func rounded(duration string) string {
+	d, err := time.ParseDuration(duration)
+	if err != nil || d < time.Second {
+		return duration
+	}
+	return facts.Rounded(d)
 }
 
 func planUntil(d reconcile.Decision) []PlanUntil {
@@ -85,9 +96,9 @@ func runningText(d PlanDecision) string {
 	case len(d.MayKeep) > 0:
 		return "a running controller may keep it for " + joined(d.MayKeep, ",") + ", and does nothing then"
 	case d.Late != "" && d.Verb == reconcile.Attach:
-		return "a running controller: up to " + d.Late + " later, where a claimRef, a CSIDriver or the node's annotation has come since"
+		return "a running controller: up to " + rounded(d.Late) + " later, where a claimRef, a CSIDriver or the node's annotation has come since"
 	case d.Late != "":
-		return "a running controller: up to " + d.Late + " later, for it finds one volume a minute of a pod whose claims went first"
+		return "a running controller: up to " + rounded(d.Late) + " later, for it finds one volume a minute of a pod whose claims went first"
 	default:
 		return ""
 	}
@@ -129,7 +140,7 @@ func untilWay(d PlanDecision, u PlanUntil) string {
 	}[u.Then]
 	atMost := ""
 	if u.Bound != "" {
-		atMost = ", at most " + u.Bound + " after the start"
+		atMost = ", at most " + rounded(u.Bound) + " after the start"
 	}
 	if len(u.Contenders) > 0 && u.Then == reconcile.Attach {
 		then = "attach, to whichever of " + nodesText(u.Contenders) + " comes first,"
@@ -140,17 +151,21 @@ func untilWay(d PlanDecision, u PlanUntil) string {
 	case reconcile.Unmount:
 		return fmt.Sprintf("%s once node %s has unmounted it", then, d.Node)
 	case reconcile.MaxWaitForUnmount:
-		if d.Verb == reconcile.Detach {
-			return fmt.Sprintf("%s %s after the start (a running controller: %s) if it has not worked by then, Ready node or not", then, u.After, u.Running)
+		running := u.Running.String()
+		if d.Overdue != "" {
+			running = "overdue by " + rounded(d.Overdue) + ", unless the last pod there left late"
 		}
-		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless %s returns", then, u.After, u.Running, d.Node)
+		if d.Verb == reconcile.Detach {
+			return fmt.Sprintf("%s %s after the start (a running controller: %s) if it has not worked by then, Ready node or not", then, rounded(u.After), running)
+		}
+		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless %s returns", then, rounded(u.After), running, d.Node)
 	case reconcile.VerifySync:
 		if u.Then == reconcile.Attach && len(u.Contenders) == 0 {
 			then = "attach again"
 		}
-		after := u.After
+		after := rounded(u.After)
 		if u.Bound != u.After {
-			after += " to " + u.Bound
+			after += " to " + rounded(u.Bound)
 		}
 		return fmt.Sprintf("%s %s after the start (a running controller: %s) unless its VolumeAttachment is attached then",
 			then, after, u.Running)
@@ -163,7 +178,7 @@ func untilWay(d PlanDecision, u PlanUntil) string {
 		others := slices.DeleteFunc(slices.Clone(d.Contenders), func(n types.NodeName) bool { return n == d.Node })
 		return fmt.Sprintf("%s where %s comes first%s", then, nodesText(others), atMost)
 	case reconcile.Backoff:
-		return fmt.Sprintf("it fails now: %s again after %s, then at pauses of up to %s", then, u.After, u.Bound)
+		return fmt.Sprintf("it fails now: %s again after %s, then at pauses of up to %s", then, rounded(u.After), rounded(u.Bound))
 	default:
 		return cmp.Or(string(u.Then), "end") + " on " + string(u.Event)
 	}

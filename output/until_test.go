@@ -38,32 +38,32 @@ func TestUntilText(t *testing.T) {
 		{PlanDecision{Verb: reconcile.Wait}, nil, "never by itself"},
 		{PlanDecision{Verb: reconcile.MultiAttach}, nil, "never by itself"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount}, "detach once node n1 has unmounted it"},
-		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, force}, "detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},
-		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{force}, "detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, force}, "detach by force 6m after the start (a running controller: within 6m) unless n1 returns"},
+		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{force}, "detach by force 6m after the start (a running controller: within 6m) unless n1 returns"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{reported}, "detach at the next update of node n1, at most 7m40s after the start"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{update, force},
-			"detach at the next update of node n1, or detach by force 6m0s after the start (a running controller: within 6m0s) unless n1 returns"},
+			"detach at the next update of node n1, or detach by force 6m after the start (a running controller: within 6m) unless n1 returns"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, verify("")},
-			"detach once node n1 has unmounted it, or forget it 1m0s after the start (a running controller: within 1m0s) unless its VolumeAttachment is attached then"},
-		{PlanDecision{Verb: reconcile.Keep}, []reconcile.Until{verify(reconcile.Attach)}, "attach again 1m0s after the start (a running controller: within 1m0s) unless its VolumeAttachment is attached then"},
+			"detach once node n1 has unmounted it, or forget it 1m after the start (a running controller: within 1m) unless its VolumeAttachment is attached then"},
+		{PlanDecision{Verb: reconcile.Keep}, []reconcile.Until{verify(reconcile.Attach)}, "attach again 1m after the start (a running controller: within 1m) unless its VolumeAttachment is attached then"},
 		{PlanDecision{Verb: reconcile.MultiAttach, Holders: n2}, []reconcile.Until{{Event: reconcile.HolderLeaves, Bound: 8 * minute, Then: reconcile.Attach}},
-			"attach once n2 has let go of it, at most 8m0s after the start"},
+			"attach once n2 has let go of it, at most 8m after the start"},
 		{PlanDecision{Verb: reconcile.Blocked, Holders: n2}, []reconcile.Until{ends(reconcile.Attach)},
-			"attach once the detach from n2 ends, at most 2m0s after the start"},
+			"attach once the detach from n2 ends, at most 2m after the start"},
 		{PlanDecision{Verb: reconcile.Attach, Contenders: both}, []reconcile.Until{ends(reconcile.MultiAttach)},
-			"wait for the new holder where n2 comes first, at most 2m0s after the start"},
+			"wait for the new holder where n2 comes first, at most 2m after the start"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}},
-			"detach by force 6m0s after the start (a running controller: at any time, or never) unless n1 returns"},
+			"detach by force 6m after the start (a running controller: at any time, or never) unless n1 returns"},
 		{PlanDecision{Verb: reconcile.Wait}, []reconcile.Until{unmount, {Event: reconcile.VerifySync, After: minute, Bound: 3 * minute, Fresh: true}},
-			"detach once node n1 has unmounted it, or forget it 1m0s to 3m0s after the start (a running controller: at any time, or never) unless its VolumeAttachment is attached then"},
+			"detach once node n1 has unmounted it, or forget it 1m to 3m after the start (a running controller: at any time, or never) unless its VolumeAttachment is attached then"},
 		{PlanDecision{Verb: reconcile.Keep}, []reconcile.Until{{Event: reconcile.VerifySync, After: minute, Bound: minute, Then: reconcile.Attach, Contenders: both, Fresh: true}},
-			"attach, to whichever of n1,n2 comes first, 1m0s after the start (a running controller: at any time, or never) unless its VolumeAttachment is attached then"},
+			"attach, to whichever of n1,n2 comes first, 1m after the start (a running controller: at any time, or never) unless its VolumeAttachment is attached then"},
 		{PlanDecision{Verb: reconcile.MultiAttach, Holders: n2}, []reconcile.Until{{Event: reconcile.HolderLeaves, Bound: minute, Then: reconcile.Attach, Contenders: both}},
-			"attach, to whichever of n1,n2 comes first, once n2 has let go of it, at most 1m0s after the start"},
+			"attach, to whichever of n1,n2 comes first, once n2 has let go of it, at most 1m after the start"},
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}}, ""},
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach},
 			{Event: reconcile.MaxWaitForUnmount, After: 6 * minute, Then: reconcile.ForceDetach}},
-			"it fails now: detach again after 500ms, then at pauses of up to 2m2s, or detach by force 6m0s after the start (a running controller: at any time, or never) if it has not worked by then, Ready node or not"},
+			"it fails now: detach again after 500ms, then at pauses of up to 2m2s, or detach by force 6m after the start (a running controller: at any time, or never) if it has not worked by then, Ready node or not"},
 		{PlanDecision{Verb: reconcile.Detach}, []reconcile.Until{{Event: reconcile.Backoff, After: time.Second / 2, Bound: 122 * time.Second, Then: reconcile.Detach}},
 			"it fails now: detach again after 500ms, then at pauses of up to 2m2s"},
 	} {
@@ -103,12 +103,41 @@ func TestPlanNamesBothNodes(t *testing.T) {
 	}
 }
 
+// TestPlanIsOverdueWithItsReport: a plan and a report agree on whether a forced detach is overdue.
+func TestPlanIsOverdueWithItsReport(t *testing.T) {
+	overdue, inTime := 0, 0
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		world := reconcile.NewWorld(c.read, c.settings)
+		p := NewPlan(c.read, world, world.Reconcile(), nil)
+		for _, f := range c.report.Findings {
+			i := slices.IndexFunc(p.Decisions, func(d PlanDecision) bool { return d.Volume == f.Volume && d.Node == f.Node && d.Verb == reconcile.Wait })
+			if f.Code != "VD102" || i < 0 {
+				continue
+			}
+			d := p.Decisions[i]
+			switch {
+			case strings.Contains(f.SelfHeals.Because, "the forced detach is overdue by "):
+				if overdue++; d.Overdue == "" || !strings.Contains(untilText(d), "a running controller: overdue by ") {
+					t.Errorf("%s, and the plan: %s", f.SelfHeals.Because, untilText(d))
+				}
+			case f.SelfHeals.Will:
+				if inTime++; d.Overdue != "" {
+					t.Errorf("it heals: %s, and the plan: %s", f.SelfHeals.Because, untilText(d))
+				}
+			}
+		}
+	})
+	if overdue < 5 || inTime < 5 {
+		t.Errorf("%d overdue and %d in time show little", overdue, inTime)
+	}
+}
+
 // TestUntilOfARunningController checks the range for a controller that may already have waited a
 // part of the time.
 func TestUntilOfARunningController(t *testing.T) {
 	force := reconcile.Until{Event: reconcile.MaxWaitForUnmount, After: 6 * time.Minute, Bound: 6 * time.Minute, Then: reconcile.ForceDetach}
 	d := PlanDecision{Verb: reconcile.Wait, Node: "n1", Until: planUntil(reconcile.Decision{Until: []reconcile.Until{force}, Waited: time.Minute})}
-	if got := untilText(d); got != "detach by force 6m0s after the start (a running controller: in 5m0s to 6m0s) unless n1 returns" {
+	if got := untilText(d); got != "detach by force 6m after the start (a running controller: in 5m to 6m) unless n1 returns" {
 		t.Error(got)
 	}
 }

@@ -88,7 +88,7 @@ func (o *Options) shows(page string, listenGiven bool) error {
 		o.Listen = "127.0.0.1" + o.Listen
 	}
 	if !isLoopback(o.Listen) {
-		return fmt.Errorf("--report-page=localhost asks for no token: --listen %s would show the report to others; give 127.0.0.1 and a port", o.Listen)
+		return fmt.Errorf("--report-page=localhost asks for no token, and --listen %s would show the report to others; give 127.0.0.1 and a port", o.Listen)
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // clock is a time that a test sets.
@@ -82,8 +83,8 @@ func TestHealth(t *testing.T) {
 // that leads it here under another name.
 func TestLocalPage(t *testing.T) {
 	o := options(&clock{noon}, io.Discard)
-	if err := o.shows("localhost", true); err == nil || !strings.Contains(err.Error(), "asks for no token") {
-		t.Errorf("everybody may come: %v", err)
+	if err := o.shows("localhost", true); err == nil || !strings.Contains(err.Error(), "asks for no token") || safetext.Redact(err.Error()) != err.Error() {
+		t.Errorf("everybody may come, or the message hides a word as a secret: %v", err)
 	}
 	o.Listen = ":8080"
 	if err := o.shows("localhost", false); err != nil || o.Listen != "127.0.0.1:8080" {

@@ -93,7 +93,7 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lacks it; lists " + List(node.Status.VolumesInUse)},
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + AttachedList(node.Status.VolumesAttached)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller keeps no record of it; one that restarts (1.21, 1.20.3, 1.19.8, 1.18.16 and later) finds the " +
+		SelfHeals: finding.SelfHeals{Because: "the running controller has no record of it; a restarted one (1.21, 1.20.3, 1.19.8, 1.18.16 and later) finds the " +
 			"object and detaches the volume after the node's next update"},
 		ByHand: fmt.Sprintf("make sure on node %s that nothing has the volume mounted, then delete the VolumeAttachment", va.Node),
 	})

@@ -125,7 +125,7 @@ func (k KubeletRelease) RegistersAgain() string {
 	case !k.Known():
 		return restart + "; whether the kubelet asks by itself too depends on its release, which is not known"
 	case k.Before(retriesRegistration):
-		return fmt.Sprintf("%s; a kubelet of 1.%d makes none besides: a registration that failed counts as done until the socket is recreated", restart, k)
+		return fmt.Sprintf("%s; a kubelet of 1.%d does not try by itself: to it a registration that failed is done until the socket is recreated", restart, k)
 	default:
 		return fmt.Sprintf("%s; a kubelet of 1.%d also asks by itself, at most 2m2s apart, and fails as long as the cause is there", restart, k)
 	}

@@ -195,9 +195,9 @@ func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 	case entry.Wrapper && entry.Meaning == driverwords.StorageError:
 		says = fmt.Sprintf("it failed (%q)", entry.Words)
 	case entry.Layer == driverwords.OthersWords:
-		says += ", as another driver means by the same words"
+		says += ", if it means what another driver means by these words"
 	case entry.Layer == driverwords.PlainWords:
-		says += ", going by its plain words"
+		says += ", as its plain words read"
 	}
 	switch {
 	case Heals(entry, lasts):

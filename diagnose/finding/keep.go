@@ -1,7 +1,6 @@
 package finding
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -125,7 +124,7 @@ func (f Finding) notBefore(at metav1.Time) Finding {
 	switch {
 	case f.Settles == nil:
 		f.Confidence, f.Settles = Suspected, &Settles{At: at, If: "another look then finds it again"}
-		f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s", stamp(at), f.Settles.If, f.Cause)
+		f.Cause = SuspectedCause(f.Cause, f.Settles.Until(), "")
 	case f.Settles.again == nil && f.Settles.At.Before(&at):
 		f.Cause = strings.Replace(f.Cause, stamp(f.Settles.At), stamp(at), 1)
 		settles := *f.Settles

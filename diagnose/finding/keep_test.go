@@ -16,8 +16,8 @@ func TestKeepPersisting(t *testing.T) {
 	}
 	began := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	soon := about("VD306", Warning, "a/soon")
-	soon.Confidence, soon.Settles = Suspected, &Settles{At: metav1.NewTime(began.Add(31 * time.Second)), If: "nothing about it changes until then"}
-	soon.Cause = "suspected, and certain at 2026-11-20T10:00:31Z if nothing about it changes until then: it hangs"
+	soon.Confidence, soon.Settles = Suspected, &Settles{At: metav1.NewTime(began.Add(31 * time.Second)), If: "nothing about it changes"}
+	soon.Cause = "it hangs; suspected, and certain at 2026-11-20T10:00:31Z if nothing about it changes"
 	earlier := &Report{TakenAt: metav1.NewTime(began), Findings: []Finding{about("VD301", Error, "a/old")}}
 	r := &Report{
 		TakenAt: metav1.NewTime(began.Add(30 * time.Second)),
@@ -37,7 +37,7 @@ func TestKeepPersisting(t *testing.T) {
 	}
 	const again = "suspected, and certain at 2026-11-20T10:01:00Z if "
 	for _, f := range r.Findings {
-		if f.Settles != nil && (!f.Settles.At.Equal(&metav1.Time{Time: began.Add(time.Minute)}) || !strings.HasPrefix(f.Cause, again+f.Settles.If+": ")) {
+		if f.Settles != nil && (!f.Settles.At.Equal(&metav1.Time{Time: began.Add(time.Minute)}) || !strings.HasSuffix(f.Cause, again+f.Settles.If)) {
 			t.Errorf("%s is certain before a third look that is as much later: %+v, %s", f.Code, f.Settles, f.Cause)
 		}
 	}

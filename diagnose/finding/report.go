@@ -331,11 +331,25 @@ type again struct {
 	cause    string
 }
 
+// SuspectedCause is the cause of a suspected finding, followed by what makes it certain and, if
+// there is one, by what else it may be.
+func SuspectedCause(cause, certain, otherwise string) string {
+	if otherwise != "" {
+		otherwise = "otherwise " + otherwise
+	}
+	return Clauses(cause, "suspected, and certain "+certain, otherwise)
+}
+
+// Until is when, and under which condition, the finding becomes certain.
+func (s *Settles) Until() string {
+	return fmt.Sprintf("at %s if %s", s.At.UTC().Format(time.RFC3339), s.If)
+}
+
 // UntilAgain makes the finding of a look at that time suspected until another look, so much
 // later, finds it again: a single look cannot distinguish it from a state that passes.
 func (f Finding) UntilAgain(at time.Time, after time.Duration, unless string) Finding {
 	f.Confidence, f.Settles = Suspected, &Settles{At: metav1.NewTime(at.UTC().Add(after)), If: "another look then finds it again", again: &again{after, f.Severity, f.Cause}}
-	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or %s", f.Settles.At.UTC().Format(time.RFC3339), f.Settles.If, f.Cause, unless)
+	f.Cause = SuspectedCause(f.Cause, f.Settles.Until(), unless)
 	if f.Severity.AtLeast(Error) {
 		f.Severity = Warning // an error is certain
 	}

@@ -34,7 +34,11 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 	}
 	if e := f.DetachError(va); e != nil && facts.Deleting(va) && (!facts.Unanswered(va.Spec.Attacher, e.Message) && f.Age(*va.DeletionTimestamp) > facts.RefusalGrace ||
 		f.Age(*va.DeletionTimestamp) > facts.NoAnswerGrace) {
-		why = append(why, fmt.Sprintf("its detach fails already: %q", e.Message))
+		said := e.Message
+		if _, desc, found := strings.Cut(said, " desc = "); found && facts.FromDriver(said) {
+			said = desc
+		}
+		why = append(why, fmt.Sprintf("its detach fails already: %q", said))
 	} else if facts.Deleting(va) && f.Age(*va.DeletionTimestamp) > facts.NoAnswerGrace {
 		why = append(why, fmt.Sprintf("its detach has been under way since %s without an answer", facts.Stamp(*va.DeletionTimestamp)))
 	}

@@ -142,7 +142,7 @@ func TestPreflightHangs(t *testing.T) {
 		{name: "detach fails", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
 			deleted := testworld.MinutesAgo(2)
 			w.VolumeAttachments[0].DeletionTimestamp = &deleted
-			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "no permission", Time: testworld.MinutesAgo(1)}
+			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "rpc error: code = Internal desc = no permission", Time: testworld.MinutesAgo(1)}
 		}), want: []string{`drain hangs pv-data: its detach fails already: "no permission"`, "loss hangs pv-data: its detach fails"}},
 		{name: "detach without an answer", world: testworld.With(owned(testworld.New(), "ReplicaSet"), func(w *testworld.World) {
 			deleted := testworld.MinutesAgo(9)

@@ -63,7 +63,7 @@ func (t *tracer) scheduled() Stage {
 		if strings.Contains(strings.ToLower(c.Message), onePod) {
 			holder, goes := t.hasClaim()
 			if holder != nil {
-				s.On, s.Ends = "pod "+facts.PodName(holder), "once that pod ends, which may be never"
+				s.On, s.Ends = "pod "+facts.PodName(holder), "that pod ends, which may never happen"
 				return t.due(s, since, facts.ConflictGrace)
 			}
 			t.doubt(&s, snapshot.Pods, snapshot.Claims)

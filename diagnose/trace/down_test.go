@@ -34,7 +34,7 @@ func TestTraceHeld(t *testing.T) {
 		}), verdict: "in-flight MultiAttach", says: []string{"pod default/old is Terminating there", "the kubelet of n2"}},
 		{name: "rival", world: elsewhere(9, func(*testworld.World, *corev1.Pod) {}), verdict: "stuck MultiAttach",
 			chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
-			says:  []string{"pod default/old uses it there", "may be never"}},
+			says:  []string{"pod default/old uses it there", "may never happen"}},
 		{name: "not unstaged", world: elsewhere(9, gone), verdict: "stuck MultiAttach", says: []string{"waits for that without a time limit"}},
 		{name: "another name of the disk may be unread", world: testworld.With(elsewhere(9, gone), func(w *testworld.World) { w.Without(snapshot.Volumes) }), verdict: "stuck attached"},
 		{name: "lost node, counting down", world: elsewhere(5, func(w *testworld.World, p *corev1.Pod) {

@@ -133,7 +133,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 			}
 		}
 	case len(live) > 0:
-		s.On, s.Ends = "pod "+facts.PodName(live[0]), "once that pod ends, which may be never"
+		s.On, s.Ends = "pod "+facts.PodName(live[0]), "that pod ends, which may never happen"
 		s.Detail += fmt.Sprintf(": pod %s uses it there%s", facts.PodName(live[0]), alikeThere(len(live)))
 		if slices.ContainsFunc(live, facts.RunsOn) && facts.StaysOn(node) {
 			bound, stays = facts.ConflictGrace, true

@@ -118,6 +118,6 @@ func (t *tracer) addAutoscaler(s *Stage) {
 	s.Said[0].Means, s.Said = "the scheduler names no volume", slices.Insert(s.Said, 0, said)
 	s.do = "add a node that suits the pod, or see to the reason that the autoscaler gives"
 	if blind {
-		s.do = "give the autoscaler's node group its first node by hand, or turn its flag --enable-csi-node-aware-scheduling off: of an empty group it may know no CSINode"
+		s.do = "add the first node of the autoscaler's node group by hand, or turn off its flag --enable-csi-node-aware-scheduling: it may know no CSINode for an empty group"
 	}
 }

@@ -178,10 +178,10 @@ func (t *tracer) waitFor(list []VolumeTrace) Verdict {
 	verdict.Headline = fmt.Sprintf("Pod %s waits%s for volume %s%s", facts.PodName(t.pod), where, v.Name, what)
 	verdict.Message = verdict.Headline
 	if len(verdict.Stages) > 0 {
-		verdict.Message += "; no object tells which of these stages it is in"
+		verdict.Message += "; no object tells which of the two it waits for"
 	}
 	if v.PersistentVolume != "" && v.PersistentVolume != v.Name {
-		verdict.Message += fmt.Sprintf("; %s is %s", v.Name, v.PersistentVolume)
+		verdict.Message += fmt.Sprintf("; volume %s is %s", v.Name, v.PersistentVolume)
 	}
 	if s.On != "" {
 		verdict.Message += "; " + nextToAct + s.On

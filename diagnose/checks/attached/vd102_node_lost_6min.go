@@ -68,7 +68,7 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 		return f
 	}
 	if !f.SelfHeals.Will {
-		facts.Also(&f, "the attacher of %s does not run, without which nothing is detached", va.Spec.Attacher)
+		facts.Also(&f, "the attacher of %s does not run, and nothing is detached without it", va.Spec.Attacher)
 		first := fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace)
 		if f.ByHand != "" {
 			f.ByHand = finding.Clauses(first, f.ByHand)
@@ -79,7 +79,7 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 	}
 	f.Severity, f.Actor, f.ByHand, f.AdviceCommands = finding.Warning, facts.AttacherOf(va.Spec.Attacher), "", nil
 	f.Detail = fmt.Sprintf("the attacher of %s, which last renewed its lease %s ago, does not run", va.Spec.Attacher, facts.Rounded(p.Age(facts.Renewed(lease))))
-	f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the controller only asks for the detach in its time, and nothing is detached, nor attached elsewhere, before the attacher runs again"}
+	f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the controller asks for the detach when it is due, but nothing is detached or attached before the attacher runs again"}
 	f.Advice = p.BringBack(lease) + "; the volume then follows by itself"
 	f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 	facts.Also(&f, "%s", p.StuckAttacherClause(lease))

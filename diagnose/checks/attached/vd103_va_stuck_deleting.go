@@ -78,7 +78,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	f.Actor = facts.WhoDetaches(va.Spec.Attacher, failure.Message)
 	if was, is, ok := asksNewMachine(p.View, va); ok {
 		f.Actor = ""
-		f.Cause = fmt.Sprintf("the volume was attached to machine %s, and the driver is asked about %s, which has the node's name now: detach-asks-new-machine", was, is)
+		f.Cause = fmt.Sprintf("the volume was attached to machine %s, and the driver is asked about %s, which has the node's name now (VD125)", was, is)
 	}
 	lease := attacherGone(p.View, va)
 	if lease == nil && !p.Snapshot.Complete(snapshot.Leases) && !p.StillRefused(failure) {
@@ -90,7 +90,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		f.Message = fmt.Sprintf("Volume %s cannot leave node %s: its attacher no longer runs", pv, va.Node)
 		facts.Also(&f, "the driver failed to detach it as long as its attacher ran")
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
-		f.SelfHeals.Because = "nobody asks the driver at present: attacher-down; once its attacher is back it does, and the driver may well fail as before"
+		f.SelfHeals.Because = "nobody asks the driver while its attacher is down; once it is back it asks again, and the driver may fail as before"
 	}
 	node := p.Snapshot.Node(va.Node)
 	if lost := facts.NotReadySince(node); !lost.IsZero() {

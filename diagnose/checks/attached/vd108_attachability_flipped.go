@@ -184,7 +184,7 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller passes over the VolumeAttachments of a driver that attaches nothing, also when it restarts"},
 		Advice:    "{check} find out whether the driver ever attached anything, and if so check at the storage system that nothing is attached",
-		ByHand: fmt.Sprintf("delete the VolumeAttachments, such as %s: where no attacher runs, only their finalizer %s holds them, and may be taken off",
+		ByHand: fmt.Sprintf("delete the VolumeAttachments, such as %s: where no attacher runs, take off their finalizer %s, which alone holds them",
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),
 	}
 	if usedOnNode(p.View, first) {

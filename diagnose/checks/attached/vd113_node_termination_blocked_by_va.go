@@ -140,7 +140,7 @@ func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 		f.Cause = "some of the programs that delete nodes wait for the volumes of such pods too (Cluster API), others do not (Karpenter)"
 	}
 	if others := len(left) - 1; others > 0 {
-		facts.Also(&f, "others that are left: %d", others)
+		facts.Also(&f, "VolumeAttachments of other volumes that are left: %d", others)
 	}
 	for _, l := range left {
 		value := l.volume + ": " + l.why

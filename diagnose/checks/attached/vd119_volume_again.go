@@ -26,14 +26,14 @@ func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name strin
 	}
 	then := "the attacher then detaches the disk, and the VolumeAttachment goes"
 	if va.DeletionTimestamp == nil {
-		then = "the VolumeAttachment can then be detached like any other: diagnose again"
+		then = "diagnose then shows how the VolumeAttachment is detached"
 	}
 	if err := usesDisk(p, va, name); err != nil {
 		return fmt.Sprintf("%s; then make PersistentVolume %s again: %s", err, name, then), nil
 	}
 	pv, err := volumeAgain(p, va, name)
 	if err != nil {
-		return fmt.Sprintf("%s; then make PersistentVolume %s again, of driver %s with the disk's volumeHandle and the reclaim policy Retain: %s",
+		return fmt.Sprintf("%s; then make PersistentVolume %s again, with driver %s, the disk's volumeHandle and the reclaim policy Retain: %s",
 			err, name, va.Spec.Attacher, then), nil
 	}
 	manifest, err := manifestOf(pv)
@@ -124,7 +124,7 @@ func handleOf(p *facts.View, va *storagev1.VolumeAttachment) (string, error) {
 	if e := storage.Of(p).Attachment(va); e != nil && reconcile.IsVolumeAttachmentName(va.Name, e.Volume.ID, va.Spec.Attacher, types.NodeName(va.Spec.NodeName)) {
 		return e.Volume.ID, nil
 	}
-	return "", errors.New("find the disk at the storage system: no object tells its volumeHandle")
+	return "", errors.New("find the disk at the storage system, as no object tells its volumeHandle")
 }
 
 // publishSecret describes the Secret that the driver may want for a detach.

@@ -99,7 +99,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	}
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s fails to %s volume %s", facts.PodName(lead.pods[0]), lead.node, by, verb, lead.volume)
 	f.Detail = finding.Clauses("it says that "+lead.says, facts.Alike(pods))
-	f.Cause = "only these words tell why"
+	f.Cause = "no object shows why"
 	lookUps := p.LookUps(facts.Said{Driver: lead.driver, Message: lead.said, Node: lead.node, Volume: p.Snapshot.Volume(lead.volume), Namespace: lead.pods[0].Namespace})
 	if lead.objects != "" {
 		lookUps = append(lookUps, lead.objects)
@@ -109,7 +109,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	}
 	f.KnownFrom = facts.KnownFrom(lead.entry, lookUps...)
 	f.Severity = finding.Error
-	f.SelfHeals = finding.SelfHeals{Because: retries + ", in vain"}
+	f.SelfHeals = finding.SelfHeals{Because: retries + ", and fails"}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {
 		f.Severity = finding.Warning
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: retries + ", and usually succeeds in the end; it has taken longer than usual"}

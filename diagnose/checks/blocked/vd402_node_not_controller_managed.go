@@ -82,14 +82,14 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 		Cause: "the kubelet of the node runs with enableControllerAttachDetach: false, or somebody took the annotation off; a kubelet cannot " +
 			"attach CSI volumes itself",
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation}},
-		SelfHeals: finding.SelfHeals{Because: "the controller drops the pods of a node without the annotation without a word; the kubelet puts it on only " +
+		SelfHeals: finding.SelfHeals{Because: "the controller ignores the pods of a node that lacks the annotation, and reports nothing; the kubelet puts it on only " +
 			"when it starts with enableControllerAttachDetach: true"},
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}",
 	})
 	if holder, held := heldElsewhere(p.View, node, first.Volume); held {
 		f.Confidence = finding.Suspected
-		f.Cause = fmt.Sprintf("suspected, and certain where it goes on once the volume has no VolumeAttachment on node %s: %s. Or the controller has known node %s with the annotation, and only waits "+
-			"until the volume has left the other node", holder, f.Cause, node.Name)
+		f.Cause = finding.SuspectedCause(f.Cause, fmt.Sprintf("where it goes on once the volume has no VolumeAttachment on node %s", holder),
+			fmt.Sprintf("the controller has known node %s with the annotation, and only waits until the volume has left the other node", node.Name))
 	}
 	for _, i := range ignored {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(i.Pod), Field: "spec.volumes", Value: string(i.Volume) + " has no VolumeAttachment"})

@@ -119,9 +119,8 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 		At: metav1.NewTime(begins.Add(facts.FollowFor)),
 		If: "--watch, or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
 	}
-	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or it has been detached since %s",
-		facts.Stamp(f.Settles.At), f.Settles.If, f.Cause, facts.Stamp(failure.Time))
-	f.SelfHeals.Because = fmt.Sprintf("if the volume is still attached there, no object asks the driver to detach it; if it is not, the attach succeeds when the attacher asks again, by %s", facts.Stamp(by))
+	f.Cause = finding.SuspectedCause(f.Cause, f.Settles.Until(), "it has been detached since "+facts.Stamp(failure.Time))
+	f.SelfHeals.Because = fmt.Sprintf("the attacher asks again by %s, and succeeds only if the volume is detached, which no object asks for", facts.Stamp(by))
 	if p.Age(va.CreationTimestamp) > orphanGrace { // it was refused again and again, and the advice is only a look
 		if f.ByHand != "" {
 			f.Advice += "; only then detach it at the storage system"

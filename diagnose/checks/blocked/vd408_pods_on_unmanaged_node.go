@@ -70,7 +70,7 @@ func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVol
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller at work goes on with a node that it has known; the kubelet puts the annotation on only when it starts with " +
+		SelfHeals: finding.SelfHeals{Because: "the running controller still knows the node and goes on with it; the kubelet puts the annotation on only when it starts with " +
 			"enableControllerAttachDetach: true"},
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}: until that is done, the volumes are detached by force " +
 			"6 min after kube-controller-manager restarts or the node stops being Ready",

@@ -47,7 +47,7 @@ func runAttachRefused(p *check.Run) {
 			}
 		}
 	}
-	reportRefusals(p, refusals, "attach", "the attacher tries again, at most 5 min apart")
+	reportRefusals(p, refusals, "attach", "the attacher retries, at most 5 min apart")
 }
 
 // namesItsNode reports whether the driver's message names the machine of the cause's node as the

@@ -65,12 +65,12 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		Cause:    "the driver's node plugin does not run on the node, or has not been able to register with the kubelet",
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node)},
 		SelfHeals: finding.SelfHeals{Because: "the attach follows within about 5 min once the node plugin has registered; " +
-			"until then the attacher has no name for the node, and the kubelet no plugin"},
+			"until then the attacher does not know the id of the node, and the kubelet has no plugin to call"},
 		Advice: fmt.Sprintf("{check} look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name),
 	}
 	if !p.AttachRequired(driver) || p.Lists(node, first.Volume) {
-		f.SelfHeals.Because = "the mount follows within about 2 min once the node plugin has registered; until then the kubelet has nobody to mount"
+		f.SelfHeals.Because = "the mount follows within about 2 min once the node plugin has registered; until then the kubelet has no plugin to call"
 	}
 	if facts.TakesNoPlugin(node) {
 		f.Cause = "a Fargate node runs no pod of a DaemonSet, and so no node plugin"

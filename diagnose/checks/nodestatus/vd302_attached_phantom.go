@@ -177,7 +177,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		f.Advice, f.ByHand = "take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "leave it: nothing waits for it"
 	default:
 		f.Severity = finding.Warning
-		next := "may wait: it does where the controller at work has read the entry"
+		next := "may wait: it will if the running controller has read the entry"
 		switch start := p.ControllerStart(); {
 		case start.IsZero() || f.Since == nil:
 		case f.Since.Before(&start):

@@ -106,7 +106,7 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 		Message: fmt.Sprintf("Node %s was registered again, and its volumesAttached has lost attached volumes", node.Name),
 		Detail: fmt.Sprintf("it was registered %s ago; pod %s runs with volume %s, and a kubelet that restarts now would no longer protect the mount",
 			facts.Rounded(p.Age(node.CreationTimestamp)), facts.PodName(pod), pv),
-		Cause: "the Node object was deleted and made again under the machine, which emptied its status; the controller holds the volumes for attached and " +
+		Cause: "the Node object was deleted and made again under the machine, which emptied its status; the controller counts the volumes as attached and " +
 			"does not compare",
 		Evidence: []finding.Evidence{
 			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},

@@ -28,7 +28,7 @@ var TopologyMismatch = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD310"}, Match: wantsLabel},
 	},
-	Never: "relabel the node to a zone in which it is not: more pods would get stuck there",
+	Never: "relabel the node for a zone where it is not: more pods would get stuck there",
 	Run:   runTopologyMismatch,
 }
 
@@ -109,7 +109,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		return false
 	}
 	terms, shut, advice := "", []string(nil), "add a node where the volume can be used"
-	never := "relabel a node to a place in which it is not: the pod would go there and get stuck"
+	never := "relabel a node for a place where it is not: the pod would go there and get stuck"
 	for _, node := range p.Snapshot.Nodes {
 		if facts.Virtual(node) {
 			continue
@@ -198,7 +198,7 @@ func apart(p *check.Run, pod *corev1.Pod) {
 			{Object: "pod/" + facts.PodName(pod), Field: "status.conditions[PodScheduled]", Value: scheduledText(pod)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "volumes do not move"},
-		Never:     "relabel a node to a place in which it is not: the pod would go there and get stuck",
+		Never:     "relabel a node for a place where it is not: the pod would go there and get stuck",
 		Advice: "decide which of the volumes has the data; copy the other one from a snapshot or a backup to the place of that one, and give the pod the claim of the copy; " +
 			"{later} use a storage class with volumeBindingMode WaitForFirstConsumer",
 	}

@@ -135,7 +135,7 @@ func undetachable(p *check.Run) {
 			Since:   &va.CreationTimestamp,
 			Message: fmt.Sprintf("Volume %s can never be detached from node %s: its handle contains a ^", pv, va.Node),
 			Detail:  "the controller cannot name such an attachment",
-			Cause:   "the controller puts driver and handle together with a ^ and takes them apart there; with another one in the handle that fails",
+			Cause:   "the controller joins driver and handle with a ^ and splits the name at a ^ again; it fails on a handle that has a ^ itself",
 			Evidence: []finding.Evidence{
 				{Object: "volumeattachment/" + va.Name, Field: "status.attached", Value: "true, not being deleted"},
 				{Object: "persistentvolume/" + pv, Field: "spec.csi.volumeHandle", Value: string(va.Volume)},

@@ -135,7 +135,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Detail:    fmt.Sprintf("it waits for the scheduler to choose one, but the pod was put on node %s without it", pod.Spec.NodeName),
 			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
-			SelfHeals: finding.SelfHeals{Because: "nobody but the scheduler says for which node the volume is to be made"},
+			SelfHeals: finding.SelfHeals{Because: "only the scheduler says for which node the volume is made, and this pod bypasses it"},
 			Never:     "put the annotation that names a node on the claim by hand: nobody has checked that the volume can be used there",
 			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
 		}, facts.ListsGrace}

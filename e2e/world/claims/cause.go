@@ -74,8 +74,9 @@ var causes = map[finding.Code][]string{
 // names no cause.
 func KindsOf(code finding.Code) []string { return causes[code] }
 
-// lasting are the kinds of what nobody undoes.
-var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry", "delete the claim", "delete the volume"}
+// lasting are the kinds of what nobody undoes. What the controller has begun to attach by access modes
+// that were edited, it keeps attaching while the pod lives.
+var lasting = []string{"delete the attachment", "strip the attachment", "drop the entry", "delete the claim", "delete the volume", "edit the access modes"}
 
 // traces are the codes of what stands in the objects for good: it may be of long ago.
 var traces = []finding.Code{"VD116", "VD119", "VD122", "VD301", "VD302", "VD404", "VD504", "VD513", "VD514"}

@@ -162,6 +162,8 @@ func TestJudges(t *testing.T) {
 		"nobody has deleted the claim":              {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the volume"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, "actor "},
 		"the driver's words name the storage":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, ""},
 		"the driver has said nothing":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, "actor "},
+		"it refuses what edited modes promised":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(20, never, acts("CSI driver d"))}}, ""},
+		"it refuses what it was to refuse once":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(20, never, acts("CSI driver d"))}}, "actor "},
 		"it refuses what edited modes promise":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, of("VD410"), acts("CSI driver d"))}}, ""},
 		"for nobody, and it stands":                 {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},
 		"for nobody, and it is gone":                {Record{Looks: []Look{looksAt(5, never), looksAt(9, nil)}}, "stands VD413"},

@@ -57,6 +57,9 @@ func (k *Kubelet) admit(ctx context.Context, p *corev1.Pod) {
 func (k *Kubelet) sayDied(ctx context.Context, p *corev1.Pod) error {
 	return k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
 		setConditions(s, now, false)
+		if p.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			s.Phase = corev1.PodFailed
+		}
 		for i := range s.ContainerStatuses {
 			c := &s.ContainerStatuses[i]
 			c.Ready, c.State = false, corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 255, Reason: "Unknown", FinishedAt: now}}
@@ -116,8 +119,7 @@ func (k *Kubelet) start(ctx context.Context, p *corev1.Pod, r *running, node *co
 		}
 	}
 	if len(unmounted) == 0 {
-		r.started = true
-		_ = k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) {
+		r.started = nil == k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) { // else at the next pass
 			s.Phase = corev1.PodRunning
 			setConditions(s, now, true)
 			s.ContainerStatuses = nil

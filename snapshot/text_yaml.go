@@ -370,7 +370,7 @@ func (y *yamlReader) object(at place, raw []byte) error {
 
 // single reads a usual object that cannot be a list, and reports whether it was one.
 func (y *yamlReader) single(at place, raw []byte) (bool, error) {
-	s, object := y.c.usual(raw)
+	s, object := y.c.usual(raw, nil)
 	if object == nil || hasItems(raw) {
 		return false, nil
 	}

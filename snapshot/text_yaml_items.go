@@ -33,6 +33,8 @@ type itemText struct {
 	raw    []byte
 	of     *row
 	object apiObject
+	// spare is an object of a former item that nobody needs any more.
+	spare apiObject
 }
 
 func (y *yamlReader) beginItems(indent int) {
@@ -125,13 +127,16 @@ func (b *itemBatch) reset() {
 func (c *collector) decodeItem(item *itemText) {
 	if raw, ok := usualText(item.text, &item.fast, item.fast.Item, c.limits); ok {
 		item.raw = raw
-		item.of, item.object = c.usual(raw)
+		item.of, item.object = c.usual(raw, item.spare)
+		item.spare = nil
 	}
 }
 
 func (y *yamlReader) takeItem(item *itemText) error {
 	if item.raw != nil {
-		return y.list.decoded(item.begin, item.raw, item.of, item.object)
+		err := y.list.decoded(item.begin, item.raw, item.of, item.object)
+		item.spare, y.c.unkept = emptied(y.c.unkept), nil
+		return err
 	}
 	at := y.list.at.atLine(item.begin)
 	at.item = y.list.items + 1

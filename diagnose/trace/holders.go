@@ -279,15 +279,20 @@ func alikeThere(n int) string {
 
 // heldWords adds to the stage what keeps the volume on the other node.
 func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
-	if e := t.DetachError(va); e != nil {
+	e, lease := t.DetachError(va), t.StaleAttacherLease(va.Spec.Attacher)
+	if e != nil {
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 	}
-	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
-		s.Detail += t.leaseWords(lease)
-		if s.Ends != "" {
-			s.Ends = "the driver's attacher runs again, and " + s.Ends
-		}
+	if lease == nil {
+		return
+	}
+	if e != nil {
+		s.On = facts.AttacherOf(va.Spec.Attacher) // nobody asks the driver again
+	}
+	s.Detail += t.leaseWords(lease)
+	if s.Ends != "" {
+		s.Ends = "the driver's attacher runs again, and " + s.Ends
 	}
 }
 

@@ -292,12 +292,14 @@ func (t *Trace) Waits() VolumeTrace {
 }
 
 // Stage is the stage in which the pod waits.
-func (t *Trace) Stage() Stage {
+func (t *Trace) Stage() Stage { return *t.stage() }
+
+func (t *Trace) stage() *Stage {
 	v := t.Waits()
 	if v.Name == "" && len(t.Volumes) > 0 {
 		v = t.Volumes[0] // all of them wait for a node
 	}
-	return *v.stage(t.Verdict.Stage)
+	return v.stage(t.Verdict.Stage)
 }
 
 // Quoted quotes the verdict's message, for a finding about the wait; nil where there is none.
@@ -327,7 +329,8 @@ func (t *Trace) Judge(findings []finding.Finding) {
 		if f.Severity.AtLeast(finding.Warning) {
 			if t.Verdict.State == finding.InFlight {
 				t.Verdict.State, t.Verdict.DueAt = finding.Stuck, nil
-				if t.Verdict.Actor == "" && t.Stage().nobody {
+				if s := t.stage(); t.Verdict.Actor == "" && s.nobody {
+					s.On = Nobody
 					t.Verdict.nextIs(Nobody)
 				}
 				t.Verdict.Message += fmt.Sprintf("; %s %s says what is wrong", f.Code, f.Check)

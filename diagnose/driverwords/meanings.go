@@ -112,7 +112,7 @@ var meanings = map[Meaning]About{
 	MachineFailed: {"The provider attaches nothing to the machine in the state in which it is.", ClusterAdmin,
 		"{check} Look at the provider which state the machine is in, and bring it back to one in which volumes can be attached; until then run the pod on another node.", OneNode},
 	NodeGone: {"It names a node that does not exist in the cluster.", ClusterAdmin,
-		"Take the node's name off the claim where it stands there (annotation volume.kubernetes.io/selected-node); else {restart-driver-controller}, which may still count on that node.", OneVolume},
+		"Take the node's name off the claim where it stands there (annotation volume.kubernetes.io/selected-node); if the claim does not have it, {restart-driver-controller}, which may still count on that node.", OneVolume},
 	AttachedElsewhere: {"The volume is attached to another machine.", StorageAdmin,
 		"{check} Find out in the storage system which machine has the volume; detach it there only after nothing on that machine uses it.", OneVolume},
 	NotAttached: {"The volume is not attached to the node, although Kubernetes treats it as attached.", ClusterAdmin,

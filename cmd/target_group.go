@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -39,7 +38,7 @@ func madeBy(pod *corev1.Pod, kind, name string) bool {
 	case owner == nil:
 		return false
 	case kind == "Deployment":
-		return facts.DeploymentOf(pod) == name
+		return snapshot.DeploymentOf(pod) == name
 	case kind == "CronJob": // its Jobs have its name and the minute
 		minute, ok := strings.CutPrefix(owner.Name, name+"-")
 		return ok && owner.Kind == "Job" && strings.Trim(minute, "0123456789") == ""

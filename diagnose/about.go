@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/volumehealth"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // workloads are the owners of the pods, as namespace/Kind/name; sorted. A Deployment stands for
@@ -22,8 +23,8 @@ func workloads(p *facts.View, pods []string) []string {
 		owner := metav1.GetControllerOf(pod)
 		switch {
 		case owner == nil || owner.Kind == "Node": // no owner, or a static pod
-		case facts.DeploymentOf(pod) != "":
-			names = append(names, pod.Namespace+"/Deployment/"+facts.DeploymentOf(pod))
+		case snapshot.DeploymentOf(pod) != "":
+			names = append(names, pod.Namespace+"/Deployment/"+snapshot.DeploymentOf(pod))
 		default:
 			names = append(names, pod.Namespace+"/"+owner.Kind+"/"+owner.Name)
 		}
@@ -37,7 +38,7 @@ func claims(p *facts.View, pods []string, pv string) []string {
 	var names []string
 	for _, pod := range named(p, pods) {
 		for i := range pod.Spec.Volumes {
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+			claim := p.ClaimOf(pod, &pod.Spec.Volumes[i])
 			if claim != nil && pv != "" && claim.Spec.VolumeName == pv {
 				names = append(names, claim.Namespace+"/"+claim.Name)
 			}
@@ -55,7 +56,7 @@ func health(p *facts.View, f finding.Finding) []finding.Evidence {
 	for _, pod := range named(p, f.Pods) {
 		for i := range pod.Spec.Volumes {
 			volume := &pod.Spec.Volumes[i]
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, volume)))
+			claim := p.ClaimOf(pod, volume)
 			if claim == nil || f.PersistentVolume == "" || claim.Spec.VolumeName != f.PersistentVolume {
 				continue
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
 // causesHold fails where a finding's cause is not in the report, comes after it or leads back
@@ -71,7 +72,7 @@ func TestCausesOfRandomClusters(t *testing.T) {
 		t.Fatal("in no case does anything follow from anything: this would show nothing")
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s, settings := drawCluster(t, cases), drawSettings(t)
+		s, settings := testcases.Draw(t, cases), drawSettings(t)
 		r := diagnose.Diagnose(s, settings)
 		causesHold(t, r)
 

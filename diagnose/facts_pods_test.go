@@ -18,6 +18,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -87,7 +88,7 @@ func TestPodsOfUse(t *testing.T) {
 		}
 		same(t, remade(s, o, slices.Clone(s.Gaps)), diagnose.Options{})
 	}
-	rapid.Check(t, func(t *rapid.T) { same(t, drawCluster(t, cases), drawSettings(t)) })
+	rapid.Check(t, func(t *rapid.T) { same(t, testcases.Draw(t, cases), drawSettings(t)) })
 	if dropped == 0 {
 		t.Error("no pod was ever left out: this shows nothing")
 	}

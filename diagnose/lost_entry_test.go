@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -109,7 +110,7 @@ func TestLostEntriesOfRandomClusters(t *testing.T) {
 	slices.Sort(releases)
 	found := 0
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawCluster(t, cases)
+		s := testcases.Draw(t, cases)
 		for _, node := range s.Nodes {
 			writer := rapid.SampledFrom([]string{"kube-controller-manager", "k3s", "curl", facts.FieldManager}).Draw(t, "writer")
 			for i := range node.ManagedFields {

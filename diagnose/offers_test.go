@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -101,6 +102,6 @@ func TestNothingRefusedIsOfferedAnywhere(t *testing.T) {
 	long.Test(t) // -short draws so few clusters that few repairs are refused
 	cases := corpusSnapshots(t)
 	var n refusals
-	rapid.Check(t, func(t *rapid.T) { n.areNotOffered(t, drawCluster(t, cases), drawSettings(t)) })
+	rapid.Check(t, func(t *rapid.T) { n.areNotOffered(t, testcases.Draw(t, cases), drawSettings(t)) })
 	n.shown(t)
 }

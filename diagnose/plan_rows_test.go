@@ -8,6 +8,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -46,7 +47,7 @@ func TestKubeletPlanProperty(t *testing.T) {
 		snapshots[i] = testworld.Mounting(c.snapshot(t))
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		s := drawCluster(t, snapshots)
+		s := testcases.Draw(t, snapshots)
 		for _, kind := range rapid.SliceOfDistinct(rapid.SampledFrom(snapshot.Kinds()), rapid.ID).Draw(t, "kinds") {
 			s = fewer(s, kind, none)
 		}

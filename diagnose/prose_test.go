@@ -20,6 +20,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -118,7 +119,7 @@ func TestNoDetachInProseAnywhere(t *testing.T) {
 	long.Test(t)
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {
-		saysNoDetach(t, "a random cluster", drawCluster(t, cases), drawSettings(t))
+		saysNoDetach(t, "a random cluster", testcases.Draw(t, cases), drawSettings(t))
 	})
 }
 

@@ -5,12 +5,9 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
@@ -21,123 +18,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// drawCluster crosses up to three cases of the corpus, whose objects share names and so get
-// mixed up, and then changes a few facts. Most of the results are broken in ways that nobody
-// has thought of.
-func drawCluster(t *rapid.T, cases []*snapshot.Snapshot) *snapshot.Snapshot {
-	s := rapid.SampledFrom(cases).Draw(t, "case")
-	for range rapid.IntRange(0, 2).Draw(t, "more cases") {
-		s = testcases.Cross(s, rapid.SampledFrom(cases).Draw(t, "case"))
-	}
-	o := cloned(s.Objects)
-	for _, va := range o.VolumeAttachments {
-		va.UID = types.UID("attachment-" + va.Name) // no two objects have one UID, but those of two cases may
-	}
-	for range rapid.IntRange(0, 5).Draw(t, "changes") {
-		change(t, &o, s.TakenAt)
-	}
-	later := time.Duration(rapid.IntRange(0, 3).Draw(t, "later")) * 5 * time.Minute
-	made := snapshot.New(s.TakenAt.Add(later), s.Source, o, slices.Clone(s.Gaps))
-	made.Backends = s.Backends
-	return made
-}
-
 // cloned is a deep copy: the cases are shared.
 func cloned(o snapshot.Objects) snapshot.Objects {
 	return testcases.Copy(o)
-}
-
-// change changes one random fact of the cluster.
-func change(t *rapid.T, o *snapshot.Objects, now time.Time) {
-	at := metav1.NewTime(now.Add(-time.Duration(rapid.IntRange(0, 20).Draw(t, "minutes ago")) * time.Minute))
-	changes := []func(){
-		func() { one(t, o.Nodes, func(n *corev1.Node) { n.Annotations = nil }) },
-		func() {
-			one(t, o.Nodes, func(n *corev1.Node) {
-				n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, LastTransitionTime: at,
-					Status: rapid.SampledFrom([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionUnknown}).Draw(t, "ready")}}
-			})
-		},
-		func() {
-			one(t, o.Nodes, func(n *corev1.Node) {
-				n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService})
-			})
-		},
-		func() { one(t, o.Nodes, func(n *corev1.Node) { n.Status.VolumesAttached = nil }) },
-		func() { one(t, o.Nodes, func(n *corev1.Node) { n.Status.VolumesInUse = nil }) },
-		func() { // another node uses what one node lists
-			one(t, o.Nodes, func(n *corev1.Node) {
-				one(t, o.Nodes, func(other *corev1.Node) {
-					for _, v := range other.Status.VolumesAttached {
-						n.Status.VolumesInUse = append(n.Status.VolumesInUse, v.Name)
-					}
-				})
-			})
-		},
-		func() {
-			one(t, o.Nodes, func(n *corev1.Node) {
-				one(t, o.Nodes, func(other *corev1.Node) { n.Status.VolumesAttached = slices.Clone(other.Status.VolumesAttached) })
-			})
-		},
-		func() {
-			one(t, o.VolumeAttachments, func(va *storagev1.VolumeAttachment) { va.Status.Attached = !va.Status.Attached })
-		},
-		func() {
-			one(t, o.VolumeAttachments, func(va *storagev1.VolumeAttachment) { va.DeletionTimestamp = &at })
-		},
-		func() {
-			one(t, o.VolumeAttachments, func(va *storagev1.VolumeAttachment) {
-				va.Status.DetachError = &storagev1.VolumeError{Time: at, Message: "refused"}
-			})
-		},
-		func() { // it is on another node, under the name for that node
-			one(t, o.VolumeAttachments, func(va *storagev1.VolumeAttachment) {
-				one(t, o.Nodes, func(n *corev1.Node) { va.Spec.NodeName = n.Name })
-				one(t, o.Volumes, func(pv *corev1.PersistentVolume) {
-					if csi := pv.Spec.CSI; csi != nil {
-						va.Spec.Source.PersistentVolumeName = &pv.Name
-						va.Name = reconcile.VolumeAttachmentName(csi.VolumeHandle, csi.Driver, types.NodeName(va.Spec.NodeName))
-					}
-				})
-				o.VolumeAttachments = slices.DeleteFunc(o.VolumeAttachments, func(other *storagev1.VolumeAttachment) bool {
-					return other != va && other.Name == va.Name
-				})
-			})
-		},
-		func() { one(t, o.Pods, func(p *corev1.Pod) { p.DeletionTimestamp = &at }) },
-		func() { one(t, o.Pods, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }) },
-		func() { one(t, o.Pods, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }) },
-		func() {
-			one(t, o.Pods, func(p *corev1.Pod) {
-				one(t, o.Nodes, func(n *corev1.Node) { p.Spec.NodeName = n.Name })
-			})
-		},
-		func() { one(t, o.Claims, func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }) },
-		func() { one(t, o.Claims, func(c *corev1.PersistentVolumeClaim) { c.UID += "-new" }) },
-		func() {
-			one(t, o.Volumes, func(pv *corev1.PersistentVolume) {
-				pv.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
-			})
-		},
-		func() { one(t, o.CSINodes, func(n *storagev1.CSINode) { n.Spec.Drivers = nil }) },
-		func() { drop(t, &o.Nodes) },
-		func() { drop(t, &o.Pods) },
-		func() { drop(t, &o.Volumes) },
-		func() { drop(t, &o.VolumeAttachments) },
-		func() { drop(t, &o.Leases) },
-	}
-	changes[rapid.IntRange(0, len(changes)-1).Draw(t, "change")]()
-}
-
-// one applies f to a random element of the list, if there is one.
-func one[T any](t *rapid.T, list []*T, f func(*T)) {
-	if len(list) > 0 {
-		f(rapid.SampledFrom(list).Draw(t, fmt.Sprintf("%T", list)))
-	}
-}
-
-func drop[T any](t *rapid.T, list *[]*T) {
-	one(t, *list, func(object *T) { *list = slices.DeleteFunc(*list, func(o *T) bool { return o == object }) })
 }
 
 func corpusSnapshots(t *testing.T) []*snapshot.Snapshot {
@@ -161,7 +44,7 @@ func TestGapsOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
 	found := map[finding.Code]int{}
 	property := func(t *rapid.T) {
-		s, settings := drawCluster(t, cases), drawSettings(t)
+		s, settings := testcases.Draw(t, cases), drawSettings(t)
 		kinds := rapid.SliceOfNDistinct(rapid.SampledFrom(append(snapshot.Kinds(), snapshot.Deployments)), 1, 3, rapid.ID).Draw(t, "kinds")
 		if slices.Contains(kinds, snapshot.Events) {
 			s = withoutSilencingEvents(s)
@@ -207,7 +90,7 @@ func withoutSilencingEvents(s *snapshot.Snapshot) *snapshot.Snapshot {
 func TestFingerprintsOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {
-		s, settings := drawCluster(t, cases), drawSettings(t)
+		s, settings := testcases.Draw(t, cases), drawSettings(t)
 		before := fingerprintSet(t, diagnose.Diagnose(s, settings))
 		o := cloned(s.Objects)
 		lists := reflect.ValueOf(o)
@@ -240,7 +123,7 @@ func fingerprintSet(t *rapid.T, r *finding.Report) map[string]finding.Code {
 func TestRandomClustersAreNotWrittenTo(t *testing.T) {
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {
-		s, settings := drawCluster(t, cases), drawSettings(t)
+		s, settings := testcases.Draw(t, cases), drawSettings(t)
 		before := cloned(s.Objects)
 		diagnose.Diagnose(s, settings)
 		if !reflect.DeepEqual(before, cloned(s.Objects)) {

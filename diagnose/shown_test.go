@@ -15,6 +15,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -218,7 +219,7 @@ func TestShownOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
 	count := map[string]int{}
 	rapid.Check(t, func(t *rapid.T) {
-		drawn := testworld.Mounting(drawCluster(t, cases))
+		drawn := testworld.Mounting(testcases.Draw(t, cases))
 		o := drawn.Objects
 		for range rapid.IntRange(1, 4).Draw(t, "ends") {
 			endOrWait(t, &o, drawn.TakenAt)
@@ -253,12 +254,12 @@ func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 	}
 	changes := []func(){
 		func() {
-			one(t, o.Claims, func(c *corev1.PersistentVolumeClaim) {
+			testcases.One(t, o.Claims, func(c *corev1.PersistentVolumeClaim) {
 				finalized(&c.ObjectMeta, "kubernetes.io/pvc-protection", "example.com/own")
 			})
 		},
 		func() {
-			one(t, o.Volumes, func(pv *corev1.PersistentVolume) {
+			testcases.One(t, o.Volumes, func(pv *corev1.PersistentVolume) {
 				if pv.Status.Phase == corev1.VolumeBound {
 					// every volume has it as long as it is bound
 					finalized(&pv.ObjectMeta, "kubernetes.io/pv-protection")
@@ -267,9 +268,11 @@ func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 				}
 			})
 		},
-		func() { one(t, o.Claims, func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost }) },
 		func() {
-			one(t, o.Pods, func(p *corev1.Pod) {
+			testcases.One(t, o.Claims, func(c *corev1.PersistentVolumeClaim) { c.Status.Phase = corev1.ClaimLost })
+		},
+		func() {
+			testcases.One(t, o.Pods, func(p *corev1.Pod) {
 				p.DeletionTimestamp, p.Status.StartTime = &at, &p.CreationTimestamp
 				// all pods have one, except those that decline it
 				if !slices.ContainsFunc(p.Spec.Volumes, func(v corev1.Volume) bool { return v.Projected != nil }) && rapid.Bool().Draw(t, "token") {
@@ -284,7 +287,7 @@ func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 			})
 		},
 		func() {
-			one(t, o.Pods, func(p *corev1.Pod) {
+			testcases.One(t, o.Pods, func(p *corev1.Pod) {
 				if len(p.Spec.Volumes) == 0 {
 					return
 				}
@@ -308,7 +311,7 @@ func endOrWait(t *rapid.T, o *snapshot.Objects, now time.Time) {
 			})
 		},
 		func() {
-			one(t, o.Pods, func(p *corev1.Pod) {
+			testcases.One(t, o.Pods, func(p *corev1.Pod) {
 				message := rapid.SampledFrom([]string{
 					"0/2 nodes are available: 2 node(s) had volume node affinity conflict.",
 					"0/2 nodes are available: 2 node(s) exceed max volume count.",

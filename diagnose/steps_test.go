@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -37,7 +38,7 @@ func TestAdviceNamesItsHits(t *testing.T) {
 func TestAdviceOfRandomClustersNamesItsHits(t *testing.T) {
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {
-		s, settings := drawCluster(t, cases), drawSettings(t)
+		s, settings := testcases.Draw(t, cases), drawSettings(t)
 		holdsHits(t, "a random cluster", s, diagnose.Diagnose(s, settings))
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -86,6 +87,6 @@ func TestWaitingPodsAreAnsweredFor(t *testing.T) {
 func TestWaitingPodsOfRandomClusters(t *testing.T) {
 	cases := corpusSnapshots(t)
 	rapid.Check(t, func(t *rapid.T) {
-		answered(t, "a random cluster", testworld.Mounting(drawCluster(t, cases)), drawSettings(t))
+		answered(t, "a random cluster", testworld.Mounting(testcases.Draw(t, cases)), drawSettings(t))
 	})
 }

@@ -27,12 +27,12 @@ kubectl volume-doctor undo volume-doctor-|scripts/new-user.sh
 helm |e2e/serve/chart_test.go
 claude |cmd/mcp_test.go
 holmes |scripts/holmes.py
-kubectl volume-doctor diagnose -f must-gather|snapshot/layouts_test.go
-kubectl volume-doctor diagnose -f support-bundle|snapshot/layouts_test.go
-kubectl volume-doctor diagnose -f crust-gather|snapshot/layouts_test.go
-kubectl volume-doctor trace pod/web-0 -f cluster-info-dump|snapshot/layouts_test.go
-oc get |snapshot/layouts_test.go
-kubectl get csidrivers,csinodes -o yaml > support-bundle|snapshot/layouts_test.go'
+kubectl volume-doctor diagnose -f must-gather|snapshot/bundle_layouts_test.go
+kubectl volume-doctor diagnose -f support-bundle|snapshot/bundle_layouts_test.go
+kubectl volume-doctor diagnose -f crust-gather|snapshot/bundle_layouts_test.go
+kubectl volume-doctor trace pod/web-0 -f cluster-info-dump|snapshot/bundle_layouts_test.go
+oc get |snapshot/bundle_layouts_test.go
+kubectl get csidrivers,csinodes -o yaml > support-bundle|snapshot/bundle_layouts_test.go'
 
 # Tools of clouds, which print what theirs do of a disk that nobody has.
 tool() { printf '#!/bin/sh\ncat <<"END"\n%s\nEND\n' "$2" >"$work/tools/$1" && chmod +x "$work/tools/$1"; }

@@ -69,6 +69,8 @@ type root struct {
 	kubeSystem types.UID // of the namespace
 	// asked are the lists that the tool asked for, if the bundle says so: one of them without a file is empty.
 	asked map[partKey]bool
+	// narrowed reports whether the bundle's settings say that the tool asked for some objects only.
+	narrowed bool
 	// said is the tool's message about each list that it could not read, by namespace.
 	said    map[Kind]map[string]string
 	version string

@@ -69,7 +69,12 @@ func heldGap(kind Kind, roots []*root, held []heldList) *Gap {
 	gap := func(reason, format string, args ...any) *Gap {
 		return &Gap{Kind: kind, Reason: reason, Detail: fmt.Sprintf(format, args...)}
 	}
-	if len(held) == 0 {
+	for _, r := range roots {
+		if r.narrowed {
+			return gap(ReasonNotInBundle, "the %s has those that its settings select", r.name)
+		}
+	}
+	if len(held) == 0 && !slices.ContainsFunc(roots, func(r *root) bool { return r.hasAsked(kind) }) {
 		return gap(ReasonNotInBundle, "the %s is without them", roots[0].name)
 	}
 	for _, l := range held {
@@ -90,6 +95,16 @@ func heldGap(kind Kind, roots []*root, held []heldList) *Gap {
 		return nil
 	}
 	return partial(kind, roots, held)
+}
+
+// hasAsked reports whether the tool has asked for a list of the kind, and got one.
+func (r *root) hasAsked(kind Kind) bool {
+	for key, answered := range r.asked {
+		if key.kind == kind && answered {
+			return true
+		}
+	}
+	return false
 }
 
 // lacksNamespaces is the beginning of a gap's detail if the bundle knows all namespaces, and lacks

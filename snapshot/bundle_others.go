@@ -3,8 +3,11 @@ package snapshot
 import (
 	"bytes"
 	"encoding/json"
+	"math"
 	"path"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -21,11 +24,25 @@ import (
 // file is one answer of the API server. The tool reads the namespaces in its settings, and the list
 // of all namespaces.
 //
-// It writes the kind List for each list, and "null" for each empty string.
-var supportBundleKit = &format{name: "support bundle", restore: func(line []byte) []byte { return nulls.ReplaceAll(line, []byte("$1 null$3")) }}
+// It writes the kind List for each list, "null" for each empty string, and numbers from a million on as
+// 1e+06. It writes no file for an empty list.
+var supportBundleKit = &format{name: "support bundle", restore: restoreKit}
 
-// nulls match a value that is the text "null".
-var nulls = regexp.MustCompile(`^([^"'#]*[:-]) (["'])null["'](\r?\n?)$`)
+var (
+	// nulls match a value that is the text "null".
+	nulls = regexp.MustCompile(`^([^"'#]*[:-]) (["'])null["'](\r?\n?)$`)
+	// floats match a large number.
+	floats = regexp.MustCompile(`^([^"'#]*[:-] )(-?\d(?:\.\d+)?e\+\d\d)(\r?\n?)$`)
+)
+
+func restoreKit(line []byte) []byte {
+	if m := floats.FindSubmatch(line); m != nil {
+		if n, err := strconv.ParseFloat(string(m[2]), 64); err == nil && n == math.Trunc(n) && math.Abs(n) < 1<<62 {
+			return slices.Concat(m[1], strconv.AppendInt(nil, int64(n), 10), m[3])
+		}
+	}
+	return nulls.ReplaceAll(line, []byte("$1 null$3"))
+}
 
 const (
 	kitFolder   = "yamls"
@@ -100,34 +117,46 @@ func tellKitMetadata(r *root, text []byte) {
 //
 //	resources/cluster/GROUP_VERSION_PLURAL.json
 //	resources/ns/NAMESPACE/GROUP_VERSION_PLURAL.json
+//	meta/config.json
+//	meta/query-time.json
 //	serverversion.json
 //
-// The core group is called "core". Older releases write names such as Nodes.json, whose items lack
-// their kind. A file is an array of items; an empty list has no file.
+// The core group is called "core". A file is a list; until 0.53 it was an array of the items. Releases
+// before 0.15 write names such as Nodes.json, whose items lack their kind. An empty list has no file.
 var sonobuoy = &format{name: "sonobuoy archive", untyped: true}
 
 // tellQueries reads which lists the tool has asked for: one that it asked for and that has no file is empty.
 func tellQueries(r *root, text []byte) {
 	var queries []struct {
-		Of        string `json:"queryobj"`
-		Namespace string `json:"namespace"`
-		Error     string `json:"error"`
+		Of        string          `json:"queryobj"`
+		Namespace string          `json:"namespace"`
+		Error     json.RawMessage `json:"error"` // "{}" of most errors, whose fields are not exported
 	}
 	if json.Unmarshal(text, &queries) != nil {
 		return
 	}
 	r.asked = map[partKey]bool{}
 	for _, q := range queries {
-		r.asked[partKey{kind: Kind(strings.ToLower(q.Of)), namespace: q.Namespace}] = q.Error == ""
+		if q.Of != "Nodes" { // their health, not their list
+			r.asked[partKey{kind: Kind(strings.ToLower(q.Of)), namespace: q.Namespace}] = len(q.Error) == 0
+		}
 	}
+}
+
+// tellSettings reads whether the tool has asked for some objects only.
+func tellSettings(r *root, text []byte) {
+	var settings struct {
+		Filters struct{ LabelSelector string }
+	}
+	r.narrowed = json.Unmarshal(text, &settings) != nil || settings.Filters.LabelSelector != ""
 }
 
 func sonobuoyFile(segments []string) (bundleFile, bool) {
 	n := len(segments)
 	f := bundleFile{format: sonobuoy}
-	if n > 1 && segments[n-1] == "query-time.json" && segments[n-2] == "meta" {
-		f.root, f.tell = strings.Join(segments[:n-2], "/"), tellQueries
-		return f, true
+	if n > 1 && segments[n-2] == "meta" {
+		f.root, f.tell = strings.Join(segments[:n-2], "/"), map[string]func(*root, []byte){"query-time.json": tellQueries, "config.json": tellSettings}[segments[n-1]]
+		return f, f.tell != nil
 	}
 	if segments[n-1] == "serverversion.json" {
 		f.root, f.tell = strings.Join(segments[:n-1], "/"), tellVersionFile

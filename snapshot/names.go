@@ -1,6 +1,30 @@
 package snapshot
 
-import "k8s.io/apimachinery/pkg/types"
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// DeploymentOf is the name of the pod's Deployment, from its ReplicaSet's name; "" where it has
+// none.
+func DeploymentOf(pod *corev1.Pod) string {
+	owner, hash := metav1.GetControllerOfNoCopy(pod), pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey]
+	if owner == nil || owner.Kind != "ReplicaSet" || hash == "" {
+		return ""
+	}
+	name, ok := strings.CutSuffix(owner.Name, "-"+hash)
+	if !ok {
+		return ""
+	}
+	return name
+}
+
+// uniqueName is the name of a CSI volume in a node's status.
+func uniqueName(driver, handle string) string { return "kubernetes.io/csi/" + driver + "^" + handle }
 
 // ShareNames makes each reference to a volume or a claim use the string of that object's own name,
 // so that the text is in memory only once. It must be called before a snapshot holds the objects.

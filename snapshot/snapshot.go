@@ -1,5 +1,15 @@
 // Package snapshot holds one immutable picture of a cluster's objects, and reads and writes its
 // files. It is the only input of every later stage.
+//
+// The first word of a file's name says which step of reading it belongs to:
+//
+//	read, folder   take a text, an archive or a directory
+//	bundle         knows the files that support tools write
+//	text           gets the objects out of one text
+//	collect        gathers the objects of all texts
+//	times          finds out when the objects were read
+//	missing        finds signs that objects of a kind are missing, which makes the kind a gap
+//	own, write     have the format of our own files
 package snapshot
 
 import (

@@ -6,22 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// DeploymentOf is the name of the pod's Deployment, from its ReplicaSet's name; "" where it has
-// none.
-func DeploymentOf(pod *corev1.Pod) string {
-	owner, hash := metav1.GetControllerOf(pod), templateHash(pod)
-	if owner == nil || owner.Kind != "ReplicaSet" || hash == "" {
-		return ""
-	}
-	name, ok := strings.CutSuffix(owner.Name, "-"+hash)
-	if !ok {
-		return ""
-	}
-	return name
-}
 
 func templateHash(pod *corev1.Pod) string { return pod.Labels[appsv1.DefaultDeploymentUniqueLabelKey] }
 

@@ -17,7 +17,7 @@ import (
 // namesAgain are the files that may spell a name of reconcile/names.go, with the reason.
 var namesAgain = map[string]string{
 	"snapshot/trim/trim.go":         "stands beneath reconcile, and lists the annotations that it keeps",
-	"snapshot/read_partial.go":      "stands beneath reconcile, and knows a volume by its driver and handle",
+	"snapshot/names.go":             "stands beneath reconcile, and knows a volume by its driver and handle",
 	"snapshot/bundle_mustgather.go": "stands beneath reconcile; there it is the name of a directory",
 }
 

@@ -126,19 +126,19 @@ var wrongEdits = []wrongEdit{
 		"./diagnose/trace", "TestCorroborate",
 	},
 	{
-		"reading", "snapshot/read_partial.go",
+		"reading", "snapshot/missing_namespace.go",
 		"ref != nil && pv.Status.Phase == corev1.VolumeBound && !claims.Has(ref.Namespace)", "ref != nil && !claims.Has(ref.Namespace)",
 		"a Released volume makes a file of all namespaces look like one of some",
 		"./snapshot", "TestOneNamespace",
 	},
 	{
-		"reading", "snapshot/read_times.go",
+		"reading", "snapshot/times_files.go",
 		"if f.beats >= 2 {", "if f.beats >= 1 {",
 		"the file of one node that is off makes lists look as of different times",
 		"./snapshot", "TestListsOfOtherTimes",
 	},
 	{
-		"reading", "snapshot/read_text.go",
+		"reading", "snapshot/text.go",
 		`if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 {`, `if head.Metadata.Continue != "" {`,
 		"a page of a list with items that remain counts as the whole list",
 		"./snapshot", "TestReadOtherVersions",

@@ -6,9 +6,80 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
+
+// notEmpty returns the gap of a list without objects, or of a list of leases without those of nodes,
+// if another object shows that it is not complete; nil if none does.
+func (c *collector) notEmpty(kind Kind, now time.Time) *Gap {
+	if why := c.objects.emptyAgainst(kind, c.counts[kind]); why != "" {
+		gap := notAll(kind, nil, why)
+		return &gap
+	}
+	why := ""
+	if c.counts[kind] == 0 {
+		why = c.objects.doubt(kind, now)
+	}
+	if why == "" {
+		return nil
+	}
+	gap := notAll(kind, nil, "there is none, and "+why)
+	gap.Detail += " (if the cluster has none: --whole " + string(kind) + ")"
+	return &gap
+}
+
+// emptyAgainst returns the same for an empty list, if no failure of a cluster can explain that it
+// is empty. This needs no word of the user. Leases count as empty if none of them is of a node,
+// because the nodes' leases have a namespace of their own.
+func (o *Objects) emptyAgainst(kind Kind, count int) string {
+	if kind != Leases && count > 0 {
+		return ""
+	}
+	switch kind {
+	case Nodes:
+		for _, pod := range o.Pods {
+			if pod.Spec.NodeName != "" && pod.Status.Phase == corev1.PodRunning {
+				return fmt.Sprintf("there is none, and pod %s of namespace %s runs on node %s", plain(pod.Name), plain(pod.Namespace), plain(pod.Spec.NodeName))
+			}
+		}
+		for _, va := range o.VolumeAttachments {
+			return fmt.Sprintf("there is none, and volumeattachment %s is for node %s", plain(va.Name), plain(va.Spec.NodeName))
+		}
+	case Pods:
+		for _, node := range o.Nodes {
+			if len(node.Status.VolumesInUse) > 0 {
+				return fmt.Sprintf("there is none, and node %s has %s in its volumesInUse", plain(node.Name), plain(string(node.Status.VolumesInUse[0])))
+			}
+		}
+	case Claims:
+		for _, pod := range o.Pods {
+			for _, v := range pod.Spec.Volumes {
+				if v.PersistentVolumeClaim != nil && pod.Status.Phase == corev1.PodRunning {
+					return fmt.Sprintf("there is none, and pod %s of namespace %s runs with claim %s", plain(pod.Name), plain(pod.Namespace), plain(v.PersistentVolumeClaim.ClaimName))
+				}
+			}
+		}
+	case Leases:
+		if slices.ContainsFunc(o.Leases, func(l *coordinationv1.Lease) bool { return l.Namespace == corev1.NamespaceNodeLease }) {
+			return ""
+		}
+		for _, node := range o.Nodes {
+			if ready(node) {
+				return fmt.Sprintf("none is of a node, and each node has one, as node %s does", plain(node.Name))
+			}
+		}
+	default: // there may be none
+	}
+	return ""
+}
+
+func ready(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
 
 // doubt returns an object that makes an empty list unlikely, although a failure of the cluster
 // might explain it; "" if there is none. An API server shows an empty list also to somebody who

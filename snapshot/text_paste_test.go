@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
@@ -242,4 +243,31 @@ func TestPasted(t *testing.T) {
 		t.Errorf("%d forms are read", n)
 	}
 	t.Logf("%d forms are read", n)
+}
+
+// TestRefusedByFileOrCommand: a refusal that does not say which list it refuses is of the one after which
+// its file is named, or of the one that was asked for.
+func TestRefusedByFileOrCommand(t *testing.T) {
+	refused := "Unable to connect to the server: net/http: TLS handshake timeout\n"
+	list := clusterList(podOf("shop", "a", "5"))
+	s, _, err := ReadFS("f", fstest.MapFS{"pods.json": {Data: []byte(list)}, "events.yaml": {Data: []byte(refused)}}, ReadOptions{Now: noon})
+	check := func(name string, s *Snapshot, err error, kind Kind) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		for _, g := range s.Gaps {
+			if unavailable := g.Reason == ReasonUnavailable; unavailable != (g.Kind == kind) {
+				t.Errorf("%s: %q", name, gapLines(s))
+			}
+		}
+		if s.Complete(kind) || !s.Complete(Pods) {
+			t.Errorf("%s: %q", name, gapLines(s))
+		}
+	}
+	check("file", s, err, Events)
+	s, _, err = Read("f", strings.NewReader("$ kubectl get pods -A -o yaml\n"+list+"\n$ kubectl get -A va -o yaml\n"+refused), ReadOptions{Now: noon})
+	check("command", s, err, VolumeAttachments)
+	s, _, err = Read("f", strings.NewReader(list+"\nError from server (Timeout): the server was unable to return a response in the time allotted, but may still be processing the request (get volumeattachments.storage.k8s.io)\n"), ReadOptions{Now: noon})
+	check("message", s, err, VolumeAttachments)
 }

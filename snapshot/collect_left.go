@@ -24,10 +24,14 @@ type left struct {
 	n     int
 	pods  []leftPod
 	taken [][]leftPod // pods left by other collectors
-	// some are the first that runs in each namespace and on each node, with nothing else of it:
-	// what is missing beside pods is missing beside these, too.
+	// some are the first that runs in each namespace and on each node, and the first that does not
+	// run, with nothing else of it: what is missing beside pods is missing beside these, too.
 	some            []*corev1.Pod
 	spaces, onNodes sets.Set[string]
+	// other reports whether some has one that does not run.
+	other bool
+	// replicas counts them.
+	replicas replicas
 }
 
 func (l *left) all() iter.Seq[leftPod] {
@@ -97,6 +101,7 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 	}
 	l.n++
 	l.sample(pod)
+	l.replicas.add(pod)
 	if ordered {
 		return true
 	}
@@ -112,16 +117,28 @@ func (l *left) sample(pod *corev1.Pod) {
 	if l.spaces == nil {
 		l.spaces, l.onNodes = sets.New[string](), sets.New[string]()
 	}
-	if pod.Status.Phase != corev1.PodRunning || l.spaces.Has(pod.Namespace) && l.onNodes.Has(pod.Spec.NodeName) {
+	switch isRunning := pod.Status.Phase == corev1.PodRunning; {
+	case isRunning && l.spaces.Has(pod.Namespace) && l.onNodes.Has(pod.Spec.NodeName), !isRunning && l.other:
 		return
+	case isRunning:
+		l.spaces.Insert(pod.Namespace)
+		l.onNodes.Insert(pod.Spec.NodeName)
+	default:
+		l.other = true
 	}
-	l.spaces.Insert(pod.Namespace)
-	l.onNodes.Insert(pod.Spec.NodeName)
 	l.some = append(l.some, &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, CreationTimestamp: pod.CreationTimestamp, DeletionTimestamp: pod.DeletionTimestamp},
 		Spec:       corev1.PodSpec{NodeName: pod.Spec.NodeName},
 		Status:     corev1.PodStatus{Phase: pod.Status.Phase},
 	})
+}
+
+// take adds what another collector has noted of pods that it did not keep.
+func (l *left) take(o *left) {
+	l.some = append(l.some, o.some...)
+	for of, n := range o.replicas {
+		l.replicas[of] += n
+	}
 }
 
 // drop forgets those of the pods that is accepts.

@@ -144,7 +144,7 @@ func (r *reading) collector() *collector {
 		lists:     map[Kind]int{},
 		typed:     map[string]int{},
 		told:      map[Kind]*Gap{},
-		left:      left{ofUse: r.opts.PodsOfUse},
+		left:      left{ofUse: r.opts.PodsOfUse, replicas: replicas{}},
 		workloads: workloads{},
 	}
 }
@@ -325,7 +325,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 	if kind != Pods {
 		return nil
 	}
-	c.left.some = append(c.left.some, o.left.some...)
+	c.left.take(&o.left)
 	for pod := range o.left.all() {
 		known, err := c.seen.merge(pod.identity(), &o.seen)
 		if err != nil {
@@ -351,7 +351,7 @@ func (c *collector) takeKind(o *collector, kind Kind) {
 	if kind == Pods {
 		c.left.taken = append(append(c.left.taken, o.left.taken...), o.left.pods)
 		c.left.n += o.left.n
-		c.left.some = append(c.left.some, o.left.some...)
+		c.left.take(&o.left)
 	}
 	c.counts[kind] += o.counts[kind]
 	c.total += o.counts[kind]

@@ -5,12 +5,16 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"go.yaml.in/yaml/v2"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 // layout is how a tool writes a cluster into files.
@@ -30,17 +34,24 @@ type layout struct {
 var layouts = map[string]layout{
 	"support-bundle-kit": {
 		list: func(put func(p, text string), r *row, namespace string, objects map[string]string) {
-			folder := "supportbundle_1_2026-11-20T10-00-00Z/yamls/cluster/"
+			folder := kitRoot + "yamls/cluster/"
 			if r.Namespaced {
-				folder = "supportbundle_1_2026-11-20T10-00-00Z/yamls/namespaced/" + namespace + "/"
+				folder = kitRoot + "yamls/namespaced/" + namespace + "/"
 			}
-			put(folder+r.Version+"/"+string(r.Kind)+".yaml", yamlOf(`{"apiVersion": "`+r.Version+`", "kind": "`+r.Object+`List", "metadata": {"resourceVersion": "7"}, "items": [`+joined(objects)+`]}`))
+			put(folder+r.Version+"/"+string(r.Kind)+".yaml", kitYAML(r.Version, r.Object, objects))
+			if r.Kind == Events { // discovery lists both groups
+				put(folder+newEvents.apiVersion+"/events.yaml", kitYAML(newEvents.apiVersion, newEvents.kind, objects))
+			}
 		},
 		rest: func(put func(p, text string)) {
-			put("supportbundle_1_2026-11-20T10-00-00Z/metadata.yaml", "projectName: Longhorn\nprojectVersion: v1.6.0\nkubernetesVersion: v1.28.1\nbundleCreatedAt: \"2026-11-20T10:00:00Z\"\n")
-			put("supportbundle_1_2026-11-20T10-00-00Z/yamls/cluster/v1/namespaces.yaml", namespaceList("default", "kube-system", "kube-node-lease"))
-			put("supportbundle_1_2026-11-20T10-00-00Z/yamls/namespaced/default/events.k8s.io/v1/events.yaml", "apiVersion: events.k8s.io/v1\nitems: []\nkind: EventList\n")
-			put("supportbundle_1_2026-11-20T10-00-00Z/logs/default/web-0/web.log", "hello")
+			put(kitRoot+"metadata.yaml", "bundlename: bundle-1\nbundleversion: 0.1.0\nkubernetesversion: v1.28.1\nprojectnamespaceuuid: 1\nbundlecreatedat: \"2026-11-20T10:00:00Z\"\nissueurl: \"\"\nissuedescription: it hangs\n")
+			put(kitRoot+"bundleGenerationError.log", "Failed to get /apis/metrics.k8s.io/v1beta1/nodes: the server is currently unable to handle the request\n")
+			put(kitRoot+"yamls/cluster/v1/namespaces.yaml", kitYAML("v1", "Namespace", map[string]string{
+				"default": `{"metadata": {"name": "default"}}`, "kube-node-lease": `{"metadata": {"name": "kube-node-lease"}}`, "kube-system": `{"metadata": {"name": "kube-system"}}`}))
+			put(kitRoot+"yamls/namespaced/default/apps/v1/controllerrevisions.yaml", kitYAML("apps/v1", "ControllerRevision", map[string]string{"web": `{"metadata": {"name": "web"}, "revision": 1}`}))
+			put(kitRoot+"logs/default/web-0/web.log", "hello")
+			put(kitRoot+"logs/default/web-0/web.log.1", "hello")
+			put(kitRoot+"nodes/n1.zip", "PK")
 		},
 		version: "v1.28.1",
 		gaps: []string{
@@ -51,26 +62,39 @@ var layouts = map[string]layout{
 	},
 	"sonobuoy": {
 		list: func(put func(p, text string), r *row, namespace string, objects map[string]string) {
-			name := "core_" + r.Version + "_" + string(r.Kind) + ".json"
-			if r.Group() != "" {
-				name = strings.ReplaceAll(r.Version, "/", "_") + "_" + string(r.Kind) + ".json"
+			list := unstructured.UnstructuredList{Object: map[string]any{"apiVersion": r.Version, "kind": r.Object + "List", "metadata": map[string]any{"resourceVersion": "7"}}}
+			for _, name := range slices.Sorted(maps.Keys(objects)) {
+				var object unstructured.Unstructured
+				if err := object.UnmarshalJSON([]byte(objects[name])); err != nil {
+					panic(err)
+				}
+				list.Items = append(list.Items, object)
 			}
-			folder := "resources/cluster/"
-			if r.Namespaced {
-				folder = "resources/ns/" + namespace + "/"
+			text, err := list.MarshalJSON()
+			if err != nil {
+				panic(err)
 			}
-			put(folder+name, "["+joined(objects)+"]")
+			put(sonobuoyPath(r, namespace), string(text))
 		},
 		rest: func(put func(p, text string)) {
-			put("serverversion.json", `{"major": "1", "minor": "32", "gitVersion": "v1.32.1"}`)
-			put("resources/cluster/core_v1_namespaces.json", `[{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}]`)
-			put("meta/query-time.json", `[{"queryobj": "Pods", "time": 12.5}]`)
-			put("podlogs/default/web-0/logs/web.txt", "hello")
+			put("resources/cluster/core_v1_namespaces.json", `{"apiVersion": "v1", "items": [`+joined(map[string]string{
+				"default": `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}`, "kube-system": `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}`})+`], "kind": "NamespaceList", "metadata": {"resourceVersion": "7"}}`+"\n")
+			sonobuoyRest(put, sonobuoyQueries("default", "kube-system"))
+		},
+		version: "v1.32.1",
+	},
+	"sonobuoy 0.15": {
+		list: func(put func(p, text string), r *row, namespace string, objects map[string]string) {
+			put(sonobuoyPath(r, namespace), "["+joined(objects)+"]")
+		},
+		rest: func(put func(p, text string)) {
+			put("resources/cluster/core_v1_namespaces.json", `[{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-public"}}]`)
+			sonobuoyRest(put, sonobuoyQueries("default"))
 		},
 		version: "v1.32.1",
 		gaps: []string{
-			"events: NotInBundle (the sonobuoy archive is without them)", "leases: NotInBundle in kube-system (without those of namespace default)",
-			"storageclasses: NotInBundle (the sonobuoy archive is without them)",
+			"events: NotInBundle (without those of namespace kube-public)", "leases: NotInBundle in kube-system (without those of namespace kube-public)",
+			"persistentvolumeclaims: NotInBundle in default (without those of namespace kube-public)", "pods: NotInBundle in default (without those of namespace kube-public)",
 		},
 	},
 	"old sonobuoy": {
@@ -143,6 +167,79 @@ var layouts = map[string]layout{
 	},
 }
 
+const kitRoot = "supportbundle_00000000-0000-0000-0000-000000000000_2026-11-20T10-00-00Z/"
+
+var kitEmpties = []struct {
+	match *regexp.Regexp
+	by    string
+}{
+	{regexp.MustCompile(`("[a-zA-Z]+":)(null,)`), `$1"null",`}, {regexp.MustCompile(`(\\"[a-zA-Z]+\\":)(null,)`), `$1\"null\",`}, {regexp.MustCompile(`""`), `"null"`},
+}
+
+// kitYAML writes a list as the tool does: it changes the text of the API server's answer, decodes each
+// number as a float, and encodes the result with yaml.v2 (toObjCommon, pkg/manager/collectors/common.go).
+func kitYAML(version, kind string, objects map[string]string) string {
+	text := `{"metadata":{"resourceVersion":"7"},"items":[` + joined(objects) + `]}`
+	for _, e := range kitEmpties {
+		text = e.match.ReplaceAllString(text, e.by)
+	}
+	var list map[string]any
+	if err := json.Unmarshal([]byte(text), &list); err != nil {
+		panic(err)
+	}
+	list["kind"], list["apiVersion"] = "List", "v1"
+	for _, item := range list["items"].([]any) {
+		item.(map[string]any)["kind"], item.(map[string]any)["apiVersion"] = kind, version
+	}
+	out, err := yaml.Marshal(list)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// sonobuoyPath is the file of a list since 0.15.
+func sonobuoyPath(r *row, namespace string) string {
+	name := "core_" + r.Version + "_" + string(r.Kind) + ".json"
+	if r.Group() != "" {
+		name = strings.ReplaceAll(r.Version, "/", "_") + "_" + string(r.Kind) + ".json"
+	}
+	if r.Namespaced {
+		return "resources/ns/" + namespace + "/" + name
+	}
+	return "resources/cluster/" + name
+}
+
+// sonobuoyQueries are what the tool asks for: every list, and how each node is.
+func sonobuoyQueries(namespaces ...string) string {
+	queries := []string{`{"queryobj":"Nodes","time":"30.2ms"}`, `{"queryobj":"serverversion","time":"1.1ms"}`}
+	for _, r := range resources {
+		if !r.Namespaced {
+			queries = append(queries, `{"queryobj":"`+string(r.Kind)+`","time":"3.5ms"}`)
+			continue
+		}
+		for _, namespace := range namespaces {
+			queries = append(queries, `{"queryobj":"`+string(r.Kind)+`","namespace":"`+namespace+`","time":"3.5ms"}`)
+		}
+	}
+	return "[" + strings.Join(queries, ",") + "]"
+}
+
+// sonobuoyRest is what an archive has beside its lists.
+func sonobuoyRest(put func(p, text string), queries string) {
+	put("meta/query-time.json", queries)
+	put("meta/config.json", `{"Description":"DEFAULT","UUID":"1","Version":"v0.57.1","Resources":null,"Filters":{"Namespaces":".*","LabelSelector":""},"Namespace":"sonobuoy"}`)
+	put("meta/info.json", `{"plugins":["e2e"]}`)
+	put("meta/run.log", `{"level":"info"}`)
+	put("serverversion.json", `{"major":"1","minor":"32","gitVersion":"v1.32.1","platform":"linux/amd64"}`)
+	put("servergroups.json", `{"kind":"APIGroupList","apiVersion":"v1","groups":[]}`)
+	put("hosts/n1/configz.json", `{"kubeletconfig":{"syncFrequency":"1m0s"}}`)
+	put("hosts/n1/healthz.json", `{"status":200}`)
+	put("plugins/e2e/definition.json", `{"sonobuoy-config":{"plugin-name":"e2e"}}`)
+	put("plugins/e2e/sonobuoy_results.yaml", "name: e2e\nstatus: passed\n")
+	put("podlogs/default/web-0/logs/web.txt", "hello")
+}
+
 func selected(name string) string {
 	return "NotInBundle (the " + name + " has those that its settings select)"
 }
@@ -167,26 +264,6 @@ func untyped(object string) string {
 		panic(err)
 	}
 	return string(text)
-}
-
-func yamlOf(object string) string {
-	var fields map[string]any
-	if err := json.Unmarshal([]byte(object), &fields); err != nil {
-		panic(err)
-	}
-	text, err := YAML(fields)
-	if err != nil {
-		panic(err)
-	}
-	return string(text)
-}
-
-func namespaceList(names ...string) string {
-	var items []string
-	for _, name := range names {
-		items = append(items, `{"metadata": {"name": "`+name+`"}}`)
-	}
-	return yamlOf(`{"apiVersion": "v1", "kind": "NamespaceList", "items": [` + strings.Join(items, ",") + `]}`)
 }
 
 // tree is the cluster in the layout, and its objects that the tool takes.
@@ -237,6 +314,7 @@ func TestLayouts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	base.Pods[0].Generation, base.CSINodes[0].Spec.Drivers[0].Allocatable = 74_784_000, &storagev1.VolumeNodeResources{Count: new(int32(1_000_000))}
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			files, want := layout.tree(t, base)

@@ -215,3 +215,17 @@ func (e *evidence) noteState(state *corev1.ContainerState, running, terminated s
 		e.note(terminated+".finishedAt", t.FinishedAt)
 	}
 }
+
+// EventTime is when the event was last seen.
+func EventTime(e *corev1.Event) metav1.Time {
+	switch {
+	case e.Series != nil && !e.Series.LastObservedTime.IsZero():
+		return metav1.NewTime(e.Series.LastObservedTime.Time)
+	case !e.LastTimestamp.IsZero():
+		return e.LastTimestamp
+	case !e.EventTime.IsZero():
+		return metav1.NewTime(e.EventTime.Time)
+	default:
+		return e.CreationTimestamp
+	}
+}

@@ -1,0 +1,51 @@
+package snapshot
+
+import (
+	"testing"
+	"testing/fstest"
+)
+
+// TestKitWritesNull: support-bundle-kit writes "null" for an empty string and List for each list.
+func TestKitWritesNull(t *testing.T) {
+	claim := "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: PersistentVolumeClaim\n  metadata:\n    name: a\n    namespace: default\n    uid: c1\n    resourceVersion: \"4\"\n    creationTimestamp: \"2026-11-20T09:00:00Z\"\n    labels:\n      x: \"null\"\n" +
+		"  spec:\n    storageClassName: \"null\"\n    volumeName: 'null'\n  status:\n    phase: Pending\nkind: List\nmetadata:\n  continue: \"null\"\n  resourceVersion: \"7\"\n"
+	s, _, err := ReadFS("f", fstest.MapFS{
+		"b/yamls/cluster/v1/namespaces.yaml":                            {Data: []byte("apiVersion: v1\nitems:\n- metadata:\n    name: default\nkind: List\nmetadata:\n  continue: \"null\"\n")},
+		"b/yamls/namespaced/default/v1/persistentvolumeclaims.yaml":     {Data: []byte(claim)},
+		"b/yamls/namespaced/default/coordination.k8s.io/v1/leases.yaml": {Data: []byte("apiVersion: v1\nitems: []\nkind: List\n")},
+	}, ReadOptions{Now: noon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := s.Claims; len(c) != 1 || c[0].Spec.StorageClassName != nil || c[0].Spec.VolumeName != "" || c[0].Labels["x"] != "" || !s.Complete(Claims) {
+		t.Errorf("%d claims, gaps %q", len(c), gapLines(s))
+	}
+}
+
+// TestSonobuoyQueries: sonobuoy writes no file for an empty list, says which lists it has asked for, and
+// whether for some of their objects only.
+func TestSonobuoyQueries(t *testing.T) {
+	for _, tt := range []struct {
+		name, error, selector string
+		pods, volumes         bool
+	}{
+		{name: "asked for", pods: true, volumes: true},
+		{name: "refused", error: `, "error": {}`},
+		{name: "refused, with its words", error: `, "error": {"ErrStatus": {"reason": "Forbidden"}}`},
+		{name: "some objects", selector: "app=web"},
+	} {
+		s, _, err := ReadFS("f", fstest.MapFS{
+			"resources/cluster/core_v1_namespaces.json": {Data: []byte(`{"apiVersion": "v1", "kind": "NamespaceList", "metadata": {}, "items": [{"metadata": {"name": "shop"}}, {"metadata": {"name": "empty"}}]}`)},
+			"resources/ns/shop/core_v1_pods.json":       {Data: []byte("[" + podOf("shop", "a", "5") + "]")},
+			"meta/config.json":                          {Data: []byte(`{"Filters": {"Namespaces": ".*", "LabelSelector": "` + tt.selector + `"}}`)},
+			"meta/query-time.json": {Data: []byte(`[{"queryobj": "Nodes", "time": "1s"}, {"queryobj": "pods", "namespace": "shop", "time": "1s"}, {"queryobj": "pods", "namespace": "empty", "time": "1s"` + tt.error +
+				`}, {"queryobj": "persistentvolumes", "time": "1s"` + tt.error + `}]`)},
+		}, ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.Complete(Pods) != tt.pods || s.Complete(Volumes) != tt.volumes || s.Complete(Nodes) {
+			t.Errorf("%s: %q", tt.name, gapLines(s))
+		}
+	}
+}

@@ -1,0 +1,147 @@
+package snapshot
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+)
+
+// unbound returns the gaps that bound volumes prove: a volume is Bound to a claim in a namespace of
+// which the file has no claim.
+func (o *Objects) unbound() []Gap {
+	claims, pods, missing := namespacesOf(o.Claims), namespacesOf(o.Pods), sets.New[string]()
+	for _, pv := range o.Volumes {
+		if ref := pv.Spec.ClaimRef; ref != nil && pv.Status.Phase == corev1.VolumeBound && !claims.Has(ref.Namespace) {
+			missing.Insert(ref.Namespace)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	why := fmt.Sprintf("a volume is Bound to a claim of namespace %s, of which no claim is there", plain(sets.List(missing)[0]))
+	gaps := []Gap{notAll(Claims, claims, why)}
+	if !pods.HasAny(missing.UnsortedList()...) {
+		gaps = append(gaps, notAll(Pods, pods, why), notAll(Events, namespacesOf(o.Events), why))
+	}
+	return withoutMany(gaps)
+}
+
+// noPodsOf returns the gaps that something of another namespace suggests, which has or had pods.
+func (o *Objects) noPodsOf(namespace, what string) []Gap {
+	why := fmt.Sprintf("%s of namespace %s, of which no pod is there", what, plain(namespace))
+	return withoutMany([]Gap{notAll(Pods, namespacesOf(o.Pods), why), notAll(Events, namespacesOf(o.Events), why)})
+}
+
+// attachedVolumes returns the names of the volumes that are attached to a node.
+func (o *Objects) attachedVolumes() sets.Set[string] {
+	attached := sets.New[string]()
+	for _, va := range o.VolumeAttachments {
+		if name := va.Spec.Source.PersistentVolumeName; name != nil && va.Status.Attached {
+			attached.Insert(*name)
+		}
+	}
+	return attached
+}
+
+// podElsewhere returns a namespace that is not among those read, and the object that names a pod in
+// it; "" if there is none. If one list has pods of several namespaces, a volume may be in use without
+// its pod because of a failure, and an event may have outlived its pod, so both are needed. lists is
+// the number of lists if each has pods of one namespace.
+func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, what string) {
+	for _, claim := range o.Claims {
+		for _, owner := range claim.OwnerReferences {
+			if owner.Kind == "Pod" && claim.DeletionTimestamp == nil && len(read) > 0 && !read.Has(claim.Namespace) {
+				return claim.Namespace, "a pod owns a claim"
+			}
+		}
+	}
+	for _, d := range o.Deployments {
+		if d.Status.ReadyReplicas > 0 && len(read) > 0 && !read.Has(d.Namespace) {
+			return d.Namespace, "a deployment has ready pods"
+		}
+	}
+	if len(read) == 0 {
+		return "", ""
+	}
+	few := len(read) == 1 || lists >= 2
+	if namespace, what := o.volumeOfElsewhere(func(namespace string) bool {
+		return !read.Has(namespace) && (few || o.hasEvents("Pod", namespace))
+	}); what != "" {
+		return namespace, what
+	}
+	if !few {
+		return "", ""
+	}
+	if lists >= 2 {
+		for _, claim := range o.Claims {
+			if !read.Has(claim.Namespace) {
+				return claim.Namespace, "there is a claim"
+			}
+		}
+	}
+	return o.eventElsewhere("Pod", read)
+}
+
+// volumeOfElsewhere returns the first of the namespaces that has a volume on a node, and what shows it.
+func (o *Objects) volumeOfElsewhere(is func(namespace string) bool) (namespace, what string) {
+	inUse, attached, asked := sets.New[string](), o.attachedVolumes(), map[string]bool{}
+	for _, node := range o.Nodes {
+		for _, v := range node.Status.VolumesInUse {
+			inUse.Insert(string(v))
+		}
+	}
+	for _, pv := range o.Volumes {
+		ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI
+		if ref == nil || pv.Status.Phase != corev1.VolumeBound {
+			continue
+		}
+		what := ""
+		switch {
+		case csi != nil && inUse.Has(uniqueName(csi.Driver, csi.VolumeHandle)):
+			what = "a node has in its volumesInUse a volume"
+		case attached.Has(pv.Name):
+			what = "a VolumeAttachment is of a volume"
+		default:
+			continue
+		}
+		if _, known := asked[ref.Namespace]; !known {
+			asked[ref.Namespace] = is(ref.Namespace)
+		}
+		if asked[ref.Namespace] {
+			return ref.Namespace, what
+		}
+	}
+	return "", ""
+}
+
+// claimElsewhere returns the same for a claim.
+func (o *Objects) claimElsewhere(read sets.Set[string], lists int) (namespace, what string) {
+	for _, pod := range o.Pods {
+		for _, v := range pod.Spec.Volumes {
+			if v.PersistentVolumeClaim != nil && pod.Status.Phase == corev1.PodRunning && !read.Has(pod.Namespace) {
+				return pod.Namespace, "a pod runs with a claim"
+			}
+		}
+	}
+	if len(read) != 1 && lists < 2 {
+		return "", ""
+	}
+	return o.eventElsewhere("PersistentVolumeClaim", read)
+}
+
+func (o *Objects) eventElsewhere(kind string, read sets.Set[string]) (namespace, what string) {
+	for _, e := range o.Events {
+		if of := e.InvolvedObject; of.Kind == kind && of.Namespace != "" && !read.Has(of.Namespace) {
+			return of.Namespace, "there are events"
+		}
+	}
+	return "", ""
+}
+
+func (o *Objects) hasEvents(kind, namespace string) bool {
+	return slices.ContainsFunc(o.Events, func(e *corev1.Event) bool {
+		return e.InvolvedObject.Kind == kind && e.InvolvedObject.Namespace == namespace
+	})
+}

@@ -236,7 +236,7 @@ func causesOf(report string) (causes []toldCause) {
 
 var (
 	numbered   = regexp.MustCompile(`^[0-9]+\. `)
-	leans      = regexp.MustCompile(`(?i)^(?:only )?(?:then|also|and|once|after that|for the next time)\b`)
+	leans      = regexp.MustCompile(`(?i)^(?:only )?(?:then|also|and|once|else|otherwise|after that|for the next time)\b`)
 	toldToWait = regexp.MustCompile(`(?i)^(?:to make it safe: )?(?:do nothing|wait)\b|; wait(?:;|$)`)
 	objectOf   = regexp.MustCompile(`^[a-z]+/([A-Za-z0-9.:-]+)$`)
 	// patched are the fields that commands change, each as a sentence names it.

@@ -82,6 +82,10 @@ const (
 	GrowRefused        Meaning = "grow-refused"
 	RecordMissing      Meaning = "record-missing"
 	NoFreeDevice       Meaning = "no-free-device"
+	BackedOff          Meaning = "backed-off"
+	ObjectRejected     Meaning = "object-rejected"
+	NameNotFound       Meaning = "name-not-found"
+	PathTooLong        Meaning = "path-too-long"
 )
 
 // About describes a meaning.
@@ -204,6 +208,14 @@ var meanings = map[Meaning]About{
 		"{check} Look which object is missing, and for its disk in the storage system. Where the disk is there, recreate the PersistentVolume with its handle and the reclaim policy Retain; restore no backup beside it.", OneVolume},
 	NoFreeDevice: {"The node has no free device, such as a loop or an NBD device, to give the volume.", NodeAdmin,
 		"{check} Count the devices of that kind on the node (losetup -a, lsblk), load the kernel module with more of them, and see that the program in the message may open the node's /dev.", OneNode},
+	BackedOff: {"The driver pauses after an earlier error, which these words do not name.", ClusterAdmin,
+		"{read-log} for the error before the pause, and fix that.", OneNode},
+	ObjectRejected: {"The API server rejects an object that the caller writes: a field of it is missing or wrong.", ClusterAdmin,
+		"{check} See which field the message names, and where the caller takes it from: its StorageClass, its own configuration or its release. Correct it there; nothing is wrong in the storage system.", OneVolume},
+	NameNotFound: {"Something that the message names, such as a pool, a class or a snapshot, does not exist.", ClusterAdmin,
+		"{check} Compare the name in the message with those that exist, and correct it where it stands: in the StorageClass, the VolumeSnapshotClass, the claim or the driver's configuration.", OneVolume},
+	PathTooLong: {"A path, which the kubelet makes, is longer than the driver or the node takes.", ClusterAdmin,
+		"Upgrade the driver: the length of the path comes from the kubelet's release and directory, and no field of the PersistentVolume shortens it.", WholeDriver},
 	StorageError: {"Reading from or writing to the storage failed.", StorageAdmin,
 		"{check} Read the kernel log of the node, and check the health of the storage system.", OneVolume},
 }

@@ -160,7 +160,7 @@ func redactLogin(login string) string {
 var plainOptions = []string{
 	"vers", "nfsvers", "minorversion", "proto", "port", "mountport", "timeo", "retrans", "rsize", "wsize", "sec", "mode", "uid", "gid", "file_mode", "dir_mode",
 	"size", "context", "fscontext", "defcontext", "rootcontext", "x-mount.mkdir", "lookupcache", "acregmin", "acregmax", "acdirmin", "acdirmax", "actimeo",
-	"accesspoint", "mds_namespace", "fs",
+	"accesspoint", "mds_namespace", "fs", "cache",
 }
 
 func redactOptions(text string) string {
@@ -195,8 +195,8 @@ func redactValues(message string, before *regexp.Regexp) string {
 		if before == nameFor && !isSpokenValue("password", message[start:end], start > at, true) {
 			continue
 		}
-		if before == flagBefore && message[start] == '-' {
-			continue
+		if before == flagBefore && (message[start] == '-' || strings.Trim(lineEnds.Replace(message[start:end]), ".+") == "") {
+			continue // another flag, or where a shell has cut its line off
 		}
 		b.WriteString(message[done:start])
 		b.WriteString(redacted)
@@ -205,6 +205,9 @@ func redactValues(message string, before *regexp.Regexp) string {
 	b.WriteString(message[done:])
 	return b.String()
 }
+
+// lineEnds are the ends of lines in a text that was quoted.
+var lineEnds = strings.NewReplacer(`\r`, "", `\n`, "")
 
 // redactSpoken redacts the value that follows a name in a sentence, where it can be one.
 func redactSpoken(message string) string {

@@ -19,6 +19,8 @@ func TestRedact(t *testing.T) {
 		`PUT https://x.blob.core.windows.net/c?sv=2020&sig=MARK%3D: 403`:                         `PUT https://x.blob.core.windows.net/c?sv=***&sig=*** 403`,
 		`conn "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=MARK==;EndpointSuffix=x"`: `conn "DefaultEndpointsProtocol=https;AccountName=a;AccountKey=***;EndpointSuffix=x"`,
 		`exec: ["/bin/app", "--password", "MARK", "--token=MARK2", "-v"]`:                        `exec: ["/bin/app", "--password", "***", "--token=***", "-v"]`,
+		`-o vers=3.0,cache=strict,password=s3MARK,actimeo=30 //host/share`:                       `-o vers=3.0,cache=strict,password=***,actimeo=30 //host/share`,
+		`New-SmbGlobalMapping -Cred MARK.x -RemotePath a`:                                        `New-SmbGlobalMapping -Cred *** -RemotePath a`,
 		`run --api-key MARK --verbose`:                                                           `run --api-key *** --verbose`,
 		`{"client_secret":"MARK","a":"b"}`:                                                       `{"client_secret":"***","a":"b"}`,
 		`{\"password\":\"MARK\"}`:                                                                `{\"password\":\"***\"}`,
@@ -58,6 +60,8 @@ func TestRedactKeepsWords(t *testing.T) {
 		`bearer authentication is off, basic authentication too`,
 		`configmap references non-existent config key: a.conf`,
 		`Mounting arguments: -t efs -o accesspoint=fsap-0a1b2c3d,tls fs-0a1b:/ /mnt`,
+		`New-SmbGlobalMapping -RemotePath $Env:smbremotepath -Cred ...\r\n+ FullyQualifiedErrorId : Windows System Error 65`,
+		`Mounting arguments: -t cifs -o dir_mode=0777,cache=strict,nosharesock,actimeo=30 //host/share /mnt`,
 		`Mounting arguments: -t nfs -o nfsvers=4.1,hard,proto=tcp host:/x /mnt`,
 		`0001-0009-rook-ceph-0000000000000001-8d2c`, `projects/p1/zones/z/disks/d`, `/subscriptions/a/resourceGroups/b/providers/Microsoft.Compute/disks/c`,
 	} {

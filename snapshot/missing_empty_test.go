@@ -95,6 +95,8 @@ func TestDoubtedLists(t *testing.T) {
 		lost       = `{"metadata": {"name": "c", "namespace": "a"}, "spec": {"volumeName": "pv"}, "status": {"phase": "Lost"}}`
 		asks       = `{"metadata": {"name": "c", "namespace": "a"}, "spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}}`
 		refused    = `{"metadata": {"name": "e", "namespace": "a"}, "reason": "ProvisioningFailed", "involvedObject": {"kind": "PersistentVolumeClaim", "namespace": "a", "name": "c"}, "message": "storageclass.storage.k8s.io \"fast\" not found"}`
+		gone       = `{"metadata": {"name": "e", "namespace": "a"}, "reason": "FailedMount", "involvedObject": {"kind": "Pod", "namespace": "a", "name": "p"}, "message": "volume v has GET error for volume attachment csi-f07ae26869069bafd79be55cd370d52a16635c2e0042fd7e2125f6dfaa943ddb: volumeattachments.storage.k8s.io \"csi-f07ae26869069bafd79be55cd370d52a16635c2e0042fd7e2125f6dfaa943ddb\" not found"}`
+		otherGone  = `{"metadata": {"name": "e", "namespace": "a"}, "reason": "FailedMount", "involvedObject": {"kind": "Pod", "namespace": "a", "name": "p"}, "message": "volume v has GET error for volume attachment csi-6ae299e1c49a22e9830aa56da7d8542ba3ffe7f7d683d93378128004bb824094: volumeattachments.storage.k8s.io \"csi-6ae299e1c49a22e9830aa56da7d8542ba3ffe7f7d683d93378128004bb824094\" not found"}`
 		of         = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {"persistentVolumeName": "pv"}}, "status": {"attached": false}}`
 		inline     = `{"metadata": {"name": "va"}, "spec": {"attacher": "d", "nodeName": "n1", "source": {}}, "status": {"attached": false}}`
 	)
@@ -114,6 +116,8 @@ func TestDoubtedLists(t *testing.T) {
 		{CSIDrivers, map[Kind]string{CSINodes: csiNode}, "node n1 has driver d"},
 		{CSIDrivers, map[Kind]string{CSINodes: bareNode}, ""},
 		{VolumeAttachments, map[Kind]string{Nodes: nodeHas}, "node n1 has kubernetes.io/csi/d^v in its volumesAttached"},
+		{VolumeAttachments, map[Kind]string{Nodes: nodeHas, Events: gone}, ""},
+		{VolumeAttachments, map[Kind]string{Nodes: nodeHas, Events: otherGone}, "node n1 has kubernetes.io/csi/d^v in its volumesAttached"},
 		{VolumeAttachments, map[Kind]string{Nodes: nodeInTree}, ""},
 		{Volumes, map[Kind]string{Claims: bound}, "claim c of namespace a is Bound to volume pv"},
 		{Volumes, map[Kind]string{Claims: lost}, ""},

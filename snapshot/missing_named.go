@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -96,8 +95,7 @@ func (o *Objects) against(kind Kind, count int) string {
 	case VolumeAttachments, CSINodes:
 		for _, node := range o.Nodes {
 			for _, v := range node.Status.VolumesAttached {
-				// a name with driver and handle; other plugins have no VolumeAttachments
-				if count == 0 && strings.Contains(string(v.Name), "^") {
+				if count == 0 && o.hadAttachment(node.Name, string(v.Name)) {
 					return fmt.Sprintf("there is none, and node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
 				}
 			}

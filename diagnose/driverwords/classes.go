@@ -52,7 +52,7 @@ var (
 		of(DriverConfig, `<podmount> no such file`, `open <path> no such file`, `staging path `+few+`(?:does not exist|no such)`, `any `+few+`(?:host|backend|array|pool) available`),
 		of(FilesystemDamaged, `corrupt(?:ed|ion)?(?: file ?system| superblock| journal)?`, `file ?system `+few+`(?:issues?|damaged|errors?|inconsisten\w+)`, `repair\w* the file ?system`, `bad superblock`, `structure needs cleaning`,
 			`fsck found errors`, `(?:file ?system|structure|metadata|journal) `+few+`inconsisten\w+`, `(?:bad|corrupt\w*|primary|secondary|magic|checksum|match) `+few+`super-?blocks?`, `super-?block `+few+`(?:not match|corrupt\w*|bad|damaged)`, `unexpected inconsistency`, `valuable metadata`, `(?:meta)?data corruption`),
-		of(WrongFilesystem, `not a valid luks`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `contains? an? (?:(?:existing |ext[234] |xfs |btrfs )file ?system|(?:existing )?partition table)`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
+		of(WrongFilesystem, `not a valid luks`, `(?:device|disk|<device>) is (?:a )?partition(?:ed)?`, `wrong fs ?type`, `more than (?:1|one) partition`, `(?:multiple|several) partitions`, `already (?:is )?formatted`, `is already formatted`, `(?:already )?has (?:a )?file ?system`, `contains? an? (?:(?:existing |ext[234] |xfs |btrfs )file ?system|(?:existing )?partition table)`, `not unformatted`, `(?:current|existing) format is`, `fs ?type `+few+`(?:mismatch|not match)`, `file ?system type `+few+`not match`,
 			`(?:different|unknown|unsupported|other|wrong)(?: \S+)? file ?systems?(?: type)?`, `formatted with `+few+`file ?system`),
 		of(ZoneMismatch, `zone ?mismatch`, `(?:different|wrong|other|another|not in the same|same) (?:availability )?(?:zone|region|domain|datacenter|data center|location)`, `for (?:the )?requested topology`, `topolog(?:y|ies) `+few+`(?:fulfilled|mismatch|not match\w*|satisf\w+|found|accessible)`,
 			`needs to be in `+few+`(?:zone|region)`, `owned by (?:a )?different node`, `select a node`, `no nodes? with the storage`, `accessible topolog\w+`, `not accessible from (?:the )?`+machine),
@@ -77,7 +77,8 @@ var (
 		of(MachineFailed, `while it is in vm state`, `instance `+few+`is in an invalid state for`, `incorrect instance state`, `instance `+few+`is not running`),
 		of(MachineBusy, `(?:server|instance|vm|droplet|machine|virtual machine) `+few+`(?:locked|pending action|task_state|task state|being \w+|preempted|provisioning state|another task|another operation)`, `operation execution has been preempted`, `while it is in task state`),
 		of(OperationPending, `operation `+few+`(?:already exists|already in progress|is in progress|in progress|ongoing|already running|still running|pending)`, `already (?:being )?(?:process(?:ed|ing)|in progress|running)`, `(?:already|another|pending|concurrent) (?:an )?operation`,
-			`(?:update|creation|job|task|request|transaction) `+few+`(?:in progress|ongoing|underway)`, `back-?off`, `waited too long for the lock`, `try again later`, `busy, status`, `lock (?:already )?(?:held|acquired|taken)`),
+			`(?:update|creation|job|task|request|transaction) `+few+`(?:in progress|ongoing|underway)`, `waited too long for the lock`, `try again later`, `busy, status`, `lock (?:already )?(?:held|acquired|taken)`),
+		of(BackedOff, `back(?:ing)?[- ]?off`),
 		of(Unreachable, `un ?reachable`, `(?:protocol|address) family (?:is )?not supported`, `not reachable`, `no `+few+`connection`, `(?:could|can|does|did|was) ?not (?:be )?(?:connect|reach|resolve)\w*`, `no route`, `connection (?:was )?(?:refused|reset|timed out|timeout|aborted|closed)`, `fail\w* to (?:resolve|connect|dial|reach)`, `name resolution`, `no such host`,
 			`name or service not known`, `server misbehaving`, `i o timeout`, `tls handshake`, `host is down`, `target ip address`, `unable (?:to )?(?:connect|reach|resolve|get basic system info)`, `network is (?:down|unreachable)`, `connection lost`, `lost connection`),
 		of(EncryptionKey, `passphrase`, `luks (?:open|key|header|device|volume|format\w*)`, `kms`, `encryption key`, `customer ?key\w*`, `key (?:has |is |was )?(?:been )?(?:revoked|disabled|expired|unavailable)`, `no key available`, `decrypt\w*`),
@@ -88,6 +89,7 @@ var (
 			`credentials? (?:error|invalid|expired|rejected)`, `(?:invalid|wrong|bad|expired|provide) (?:\w+ )?(?:credentials?|password|token|signature|login)`, `(?:operation )?not permitted`, `permission (?:problem|error)`, `no key for`, `missing role`, `no (?:\w+ ){0,3}role found`, `(?:refresh|get|load|find) (?:\w+ )?credentials`, `log ?o[nu] fail\w*`, `insufficient (?:privileges?|permissions?|rights)`, `access rules?`, `access rights`, `session obtained`),
 	}
 	likely = []class{
+		of(PathTooLong, `(?:paths?|file ?names?) (?:(?:is|was|are|length) )*(?:too long|exceeds?|longer than)`),
 		of(ReadOnly, `read[- ]?only`, `ro but `+few+`rw`, `not primary`, `write-?protected`),
 		of(AccessType, `access (?:type|mode)s?`, `block (?:volumes?|access|device)s? (?:\w+ )*(?:not supported|unsupported)`, `non-?block`, `volume ?(?:capability|mode)`, `multi-?(?:node|writer)\w*`, `shared access`, `read ?write ?(?:many|once)\w*`, `rw[xo]`, `as block`, `block volume`),
 		of(NodeIncompatible, `(?:instance|machine|vm|node|server) ?types? (?:\S+ )?does not support`, `(?:not (?:a )?|in)compatible .*?(?:with|node|machine|instance|disk|pool)`, `(?:unsupported|not supported) .*?(?:`+machine+`|feature|kernel|by `+machine+`|on )`, `fault ?not ?supported`, `(?:disk|volume|instance|machine) type `+few+`(?:not supported|(?:cannot|can not) be used)`, `kernel (?:is )?too old`, `only (?:be )?(?:used |supported |attached |available )?(?:with|on|by|to) `+few+machine, `unknown property`, `rpc version mismatch`, `protocol (?:is )?not supported`, `too many open files`,
@@ -95,10 +97,10 @@ var (
 		of(BadParameters, `availability zones? (?:\S+ )?(?:is |was )?(?:invalid|not valid)`, `tags? (?:is |are |was |were )?not (?:fulfilled|satisfied|matched)`, `only dynamically provisioned`, volume+` ?(?:id|handle|name|context|attributes?|capabilit(?:y|ies)|path) (?:is |was )?(?:invalid|malformed|not valid|empty)`),
 		of(VolumeFailed, volume+` `+few+`(?:is |in |state |status |got |= )(?:an? )?(?:error|failed|faulted|offline|unexpected|invalid|degraded|inactive|unhealthy|crashed)`, `(?:error|failed|unexpected|invalid) ?(?:(?:share|volume|disk|pool|provisioning|image) )?(?:state|status)`, volume+` `+few+`not online`, `no (?:online|healthy|deployed) replicas?`, `requires `+few+`before being attached`, `task failed`, `invalid ?state`),
 		of(NotAttached, `not (?:been |yet )*(?:attached|published|mapped|connected|assigned|exported)`, `has not been (?:attached|published)`, `is detached`, `no `+few+`attachments?`, `publish ?context `+few+`(?:missing|empty|required|not)`, `(?:missing|required|must be|not) `+few+`publish ?context`, `already detached`),
-		of(DeviceMissing, `(?:device|disk|lun|block device|device path|path|drive)s? .*?(?:timed? ?out|within timeout|not (?:ready|appear|show|exist|visible|attached|same|connected|ready|verified)\w*|disappeared|gone)`, `(?:find|get|getting|determine|resolve|wait for|locate|verify(?:ing)?|lookup) .*?(?:device|device path|disk path|lun|sys device)s?`, `no (?:device )?path`, `no medium`, `device path`, `find disk by lun`),
+		of(DeviceMissing, `(?:device|disk|lun|block device|device path|path|drive)s? .*?(?:timed? ?out|within timeout|not (?:ready|appear|show|exist|visible|attached|same|connected|ready|verified)\w*|disappeared|gone)`, `(?:fail\w*|error|unable|not able|cannot|could not) (?:to |when |while )?(?:find|get|getting|determine|resolve|wait for|locate|verify(?:ing)?|lookup) (?:(?:[^\so]\S*|o[^\sf]\S*) ){0,3}?(?:device|device path|disk path|lun|sys device)s?`, `no (?:device )?path`, `no medium`, `find disk by lun`),
 		of(VolumeNotReady, `not (?:yet |been )*(?:ready|available|provisioned|in valid state|initiali[sz]ed)`, `transient`, volume+` `+few+`to be (?:bound|ready)`, `creating`, `no info about`, `is not (?:yet )?bound`, `in phase pending`, `not (?:yet )?become ready`),
 		of(BadParameters, `(?:parameter|attribute|property|argument|field|option|key|value|id|class|source|endpoint|protocol|request|type|information|address|name|path|url|info|volume id)s? .*?(?:missing|required|invalid|not (?:set|supported|specified|provided|valid|allowed|a directory)|unknown|unsupported|mismatch|empty|is required)`,
-			`(?:invalid|missing|unknown|unsupported|illegal|malformed|incorrect|bad|required|empty|mismatch\w*) .*?(?:parameters?|attributes?|arguments?|options?|values?|fields?|types?|keys?|id|ip|provider|format|input|name|annotation|info)`, `is a required`, `error parsing`, `fail\w* to (?:parse|initiali[sz]e)`, `could not (?:parse|split)`, `should (?:at least )?(?:contain|be)`, `must (?:be|have|contain|start|not)`, `parameter mismatch`, `exceeds? (?:the )?(?:maximum )?size(?: limit)?`, `larger than max\w*`, `no `+few+`(?:was )?specified`, `different protocol`),
+			`(?:invalid|missing|unknown|unsupported|illegal|malformed|incorrect|bad|required|empty|mismatch\w*) .*?(?:parameters?|attributes?|arguments?|options?|values?|fields?|types?|keys?|id|ip|provider|format|input|name|annotation|info)`, `is a required`, `error parsing`, `fail\w* to (?:parse|initiali[sz]e)`, `could not (?:parse|split)`, `should (?:at least )?(?:contain|be)`, `must (?:be|have|contain|start|not)`, `parameter mismatch`, `exceeds? (?:the )?maximum size`, `larger than max\w*`, `no `+few+`(?:was )?specified`, `different protocol`),
 		of(DriverConfig, `config(?:uration)?(?:uration| map)?s? .*?(?:missing|not|lacks|invalid|empty|error|no)`, `(?:missing|invalid|empty|wrong|fetching|no|bad) .*?config(?:uration)?s?`, `(?:is |are )?(?:disabled|not enabled|undefined)`, `environment variable`, `allowed list`, `variable`, `domain labels?`, `monitor list`, `feature switch`),
 		of(TimedOut, `timed? ?out`, `deadline exceeded`, `context canceled`, `within the al+ot+ed time`, `max retry count`, `retries exhausted`, `not complete(?:d)? in time`, `too long`),
 		of(StorageError, `input output error`, `(?:read|write) super-?block`, `i o errors?`, `medium error`),
@@ -113,7 +115,7 @@ var (
 	// notGot is a failed request for an object. The reason stands behind it, and need not be that
 	// the object is missing.
 	notGot = regexp.MustCompile(`\b(?:retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|load(?:ing)?|look(?:ing)? ?up|determin(?:e|ing)|error|failed)$`)
-	nouns  = regexp.MustCompile(`\b(?:(?:volume )?attachments?|mappings?|assignment|secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?|multipath devices?|target ports?|device paths?|disk paths?|block devices?|virtual ?machines?|storage class(?:es)?|secret provider ?class|cluster id|persistent volume claims?|persistent volumes?|boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|provider ?id|disks? on lun|` +
+	nouns  = regexp.MustCompile(`\b(?:(?:volume )?attachments?|mappings?|assignment|secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?|multipath devices?|target ports?|device paths?|disk paths?|block devices?|virtual ?machines?|volume ?snapshots?|secret provider ?class|(?:volume ?snapshot|storage|device|volume attributes)[ -]?class(?:es)?|cluster id|persistent volume claims?|persistent volumes?|boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|provider ?id|disks? on lun|` +
 		`nodes?|hosts?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute|sdc|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|devices?|luns?|dm|initiators?|sessions?|targets?|portals?|wwns?|paths?|hba|tools?|binary|modules?|program|dependency|config(?:uration)?|backends?|domain labels|variable|zones?|regions?|topology|topologies|parameters?|attributes?|fields?|keys?|annotations?|providers?|resources?|objects?|files?|information|fsmeta|export|mount ?points?)\b|<device>`)
 	nounMeans = []struct {
 		noun    *regexp.Regexp
@@ -126,12 +128,13 @@ var (
 		{regexp.MustCompile(`^mount ?points?$`), StaleMount},
 		{regexp.MustCompile(`^(?:nodes?|hosts?|sdc|provider ?id)$`), NodeUnknown},
 		{regexp.MustCompile(`^(?:virtual ?machines?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute)$`), NodeUnknown},
-		{regexp.MustCompile(`^(?:boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|volumes?|disks?|images?|shares?|buckets?|lv|dataset|zvol|pools?|containers?|snapshots?|fsmeta|export)$`), VolumeNotFound},
+		{regexp.MustCompile(`^(?:boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|volumes?|disks?|images?|shares?|buckets?|lv|dataset|zvol|containers?|fsmeta|export)$`), VolumeNotFound},
+		{regexp.MustCompile(`^(?:(?:volume ?snapshot|storage|device|volume attributes)[ -]?class(?:es)?|volume ?snapshots?|pools?|snapshots?)$`), NameNotFound},
 		{regexp.MustCompile(`^(?:pvc|pv|persistent volume claims?|persistent volumes?)$`), RecordMissing},
 		{regexp.MustCompile(`^(?:tools?|binary|modules?|program|dependency)$`), ToolMissing},
 		{regexp.MustCompile(`^(?:config(?:uration)?|backends?|domain labels|variable|cluster id)$`), DriverConfig},
 		{regexp.MustCompile(`^(?:zones?|regions?|topology|topologies)$`), ZoneMismatch},
-		{regexp.MustCompile(`^(?:parameters?|attributes?|fields?|keys?|information|annotations?|storage class(?:es)?|secret provider ?class)$`), BadParameters},
+		{regexp.MustCompile(`^(?:parameters?|attributes?|fields?|keys?|information|annotations?|secret provider ?class)$`), BadParameters},
 		{regexp.MustCompile(`^(?:resources?|objects?)$`), ObjectNotFound},
 	}
 )
@@ -224,6 +227,9 @@ func missing(rest, reason string) (Meaning, string, bool) {
 		tail := rest[at[1]:min(len(rest), at[1]+nounsReach)]
 		if noun := nounsIn(tail); len(noun) > 0 {
 			meaning, ok := nounMeaning(tail[noun[0][0]:noun[0][1]])
+			if meaning == DeviceMissing && strings.Contains(tail[:noun[0][0]], " of ") {
+				continue // something of the device is missing
+			}
 			if another && ofStorage(meaning) && notGot.MatchString(rest[:at[1]]) {
 				continue
 			}

@@ -87,6 +87,10 @@ const (
 	GrowRefused        Meaning = "grow-refused"
 	RecordMissing      Meaning = "record-missing"
 	NoFreeDevice       Meaning = "no-free-device"
+	BackedOff          Meaning = "backed-off"
+	ObjectRejected     Meaning = "object-rejected"
+	NameNotFound       Meaning = "name-not-found"
+	PathTooLong        Meaning = "path-too-long"
 )
 
 // About describes a meaning.

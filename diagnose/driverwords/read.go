@@ -202,6 +202,8 @@ var kin = [][]Meaning{
 	{NodeUnknown, MachineGone, ObjectNotFound},
 	{NodeUnknown, NotRegistered, DriverUnavailable},
 	{VolumeNotFound, ObjectNotFound},
+	{NameNotFound, BadParameters},
+	{ObjectRejected, BadParameters},
 	{AttachedElsewhere, MultiAttach},
 	{BackendBusy, OperationPending, MachineBusy, VolumeNotReady, TimedOut, BackendStuck},
 	{DriverUnavailable, TimedOut, Unreachable, VolumeNotReady},

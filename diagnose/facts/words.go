@@ -49,6 +49,17 @@ func Means(driver, message string, meanings ...driverwords.Meaning) bool {
 	return known && slices.Contains(meanings, entry.Meaning)
 }
 
+// OwnCheck is where the driver's own entry for the message tells a person to look, as a clause; ""
+// where it does not.
+func OwnCheck(driver, message string) string {
+	entry, known := DriverSays(driver, message)
+	usual, _ := entry.Meaning.About()
+	if !known || entry.Layer != driverwords.OwnWords || entry.Helps == usual.Helps || !strings.HasPrefix(entry.Helps, step.Check.Of()) {
+		return ""
+	}
+	return Clause(entry.Helps)
+}
+
 // AttachRefusal returns the meaning of an attach's error; false where it is not known. The CSI
 // specification reserves the code ResourceExhausted of ControllerPublishVolume for a node that
 // can take no more volumes, but the message beside it may say otherwise.
@@ -162,7 +173,10 @@ func Heals(entry driverwords.Entry, lasts time.Duration) bool {
 // the usual end.
 func Helps(entry driverwords.Entry, lasts time.Duration) string {
 	if entry.Actor.Heals() && !Heals(entry, lasts) {
-		return step.PastWait(Clause(entry.Helps))
+		if past := step.PastWait(Clause(entry.Helps)); !slices.Contains(step.Marks(past), step.Mark{Kind: step.Wait}) {
+			return past
+		}
+		return step.ReadLog.Of() + " for what keeps it"
 	}
 	return Clause(entry.Helps)
 }

@@ -249,7 +249,12 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	t.doubt(&s, snapshot.Events) // an event that was not read may show that it is over
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, t.mountMeans(v, last))}
-	permanent := t.blame(&s, last, v)
+	telling := last
+	if before, ok := facts.ErrorBefore(v.Driver, last.Reason, failures); ok {
+		telling = before
+		s.Said = append(s.Said, quote(before.Event, cmp.Or(t.mountMeans(v, before), "the error before it")))
+	}
+	permanent := t.blame(&s, telling, v)
 	if twin := t.Twin(t.pod, v.source); twin != "" && s.Said[0].Means == "" {
 		s.Said[0].Means, s.do = twin+": where the mount fails for that, one XFS file system is mounted once on a machine", facts.HelpsTwin()
 	}

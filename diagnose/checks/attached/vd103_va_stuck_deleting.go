@@ -96,6 +96,9 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	if lost := facts.NotReadySince(node); !lost.IsZero() {
 		facts.Also(&f, "node %s has been NotReady for %s", va.Node, facts.Rounded(p.Age(lost)))
 	}
+	if node == nil && p.Snapshot.Complete(snapshot.Nodes) {
+		facts.Also(&f, "there is no Node %s any more", va.Node)
+	}
 	if node != nil && node.DeletionTimestamp != nil {
 		facts.Also(&f, "node %s has been Terminating for %s", va.Node, facts.Rounded(p.Age(*node.DeletionTimestamp)))
 	}

@@ -65,6 +65,16 @@ func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
 		},
 	})
 	p.AddKeptFrom(&f)
+	if node := p.Snapshot.Node(va.Node); node.DeletionTimestamp != nil {
+		facts.Also(&f, "node %s has been Terminating for %s", node.Name, facts.Rounded(p.Age(*node.DeletionTimestamp)))
+		if len(node.Finalizers) > 0 {
+			facts.Also(&f, "its finalizer %s may wait for this volume", node.Finalizers[0])
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.finalizers", Value: fmt.Sprint(node.Finalizers)})
+	}
+	if i := slices.IndexFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool { return facts.IsPending(pod) && pod.Spec.NodeName == "" && p.Mounts(pod, va.Volume) }); i >= 0 {
+		facts.Also(&f, "pod %s, which has no node yet, wants it, too", facts.PodName(p.Snapshot.Pods[i]))
+	}
 	return f
 }
 

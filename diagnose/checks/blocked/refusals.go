@@ -42,6 +42,17 @@ type refusal struct {
 	doubt *facts.Attachment
 }
 
+// follows makes the refusal one for the earlier error, from which the present one only follows.
+func (r *refusal) follows(p *facts.View, before facts.MountFailure) {
+	r.entry, _ = facts.DriverSays(r.driver, before.Reason)
+	r.actor = facts.WhoActs(r.entry)
+	r.says = facts.WhatItMeans(r.entry, p.Age(r.since))
+	r.objects = fmt.Sprintf("since then it only says %q", r.said)
+	r.said = before.Reason
+	r.one.Said = facts.QuoteEvent(before.Event)
+	r.one.Said.Text = before.Reason
+}
+
 // cause is equal for refusals with one cause.
 type cause struct {
 	driver, about string

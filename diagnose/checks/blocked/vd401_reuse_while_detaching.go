@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
@@ -50,11 +51,18 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},
 		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and once it succeeds the volume is attached again " +
 			"within about 2 min; while the driver fails nothing changes"},
-		Advice: "fix what the driver reports, or let the pod start on another node",
+		Advice: "fix what the driver reports",
 	})
+	if !p.OneNode(va.Volume) {
+		f.Advice += ", or let the pod start on another node"
+	}
 	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
 		facts.Also(&f, "the driver fails to detach it")
 		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
+		if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known && entry.Layer != driverwords.PlainWords {
+			entry = p.Settled(entry, facts.Said{Driver: va.Spec.Attacher, Message: failure.Message, Node: va.Node})
+			f.Advice, f.KnownFrom = facts.OfController(facts.Helps(entry, p.Age(deleted))), facts.KnownFrom(entry)
+		}
 		f.Evidence = append(f.Evidence, facts.FailedDetach(va.VolumeAttachment, failure))
 	}
 	if lease := p.StaleAttacherLease(va.Spec.Attacher); lease != nil {

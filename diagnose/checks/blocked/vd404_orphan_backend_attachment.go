@@ -1,7 +1,9 @@
 package blocked
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -167,7 +169,12 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 	f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off, or it was deleted before the attacher had put one on; " +
 		"or somebody else attached the volume"
 	f.Evidence = append(f.Evidence, noRecord(holder)...)
-	f.Advice = fmt.Sprintf("{check} check at the storage system that the volume is attached to node %s, and on that node that nothing has it mounted", holder.Name)
+	look := "{check} check at the storage system that the volume is attached to node " + holder.Name
+	if failure := p.AttachError(va.VolumeAttachment); failure != nil {
+		own, _, _ := strings.Cut(facts.OwnCheck(va.Spec.Attacher, failure.Message), ";")
+		look = cmp.Or(own, look)
+	}
+	f.Advice = fmt.Sprintf("%s; {check} check on node %s that nothing has it mounted", look, holder.Name)
 	f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
 	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)

@@ -88,7 +88,7 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 	if doubt != nil {
 		says, actor = facts.WhatItSays(entry, p.Age(t.Waits)), ""
 	}
-	return refusal{
+	r := refusal{
 		driver:   t.Spec.Attacher,
 		volume:   p.TaskVolume(t.Task),
 		node:     t.Pair.Node,
@@ -107,4 +107,8 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 			Said:             facts.QuoteDriver(t.Spec.Attacher, t.Failure),
 		},
 	}
+	if before, ok := facts.ErrorBefore(r.driver, r.said, p.AttachFailures(t.Pods[0], r.volume)); ok {
+		r.follows(p, before)
+	}
+	return r
 }

@@ -97,11 +97,17 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.actor = "" // it ends by itself
 	}
 	r.says = facts.Acting(facts.WhatItSays(entry, p.Age(since)), r.actor)
+	if before, ok := facts.ErrorBefore(driver, last.Reason, failures); ok {
+		r.follows(p, before)
+	}
 	if m := missingIn(pod, v, last.Reason); m.object.Name != "" {
 		r.says, r.helps = facts.Acting(m.says(), r.actor), m.helps(entry.Helps)
 	}
 	if twin := p.Twin(pod, v); twin != "" && entry.Meaning == driverwords.WrongFilesystem {
 		r.objects, r.helps = twin+", and one XFS file system is mounted once on a machine", facts.HelpsTwin()
+	}
+	if sharers := p.Sharers(pod, reconcile.ClaimName(pod, v)); entry.Meaning == driverwords.StaleMount && len(sharers) > 0 && reconcile.ClaimName(pod, v) != "" {
+		r.objects = fmt.Sprintf("pod %s uses the same volume on the node: it may have the same dead mount, and keeps it there until it ends, too", facts.PodName(sharers[0]))
 	}
 	if held := heldBy(p, r.volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere {
 		r.one.Evidence = append(r.one.Evidence, held.Evidence())

@@ -1,6 +1,7 @@
 package nodestatus
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -40,7 +41,7 @@ func runAttachedTrueButNot(p *check.Run) {
 			continue
 		}
 		entry := truth.Volume(va.Volume)
-		if detachedAtStorage(p, va, node, entry) || !p.InUse(node, va.Volume) {
+		if detachedAtStorage(p, va, node, entry) || !p.InUse(node, va.Volume) || runsThere(p.View, va) {
 			continue
 		}
 		for _, pod := range waitingUnstarted(p.View, va) {
@@ -59,6 +60,13 @@ func waitingUnstarted(p *facts.View, va facts.Attachment) []*corev1.Pod {
 	}))
 }
 
+// runsThere reports whether a pod runs on the node with the volume: its device is there.
+func runsThere(p *facts.View, va facts.Attachment) bool {
+	return slices.ContainsFunc(p.World.LivePods(va.VolumeNode), func(pod *corev1.Pod) bool {
+		return facts.Mounted(pod) && p.ContainersUse(pod, va.Volume)
+	})
+}
+
 // attachedToFormerNode reports whether the volume was attached to another machine of the same
 // name, which is another failure.
 func attachedToFormerNode(p *facts.View, va facts.Attachment) bool {
@@ -72,12 +80,20 @@ func deviceMissing(p *facts.View, pod *corev1.Pod, pv string, va facts.Attachmen
 	for _, e := range p.EventsOf(pod) {
 		first, last := facts.FirstTime(e), snapshot.EventTime(e)
 		if (e.Reason == "FailedMount" || e.Reason == "FailedMapVolume") && facts.Token(e.Message, pv) &&
-			facts.SaidSince(e, va.CreationTimestamp) && facts.Means(va.Spec.Attacher, e.Message, driverwords.DeviceMissing, driverwords.NotAttached) &&
+			facts.SaidSince(e, va.CreationTimestamp) && saysMissing(va.Spec.Attacher, e.Message) &&
 			last.Sub(first.Time) >= facts.DeviceGrace && p.Age(last) <= facts.MountRetries {
 			return e
 		}
 	}
 	return nil
+}
+
+// saysMissing reports whether the driver says that the device is missing. A guess from plain words
+// does not count: most messages about a device have its path in them, and this finding has a
+// repair.
+func saysMissing(driver, message string) bool {
+	entry, known := facts.DriverSays(driver, message)
+	return known && entry.Layer.Sure() && (entry.Meaning == driverwords.DeviceMissing || entry.Meaning == driverwords.NotAttached)
 }
 
 func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event, entry *storage.Entry) {
@@ -95,8 +111,9 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 			{Object: "event/" + event.Namespace + "/" + event.Name, Field: "message", Value: event.Message},
 		},
 		SelfHeals: finding.SelfHeals{Because: "only a driver that lists which volumes are attached where would notice, within about a minute; this one has not"},
-		Advice:    "{check} check at the storage system whether the volume is attached to this node",
-		ByHand:    "if it is not, {delete-pod}, and let it return when the VolumeAttachment is gone: the volume is then attached again",
+		Advice: cmp.Or(facts.OwnCheck(va.Spec.Attacher, event.Message), "{check} check at the storage system whether the volume is attached to this node; "+
+			"{check} where it is, the node does not see it: rescan its buses and its multipath, then {restart-node-plugin}"),
+		ByHand: "if it is not, {delete-pod}, and let it return when the VolumeAttachment is gone: the volume is then attached again",
 	})
 	if attached, _ := entry.On(va.Node); attached {
 		f.Detail = "the driver does not find the volume's device there, although the storage system has it attached to that node"

@@ -29,12 +29,13 @@ type reading struct {
 	in   *bufio.Reader // reads from rest
 	rest rest
 	yaml yamlBuffers
+	batches
 }
 
 func newReading(limits limits, opts ReadOptions) *reading {
 	return &reading{
 		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}},
-		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), yaml: yamlBuffers{batch: &itemBatch{}, decoding: &itemBatch{}},
+		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), batches: batches{&itemBatch{}, &itemBatch{}},
 	}
 }
 

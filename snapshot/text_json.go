@@ -16,6 +16,9 @@ type jsonReader struct {
 	dec *json.Decoder
 	in  *countingReader
 	at  place // the place of the document
+	// batched reports whether items are decoded in batches; not so in a text that is itself an item.
+	batched bool
+	list    *list // of the items in the batches
 }
 
 // countingReader counts lines, and fails if a piece grows too large.
@@ -45,7 +48,7 @@ func (r *countingReader) Read(p []byte) (int, error) {
 // more documents may have followed.
 func (c *collector) jsonDocuments(at place) (next *place, ended bool, err error) {
 	in := &countingReader{r: c.in, limit: c.limits.document, lines: at.line - 1}
-	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at}
+	j := &jsonReader{c: c, dec: json.NewDecoder(in), in: in, at: at, batched: true}
 	for {
 		in.piece = 0
 		more := j.dec.More()
@@ -65,7 +68,7 @@ func (c *collector) jsonDocuments(at place) (next *place, ended bool, err error)
 		}
 		j.at.document++
 		if err := j.document(); err != nil {
-			return nil, false, err
+			return nil, false, c.earliest(err)
 		}
 	}
 }
@@ -118,7 +121,7 @@ func (j *jsonReader) document() error {
 			}
 			continue
 		}
-		raw, _, err := j.value()
+		raw, _, err := j.value(nil)
 		if err != nil {
 			return err
 		}
@@ -184,16 +187,18 @@ func (j *jsonReader) array() error {
 
 // itemsOf reads items up to and including the closing bracket.
 func (j *jsonReader) itemsOf(l *list) error {
+	if j.batched {
+		j.list = l
+	}
 	for j.dec.More() {
 		j.in.piece = 0
 		at := l.at
 		at.item = l.items + 1
-		j.at = at
-		raw, line, err := j.value()
-		if err != nil {
-			return err
+		if j.batched {
+			at.item += j.c.queued()
 		}
-		if err := l.item(line, raw); err != nil {
+		j.at = at
+		if err := j.item(l); err != nil {
 			return err
 		}
 	}
@@ -201,7 +206,31 @@ func (j *jsonReader) itemsOf(l *list) error {
 		return j.failed(err)
 	}
 	j.at = l.at
+	if j.batched {
+		return j.c.endItems()
+	}
 	return nil
+}
+
+func (j *jsonReader) item(l *list) error {
+	if !j.batched {
+		raw, line, err := j.value(nil)
+		if err != nil {
+			return err
+		}
+		return l.item(line, raw)
+	}
+	item := j.c.item()
+	raw, line, err := j.value(item.text)
+	if err != nil {
+		return err
+	}
+	item.text, item.raw, item.begin = raw, raw, line
+	return j.c.endItem(j, len(raw))
+}
+
+func (j *jsonReader) takeItem(item *itemText) error {
+	return j.list.decoded(item.begin, item.raw, item.of, item.object)
 }
 
 // skip skips the rest of the value that begins with the token.
@@ -223,8 +252,9 @@ func (j *jsonReader) skip(token json.Token) error {
 	}
 }
 
-// value reads one value and returns the line on which it begins.
-func (j *jsonReader) value() (raw json.RawMessage, line int, err error) {
+// value reads one value into the memory, and returns the line on which it begins.
+func (j *jsonReader) value(memory json.RawMessage) (raw json.RawMessage, line int, err error) {
+	raw = memory
 	if err := j.dec.Decode(&raw); err != nil {
 		return nil, 0, j.failed(err)
 	}

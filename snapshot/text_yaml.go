@@ -50,8 +50,6 @@ type yamlBuffers struct {
 	scan []byte // a line that is longer than the reader's buffer
 	text []byte // the text of the document, without the items that were cut out
 	fast yamljson.Converter
-	// batch has the items that are being read, and decoding the items before them.
-	batch, decoding *itemBatch
 }
 
 type itemState int
@@ -71,20 +69,21 @@ func (c *collector) yamlDocuments(at place) (next *place, ended bool, err error)
 	for {
 		line, err := y.readLine()
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, false, y.earliest(err)
+			return nil, false, c.earliest(err)
 		}
 		if c.pasted && !y.inLogs && y.state == noItems && len(y.text) == 0 && isBracket(line) {
 			next := y.at.atLine(y.line)
 			c.rest.putBack(bytes.Clone(line), c.in)
-			return &next, false, nil
+			return &next, false, c.endItems()
 		}
 		if len(line) > 0 {
 			if err := y.take(line); err != nil {
-				return nil, false, y.earliest(err)
+				return nil, false, c.earliest(err)
 			}
 		}
 		if err != nil {
-			return nil, y.marked, y.endText()
+			err := y.endText()
+			return nil, y.marked, c.earliest(err)
 		}
 	}
 }
@@ -133,7 +132,7 @@ func (y *yamlReader) here() place {
 	at := y.at.atLine(y.line)
 	at.document++
 	if y.state == inItems {
-		at.item = y.list.items + y.decoding.n + y.batch.n + 1
+		at.item = y.list.items + y.c.queued() + 1
 	}
 	return at
 }
@@ -144,7 +143,7 @@ func (y *yamlReader) take(line []byte) error {
 		// Nearly all lines of a long list are indented like this, and belong to the item whatever
 		// they contain.
 		y.cutSize++
-		return y.add(y.item(), line)
+		return y.add(&y.c.item().text, line)
 	}
 	if (y.state == noItems || y.state == itemsDone) && len(y.text) > 0 && line[0] == ' ' {
 		return y.add(&y.text, line) // nearly all lines of an object are like this
@@ -191,14 +190,15 @@ func (y *yamlReader) take(line []byte) error {
 	case y.state == noItems && indent == 0 && isItemsLine(line):
 		y.state = afterItems
 	case y.state == afterItems && dash:
-		y.beginItems(indent)
+		if err := y.beginItems(indent); err != nil {
+			return err
+		}
 	case y.state == afterItems: // not one item per line: left to the parser
 		y.state = itemsDone
 	case y.state == inItems && (indent < y.indent || indent == y.indent && !dash):
-		if err := y.endItems(); err != nil {
+		if err := y.endList(); err != nil {
 			return err
 		}
-		y.state = itemsDone
 	}
 	if y.state == inItems {
 		if dash && indent == y.indent {
@@ -208,7 +208,7 @@ func (y *yamlReader) take(line []byte) error {
 			y.itemBegin = y.line
 		}
 		y.cutSize++
-		return y.add(y.item(), line)
+		return y.add(&y.c.item().text, line)
 	}
 	if len(y.text) == 0 {
 		if blank || directive {
@@ -279,10 +279,9 @@ func isTemplate(text []byte) bool {
 // endDocument reads the document that was gathered.
 func (y *yamlReader) endDocument() error {
 	if y.state == inItems {
-		if err := y.endItems(); err != nil {
+		if err := y.endList(); err != nil {
 			return err
 		}
-		y.state = itemsDone
 	}
 	defer func() {
 		y.text, y.state, y.list, y.cut, y.cutSize = y.text[:0], noItems, nil, 0, 0
@@ -298,10 +297,36 @@ func (y *yamlReader) endDocument() error {
 		}
 	}
 	if y.list == nil && y.text[0] == '{' {
-		if ok, err := y.single(at, y.text); ok {
-			return err
-		}
+		return y.queue(at)
 	}
+	if err := y.c.endItems(); err != nil {
+		return err
+	}
+	return y.document(at)
+}
+
+// queue ends a document that begins like JSON. A file of our own is made of them.
+func (y *yamlReader) queue(at place) error {
+	item := y.c.item()
+	item.document, item.begin, item.end = at.document, at.line, y.line
+	item.text, y.text = y.text, item.text
+	item.raw = item.text
+	return y.c.endItem(y, len(item.text))
+}
+
+// takeDocument adds a document that was queued.
+func (y *yamlReader) takeDocument(item *itemText) error {
+	at := y.at.atLine(item.begin)
+	at.document = item.document
+	if item.object != nil && !hasItems(item.raw) {
+		return y.c.take(at, item.of, item.raw, item.object)
+	}
+	one := yamlReader{c: y.c, at: y.at, line: item.end, begin: item.begin, yamlBuffers: &yamlBuffers{text: item.text}}
+	return one.document(at)
+}
+
+// document reads a document that was gathered.
+func (y *yamlReader) document(at place) error {
 	if y.list == nil && json.Valid(y.text) {
 		return y.object(at, y.text)
 	}

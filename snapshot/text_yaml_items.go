@@ -17,16 +17,23 @@ const (
 	largeText = 256 << 10
 )
 
+// batches are the items that are being read, and those before them, which are being decoded. An item is a part of a list, or a whole document.
+type batches struct{ filling, decoding *itemBatch }
+
 type itemBatch struct {
 	items   [itemsTogether]itemText
 	n, size int
+	reader  itemReader // that has read the items
 	decoded sync.WaitGroup
 }
 
-// itemText is an item of a YAML list, as a sequence of one item.
+// itemReader takes each item once it was decoded, in the order in which it has read them.
+type itemReader interface{ takeItem(item *itemText) error }
+
 type itemText struct {
-	text       []byte
-	begin, end int // the lines of the item
+	text       []byte // of YAML, as a sequence of one item; or of a whole document in JSON
+	begin, end int    // the lines of the item
+	document   int    // the number of the document, if the item is a whole one
 	fast       yamljson.Converter
 	// raw is the item in JSON, and object the decoded item. Both are nil if the item is not in the
 	// usual form.
@@ -37,55 +44,57 @@ type itemText struct {
 	spare apiObject
 }
 
-func (y *yamlReader) beginItems(indent int) {
+func (y *yamlReader) beginItems(indent int) error {
 	at := y.at.atLine(y.begin)
 	at.document++
 	y.state, y.indent = inItems, indent
 	y.list = &list{c: y.c, at: at, hasItems: true}
 	y.cut = bytes.Count(y.text, []byte("\n"))
+	return y.c.endItems()
 }
 
-// item returns the text of the item that is being read.
-func (y *yamlReader) item() *[]byte { return &y.batch.items[y.batch.n].text }
+// item returns the item that is being read.
+func (b *batches) item() *itemText { return &b.filling.items[b.filling.n] }
 
-// endItem ends the item that is being read.
-func (y *yamlReader) endItem() error {
-	b := y.batch
-	item := &b.items[b.n]
-	if len(item.text) == 0 {
-		return nil
-	}
-	item.begin, item.end = y.itemBegin, y.line
+// queued is the number of the items that were read and not taken.
+func (b *batches) queued() int { return b.filling.n + b.decoding.n }
+
+// endItem ends the item that is being read, of that size.
+func (c *collector) endItem(reader itemReader, size int) error {
+	b := c.filling
+	b.reader = reader
 	b.n++
-	b.size += len(item.text)
+	b.size += size
 	if b.n < len(b.items) && b.size < bytesTogether {
 		return nil
 	}
-	return y.decodeBatch()
+	return c.decodeBatch()
 }
 
 // decodeBatch adds the items that were decoded meanwhile, and starts to decode those that were
 // read.
-func (y *yamlReader) decodeBatch() error {
-	if err := y.takeBatch(); err != nil {
+func (c *collector) decodeBatch() error {
+	if err := c.takeBatch(); err != nil {
 		return err
 	}
-	b := y.batch
-	y.batch, y.decoding = y.decoding, b
+	b := c.filling
+	c.batches = batches{c.decoding, b}
 	b.decoded.Go(func() {
-		sidebyside.Do(b.n, func(i int) { y.c.decodeItem(&b.items[i]) })
+		sidebyside.Do(b.n, func(i int) { c.decodeItem(&b.items[i]) })
 	})
 	return nil
 }
 
 // takeBatch adds the items that were decoded, in their order.
-func (y *yamlReader) takeBatch() error {
-	b := y.decoding
+func (c *collector) takeBatch() error {
+	b := c.decoding
 	b.decoded.Wait()
 	defer b.reset()
 	for i := range b.n {
-		if err := y.takeItem(&b.items[i]); err != nil {
-			y.batch.reset() // the items after the one with the error
+		err := b.reader.takeItem(&b.items[i])
+		b.items[i].spare, c.unkept = emptied(c.unkept), nil
+		if err != nil {
+			c.filling.reset() // the items after the one with the error
 			return err
 		}
 	}
@@ -93,23 +102,42 @@ func (y *yamlReader) takeBatch() error {
 }
 
 // endItems adds all items that were read.
-func (y *yamlReader) endItems() error {
-	if err := y.endItem(); err != nil {
+func (c *collector) endItems() error {
+	if c.queued() == 0 {
+		return nil
+	}
+	if err := c.decodeBatch(); err != nil {
 		return err
 	}
-	if err := y.decodeBatch(); err != nil {
-		return err
-	}
-	return y.takeBatch()
+	return c.takeBatch()
 }
 
 // earliest returns the error, unless an earlier item has one.
-func (y *yamlReader) earliest(err error) error {
-	y.batch.items[y.batch.n].text = nil // the item was not read to its end
-	if first := y.endItems(); first != nil {
+func (c *collector) earliest(err error) error {
+	c.item().text = nil // the item was not read to its end
+	if first := c.endItems(); first != nil {
 		return first
 	}
 	return err
+}
+
+// endItem ends the item of a list that is being read.
+func (y *yamlReader) endItem() error {
+	item := y.c.item()
+	if len(item.text) == 0 {
+		return nil
+	}
+	item.begin, item.end = y.itemBegin, y.line
+	return y.c.endItem(y, len(item.text))
+}
+
+// endList ends the items of a list.
+func (y *yamlReader) endList() error {
+	y.state = itemsDone
+	if err := y.endItem(); err != nil {
+		return err
+	}
+	return y.c.endItems()
 }
 
 func (b *itemBatch) reset() {
@@ -118,25 +146,28 @@ func (b *itemBatch) reset() {
 		if cap(item.text) > largeText {
 			*item = itemText{}
 		}
-		item.text, item.raw, item.object = item.text[:0], nil, nil
+		item.text, item.document, item.raw, item.object = item.text[:0], 0, nil, nil
 	}
 	b.n, b.size = 0, 0
 }
 
 // decodeItem uses only the limits of the collector, because another goroutine reads on meanwhile.
 func (c *collector) decodeItem(item *itemText) {
-	if raw, ok := usualText(item.text, &item.fast, item.fast.Item, c.limits); ok {
-		item.raw = raw
-		item.of, item.object = c.usual(raw, item.spare)
+	if item.raw == nil {
+		item.raw, _ = usualText(item.text, &item.fast, item.fast.Item, c.limits)
+	}
+	if item.raw != nil {
+		item.of, item.object = c.usual(item.raw, item.spare)
 		item.spare = nil
 	}
 }
 
 func (y *yamlReader) takeItem(item *itemText) error {
+	if item.document > 0 {
+		return y.takeDocument(item)
+	}
 	if item.raw != nil {
-		err := y.list.decoded(item.begin, item.raw, item.of, item.object)
-		item.spare, y.c.unkept = emptied(y.c.unkept), nil
-		return err
+		return y.list.decoded(item.begin, item.raw, item.of, item.object)
 	}
 	at := y.list.at.atLine(item.begin)
 	at.item = y.list.items + 1
@@ -162,7 +193,10 @@ func usualText(text []byte, c *yamljson.Converter, convert func([]byte) ([]byte,
 	}
 	c.WithoutFieldsV1 = dropsFieldsV1(text)
 	raw, ok := convert(text)
-	return raw, ok && int64(len(raw)) <= limits.document
+	if !ok || int64(len(raw)) > limits.document {
+		return nil, false
+	}
+	return raw, true
 }
 
 // dropsFieldsV1 reports whether the text begins with the type of an object whose managedFields are

@@ -70,11 +70,32 @@ func TestWithoutFieldsV1(t *testing.T) {
 		"fieldsV1:\n- x\n":                  `{"fieldsV1":["x"]}`,
 		"fieldsV1:\n  f:x: {}\n  f:x: {}\n": "",
 	} {
-		got, ok := c.Document([]byte(text))
-		if ok != (want != "") || ok && string(got) != want {
-			t.Errorf("%q: %s, %t", text, got, ok)
+		for range 2 { // the second time the field set is known
+			got, ok := c.Document([]byte(text))
+			if ok != (want != "") || ok && string(got) != want {
+				t.Errorf("%q: %s, %t", text, got, ok)
+			}
 		}
 	}
+}
+
+// FuzzKnownFieldSets: a text is converted alike whichever field sets were seen before it.
+func FuzzKnownFieldSets(f *testing.F) {
+	const set = "\n  f:x:\n    .: {}\n    k:{\"a\":1}: {}\n"
+	f.Add("fieldsV1:"+set+"p: q\n", "a:\n- fieldsV1:"+set)
+	f.Add("fieldsV1:"+set, "a:\n  fieldsV1:"+set+" b: c\n")
+	f.Add("fieldsV1:"+set, "fieldsV1:"+set+"\nb: c\n")
+	f.Add("fieldsV1:"+set, "fieldsV1:"+set+"# c\n")
+	f.Add("fieldsV1: {}\n", "  fieldsV1: {}\nb: c\n")
+	f.Add("a:\n    fieldsV1:\n        b: c\n", "fieldsV1:\n        b: c\n    d\n")
+	f.Fuzz(func(t *testing.T, before, text string) {
+		known, none := Converter{WithoutFieldsV1: true}, Converter{WithoutFieldsV1: true}
+		known.Document([]byte(before))
+		got, ok := known.Document([]byte(text))
+		if want, is := none.Document([]byte(text)); ok != is || string(got) != string(want) {
+			t.Fatalf("%q after %q: %s, %t, not %s, %t", text, before, got, ok, want, is)
+		}
+	})
 }
 
 func TestUsual(t *testing.T) {

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,7 +138,7 @@ func (o *Objects) readyNode(why string) string {
 func (o *Objects) attached() string {
 	for _, node := range o.Nodes {
 		for _, v := range node.Status.VolumesAttached {
-			if o.hadAttachment(node.Name, string(v.Name)) {
+			if o.hadAttachment(string(v.Name)) {
 				return fmt.Sprintf("node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
 			}
 		}
@@ -153,12 +152,13 @@ func (o *Objects) attached() string {
 	return o.runsWith(func(pv *corev1.PersistentVolume) bool { return attaches.Has(pv.Spec.CSI.Driver) })
 }
 
-// hadAttachment reports whether the entry of the node's volumesAttached must have a
+// hadAttachment reports whether the entry of a node's volumesAttached must have a
 // VolumeAttachment: it is of a CSI volume, and no kubelet has said that the object is gone.
-func (o *Objects) hadAttachment(node, entry string) bool {
-	driver, handle, ok := strings.Cut(strings.TrimPrefix(entry, "kubernetes.io/csi/"), "^")
-	// the name is getAttachmentName's (pkg/volume/csi/csi_attacher.go)
-	return ok && !o.says(fmt.Sprintf("%q not found", fmt.Sprintf("csi-%x", sha256.Sum256([]byte(handle+driver+node)))))
+func (o *Objects) hadAttachment(entry string) bool {
+	_, handle, ok := strings.Cut(entry, "^") // driver and handle; other plugins have no VolumeAttachments
+	return ok && !slices.ContainsFunc(o.Events, func(e *corev1.Event) bool {
+		return strings.Contains(e.Message, "volume "+handle+" has GET error for volume attachment") && strings.HasSuffix(e.Message, "not found")
+	})
 }
 
 // runsWith returns a pod that runs with one of the CSI volumes.

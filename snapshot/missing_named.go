@@ -95,7 +95,7 @@ func (o *Objects) against(kind Kind, count int) string {
 	case VolumeAttachments, CSINodes:
 		for _, node := range o.Nodes {
 			for _, v := range node.Status.VolumesAttached {
-				if count == 0 && o.hadAttachment(node.Name, string(v.Name)) {
+				if count == 0 && o.hadAttachment(string(v.Name)) {
 					return fmt.Sprintf("there is none, and node %s has %s in its volumesAttached", plain(node.Name), plain(string(v.Name)))
 				}
 			}

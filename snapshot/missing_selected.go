@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -138,8 +139,14 @@ func (c *collector) onlyRunning(now time.Time) string {
 // replicas counts the pods of each Deployment.
 type replicas map[types.NamespacedName]int32
 
+// add counts the pod. A tool may have taken off its labels; what comes before the last hyphen of its
+// ReplicaSet's name is then the Deployment's.
 func (r replicas) add(pod *corev1.Pod) {
-	if name := DeploymentOf(pod); name != "" {
+	name := DeploymentOf(pod)
+	if owner := metav1.GetControllerOfNoCopy(pod); name == "" && owner != nil && owner.Kind == "ReplicaSet" {
+		name = owner.Name[:max(0, strings.LastIndex(owner.Name, "-"))]
+	}
+	if name != "" {
 		r[types.NamespacedName{Namespace: pod.Namespace, Name: name}]++
 	}
 }

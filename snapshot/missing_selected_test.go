@@ -126,6 +126,7 @@ func TestListsOfSomeObjects(t *testing.T) {
 		"the only node":                         {n1 + on1, Pods, ""},
 		"pods that run":                         {n1 + on1 + fails("b", "FailedMount", "2026-11-20T11:59:00Z"), Pods, "all pods run, and an event (FailedMount) is about pod default/b, which is not there: was --field-selector given?"},
 		"pods of a deployment that run":         {n1 + on1 + deployment(1), Pods, "all pods run, and deployment default/app has 1, of which 0 are there: was --field-selector given?"},
+		"pods of a deployment without labels":   {n1 + strings.Replace(on1, "name: a,", "name: a, ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: app-5d, uid: r, controller: true}],", 1) + deployment(1), Pods, ""},
 		"a deployment without pods":             {n1 + on1 + deployment(0), Pods, ""},
 		"a pod that was deleted a while ago":    {n1 + on1 + fails("b", "FailedMount", "2026-11-20T11:50:00Z"), Pods, ""},
 		"a pod that failed and runs":            {n1 + on1 + fails("a", "FailedMount", "2026-11-20T11:59:00Z"), Pods, ""},

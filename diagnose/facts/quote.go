@@ -2,6 +2,7 @@ package facts
 
 import (
 	"cmp"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,16 @@ func QuoteDriver(driver string, e *storagev1.VolumeError) *finding.Quote {
 		q.At = &e.Time
 	}
 	return q
+}
+
+// FailedDetach is the evidence of a detach in which the driver failed.
+func FailedDetach(va *storagev1.VolumeAttachment, e *storagev1.VolumeError) finding.Evidence {
+	return finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "status.detachError", Value: fmt.Sprintf("%s at %s", e.Message, Stamp(e.Time))}
+}
+
+// FailedAttach is the evidence of an attach in which the driver failed.
+func FailedAttach(va *storagev1.VolumeAttachment, e *storagev1.VolumeError) finding.Evidence {
+	return finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "status.attachError", Value: fmt.Sprintf("%s at %s", e.Message, Stamp(e.Time))}
 }
 
 // QuoteEvent quotes the event.

@@ -1,6 +1,7 @@
 package facts
 
 import (
+	_ "embed" // for servings.txt
 	"maps"
 	"slices"
 	"strings"
@@ -10,62 +11,34 @@ import (
 // so that they end with the pod.
 type Serving string
 
-// The answers, and what decides them in the table servings.
+// The answers, and what decides them in servings.txt. "no" stands there for mounts that the kernel
+// makes, and that need nobody.
 const (
 	serves       Serving = "yes"
 	ServesNone   Serving = "no"
 	mayServe     Serving = "unknown"
 	byPlugin             = serves
-	byKernel             = ServesNone  // the kernel mounts, and needs nobody
 	byEither             = mayServe    // depends on the driver's release or settings, which no object shows
 	byOthers     Serving = "by others" // other pods or services of the machine serve the mounts
 	overNetwork  Serving = "over the network"
 	byAttributes Serving = "by the volume's attributes"
 )
 
-// servings are the drivers with a known architecture. A key also matches names that end in it
-// after a dot, as Rook uses them; a key that ends in "*" is a prefix. A driver outside the table
-// may serve.
-var servings = map[string]Serving{
-	// block devices that the machine or its kernel has
-	"ebs.csi.aws.com": byKernel, "pd.csi.storage.gke.io": byKernel, "disk.csi.azure.com": byKernel, "csi.vsphere.vmware.com": byKernel,
-	"cinder.csi.openstack.org": byKernel, "diskplugin.csi.alibabacloud.com": byKernel, "csi.hetzner.cloud": byKernel,
-	"dobs.csi.digitalocean.com": byKernel, "linodebs.csi.linode.com": byKernel, "block.csi.vultr.com": byKernel, "csi.scaleway.com": byKernel,
-	"storage.csi.upcloud.com": byKernel, "vpc.block.csi.ibm.io": byKernel, "csi.ovirt.org": byKernel, "csi.proxmox.sinextra.dev": byKernel,
-	"csi.kubevirt.io": byKernel, "com.tencent.cloud.csi.cbs": byKernel, "blockvolume.csi.oraclecloud.com": byKernel,
-	"csi-vxflexos.dellemc.com": byKernel, "spectrumscale.csi.ibm.com": byKernel, "linstor.csi.linbit.com": byKernel,
-	// disks of the machine itself
-	"topolvm.io": byKernel, "topolvm.cybozu.com": byKernel, "local.csi.openebs.io": byKernel, "zfs.csi.openebs.io": byKernel,
-	"directpv-min-io": byKernel, "hostpath.csi.k8s.io": byKernel, "secrets-store.csi.k8s.io": byKernel,
-	// the kernel mounts, over connections that it makes where the mount was made
-	"nfs.csi.k8s.io": overNetwork, "smb.csi.k8s.io": overNetwork, "file.csi.azure.com": overNetwork, "filestore.csi.storage.gke.io": overNetwork,
-	"fsx.csi.aws.com": overNetwork, "fsx.openzfs.csi.aws.com": overNetwork, "lustre.csi.storage.gke.io": overNetwork,
-	"csi-isilon.dellemc.com": overNetwork, "csi-powerstore.dellemc.com": overNetwork, "csi-unity.dellemc.com": overNetwork,
-	"csi-powermax.dellemc.com": overNetwork, "csi.trident.netapp.io": overNetwork, "csi.hpe.com": overNetwork, "csi.huawei.com": overNetwork,
-	"block.csi.ibm.com": overNetwork, "csi.san.synology.com": overNetwork, "org.democratic-csi.*": overNetwork, "csi.nutanix.com": overNetwork,
-	"io.openebs.csi-mayastor": overNetwork, "cstor.csi.openebs.io": overNetwork, "jiva.csi.openebs.io": overNetwork,
-	"beegfs.csi.netapp.com": overNetwork, "pure-csi": overNetwork, "infinibox-csi-driver": overNetwork,
-	// one of several ways, by the volume's attributes
-	"rbd.csi.ceph.com": byAttributes, "cephfs.csi.ceph.com": byAttributes, "blob.csi.azure.com": byAttributes, "driver.longhorn.io": byAttributes,
-	// pods or services of their own
-	"s3.csi.aws.com":                 byOthers, // services of the machine; from version 2 on pods in namespace mount-s3
-	"gcsfuse.csi.storage.gke.io":     byOthers, // a sidecar in each pod that mounts
-	"fuse.csi.fluid.io":              byOthers,
-	"csi.quobyte.com":                byOthers,
-	"csi.juicefs.com":                byEither, // pods of their own, but for --by-process
-	"seaweedfs-csi-driver":           byEither, // a DaemonSet of its own in later releases
-	"ru.yandex.s3.csi":               byEither, // services of the machine, where it has systemd
-	"ossplugin.csi.alibabacloud.com": byEither,
-	"nasplugin.csi.alibabacloud.com": byEither,
-	"cos.s3.csi.ibm.io":              byEither,
-	"csi.curvefs.com":                byEither,
-	"alluxio":                        byEither,
-	"pxd.portworx.com":               byEither,
-	"manila.csi.openstack.org":       byEither,
-	// FUSE or a proxy of the network in the plugin's pod
-	"efs.csi.aws.com": byPlugin, "ch.ctrox.csi.s3-driver": byPlugin, "csi-s3": byPlugin, "gcs.csi.ofek.dev": byPlugin, "kadalu": byPlugin,
-	"org.gluster.glusterfs": byPlugin, "csi-rclone": byPlugin, "co.p4t.csi.sshfs": byPlugin, "cvmfs.csi.cern.ch": byPlugin,
-	"eosxd.csi.cern.ch": byPlugin, "com.mapr.csi-kdf": byPlugin, "com.mapr.csi-nfskdf": byPlugin,
+//go:embed servings.txt
+var servingsText string
+
+// servings are the drivers with a known architecture.
+var servings = readServings()
+
+func readServings() map[string]Serving {
+	all := map[string]Serving{}
+	for line := range strings.Lines(servingsText) {
+		line, _, _ = strings.Cut(line, "#")
+		if driver, serving, ok := strings.Cut(strings.TrimSpace(line), ": "); ok {
+			all[driver] = Serving(serving)
+		}
+	}
+	return all
 }
 
 // Mount describes a mount, as far as it decides who serves it.

@@ -118,7 +118,7 @@ func failingDetach(va facts.Attachment) []finding.Evidence {
 	return []finding.Evidence{
 		{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)},
 		{Object: va.Object(), Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
-		{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+		facts.FailedDetach(va.VolumeAttachment, failure),
 	}
 }
 

@@ -79,7 +79,7 @@ func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 		Message: fmt.Sprintf("No pod wants volume %s on node %s, and its attach goes on", p.ShortVolume(va.Volume), va.Node),
 		Cause:   "the pod went away after its attach had failed; the controller took the volume for mounted and has not come back to it",
 		Evidence: []finding.Evidence{
-			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+			facts.FailedAttach(va.VolumeAttachment, failure),
 			{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},
 			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(p.Snapshot.Node(va.Node).Status.VolumesInUse)},
 		},

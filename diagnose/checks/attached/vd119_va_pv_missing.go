@@ -99,7 +99,7 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
 	if failure := p.DetachError(va); failure != nil {
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
+		f.Evidence = append(f.Evidence, facts.FailedDetach(va, failure))
 	}
 	if name, ok := p.NodeHandle(va); ok {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + va.Spec.NodeName, Field: "status", Value: "the disk is " + string(name) + ", which gives the VolumeAttachment its name"})

@@ -71,7 +71,7 @@ func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
 		facts.Also(&f, "the driver has failed to detach it so far, and the pod loses it once that succeeds")
 		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
+		f.Evidence = append(f.Evidence, facts.FailedDetach(va.VolumeAttachment, failure))
 	}
 	p.Report(f)
 }

@@ -55,7 +55,7 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
 		facts.Also(&f, "the driver fails to detach it")
 		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.detachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
+		f.Evidence = append(f.Evidence, facts.FailedDetach(va.VolumeAttachment, failure))
 	}
 	if lease := p.StaleAttacherLease(va.Spec.Attacher); lease != nil {
 		renewed := lease.Spec.RenewTime.UTC().Format(time.RFC3339)

@@ -144,8 +144,7 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 	}
 	if failure := p.AttachError(va.VolumeAttachment); failure != nil {
 		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError",
-			Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))})
+		f.Evidence = append(f.Evidence, facts.FailedAttach(va.VolumeAttachment, failure))
 	}
 	if entry != nil {
 		f.Evidence = append(f.Evidence, entry.Evidence())

@@ -1,7 +1,6 @@
 package blocked
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -90,18 +89,17 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 		says, actor = facts.WhatItSays(entry, p.Age(t.Waits)), ""
 	}
 	return refusal{
-		driver: t.Spec.Attacher,
-		volume: p.TaskVolume(t.Task),
-		node:   t.Pair.Node,
-		entry:  entry,
-		says:   says,
-		actor:  actor,
-		doubt:  doubt,
-		pods:   t.Pods,
-		since:  t.Waits,
-		said:   t.Failure.Message,
-		evidence: finding.Evidence{Object: "volumeattachment/" + t.Name, Field: "status.attachError",
-			Value: fmt.Sprintf("%s at %s", t.Failure.Message, facts.Stamp(t.Failure.Time))},
+		driver:   t.Spec.Attacher,
+		volume:   p.TaskVolume(t.Task),
+		node:     t.Pair.Node,
+		entry:    entry,
+		says:     says,
+		actor:    actor,
+		doubt:    doubt,
+		pods:     t.Pods,
+		since:    t.Waits,
+		said:     t.Failure.Message,
+		evidence: facts.FailedAttach(t.VolumeAttachment, t.Failure),
 		one: finding.Finding{
 			Subject:          facts.VaObject(t.VolumeAttachment),
 			Volume:           t.Pair.Volume,

@@ -77,7 +77,7 @@ func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended 
 		Cause:   "the kubelet keeps a volume that it has not mounted for a pod until the pod object is gone, and reports it in use; the controller therefore never takes the attach back",
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(first), Field: "status", Value: string(first.Status.Phase) + " " + first.Status.Reason},
-			{Object: va.Object(), Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+			facts.FailedAttach(va.VolumeAttachment, failure),
 			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lists " + string(va.Volume)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "a pod that has failed is deleted by its owner, by a person, or not at all; until then the attach is tried again"},

@@ -257,7 +257,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 	f.Detail, f.Said = "the driver says so", facts.QuoteDriver(va.Spec.Attacher, failure)
 	f.Cause = "the volume does not say where it is (it has no nodeAffinity), so that the scheduler could not know"
 	f.Evidence = []finding.Evidence{
-		{Object: "volumeattachment/" + va.Name, Field: "status.attachError", Value: fmt.Sprintf("%s at %s", failure.Message, facts.Stamp(failure.Time))},
+		facts.FailedAttach(va, failure),
 		{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity", Value: "none"},
 	}
 	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template); {delete-pod}; {later} give the volume a " +

@@ -213,7 +213,7 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 }
 
 // offerUndo names the command that takes the writes back, where one can be taken back, and says
-// what refuses that on the objects of the view, which is nil where nobody has looked since.
+// what refuses that on the objects of the view. The view is nil where nobody has looked since.
 func (m *applying) offerUndo(w io.Writer, c watched, v *repair.View) {
 	if m.journal == "" {
 		return

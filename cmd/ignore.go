@@ -56,7 +56,7 @@ func readIgnore(name, input string, errOut io.Writer) (file string, list []findi
 }
 
 // besideInput reports whether the file lies in the folder of the input, in one above it or in
-// one below it, both by the given paths and by those that symbolic links lead to.
+// one below it. It compares the given paths, and the paths that symbolic links lead to.
 func besideInput(file, input string) (bool, error) {
 	given, real, err := bothPaths(input)
 	if errors.Is(err, fs.ErrNotExist) {

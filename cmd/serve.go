@@ -19,8 +19,8 @@ import (
 // serveProgram is the program that kubectl runs for "kubectl volume-doctor serve".
 const serveProgram = "kubectl-volume_doctor-serve"
 
-// newServe passes the command line on to the program that serves, for users who call this
-// program by its own name, and for krew, which puts only this one on PATH.
+// newServe passes the command line on to the program that serves. Users call this program by its
+// own name, and krew puts only this one on PATH.
 func newServe(streams genericiooptions.IOStreams) *cobra.Command {
 	return &cobra.Command{
 		Use:   "serve",

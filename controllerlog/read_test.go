@@ -229,7 +229,7 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a file holds, the kept memory is bounded, sorted and valid text.
+// FuzzRead reads any file: the kept memory is bounded, sorted and valid text.
 func FuzzRead(f *testing.F) {
 	f.Add(strings.Join([]string{flagV2, begins, attach, attached, detach, detached, refused}, "\n"))
 	f.Add(`{"ts":1795168860000,"msg":"attacherDetacher.DetachVolume started","node":{"name":"n1"},"volumeName":"kubernetes.io/csi/d^v","v":2}`)

@@ -12,8 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// FuzzSafe compares the text for terminals with the Unicode tables: no character that controls a
-// terminal, hides, or changes the direction of the line gets through, and plain text is unchanged.
+// FuzzSafe compares the text for terminals with the Unicode tables. No character gets through that
+// controls a terminal, hides, or changes the direction of the line. Plain text is unchanged.
 func FuzzSafe(f *testing.F) {
 	for _, piece := range hostile {
 		f.Add(piece, "web-0 "+piece)

@@ -21,9 +21,9 @@ var layers = []struct{ prefix, title string }{
 	{"VD6", "driver"},
 }
 
-// printJUnit writes one passed test case for each check that found nothing, one case for each
-// finding, a skipped case for each check that a gap kept from running, and an error for each gap. A
-// finding of severity info does not fail: nothing is wrong, and the default of --fail-on agrees.
+// printJUnit writes one case for each finding, and a passed one for each check that found nothing.
+// A check that a gap kept from running is a skipped case, and each gap an error. A finding of
+// severity info does not fail: nothing is wrong, and the default of --fail-on agrees.
 func printJUnit(b *strings.Builder, r *finding.Report, _ Options) error {
 	findings := map[finding.Code][]finding.Finding{}
 	codes := slices.Clone(r.Checks)

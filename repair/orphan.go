@@ -90,8 +90,8 @@ func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*W
 	return w, nil
 }
 
-// holderGuard holds where the node that loses the volume is alive, so that the objects show
-// whether it uses the volume, or where the user or the cloud says that the node is off.
+// holderGuard holds where the node that loses the volume is alive: the objects then show whether
+// it uses the volume. It also holds where the user or the cloud says that the node is off.
 func holderGuard(v *View, holder types.NodeName) Guard {
 	if checkLives(v, holder) == nil {
 		return Guard{"node-lives", onNodes, func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }, "bring the node back: it has to be Ready"}

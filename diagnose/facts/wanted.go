@@ -8,10 +8,10 @@ import (
 )
 
 // DetachWanted bounds the controller's detachRequestedTime, from which it counts its wait for
-// an unmount and which no object shows. It is not before the controller took its lease, nor
-// before the last of the pods there ended; it is not after the detach began or, where it has
-// not begun, after the snapshot was taken. Both bounds are zero where somebody wants the volume
-// on the node.
+// an unmount. No object shows that time. It is not before the controller took its lease, nor
+// before the last of the pods there ended. It is not after the detach began; where the detach has
+// not begun, it is not after the snapshot was taken. Both bounds are zero where somebody wants the
+// volume on the node.
 //
 // A deleted pod leaves no trace, so the moment is often much later than notBefore.
 func (p *View) DetachWanted(pair reconcile.VolumeNode) (notBefore, notAfter metav1.Time) {

@@ -25,8 +25,8 @@ func DriverSays(driver, message string) (driverwords.Entry, bool) {
 }
 
 // MountSays is the same for a failed mount. A meaning that was guessed from plain words does not
-// count where the kubelet itself speaks, as its table has the meaning, nor where the kubelet
-// makes the volume itself, as then no storage system speaks.
+// count where the kubelet itself speaks: its table has the meaning. Nor does it count where the
+// kubelet makes the volume itself: no storage system speaks then.
 func MountSays(table []kubeletwords.Word, message string, whose Whose) (driverwords.Entry, bool) {
 	entry, known := DriverSays(whose.Driver, message)
 	word, found := kubeletwords.Find(table, message)

@@ -150,9 +150,9 @@ type Lost struct {
 	OtherVolumes int    // how many other volumes of this cluster the list has
 }
 
-// WithoutDisk returns the volumes whose disk no usable list has, although a list that should
-// have it has other disks of the same driver in this cluster, covers the disk's place and is
-// not partial. A list that lacks a disk that some node uses proves nothing about that driver.
+// WithoutDisk returns the volumes whose disk no usable list has, although one should have it: a
+// list that is not partial, covers the disk's place and has other disks of the driver in this
+// cluster. A list that lacks a disk that some node uses proves nothing about that driver.
 func WithoutDisk(v *facts.View) []Lost {
 	all := inventories(v.Snapshot, v.World)
 	inUse := sets.New[corev1.UniqueVolumeName]()

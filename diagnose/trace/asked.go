@@ -56,9 +56,9 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 }
 
 // notTakenUp is the kubelet's last event about a failure to take the volume up. It is out of date
-// where it was not repeated and the node lists the volume as in use meanwhile, or where it says
-// that the claim is not bound, which it is now. That another pod uses the volume proves nothing
-// by itself.
+// where it was not repeated and the node lists the volume as in use meanwhile. It also is where it
+// says that the claim is not bound, and the claim now is. That another pod uses the volume proves
+// nothing by itself.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
 	if !ok || !t.about(w, v) {

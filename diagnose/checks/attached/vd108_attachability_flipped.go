@@ -76,8 +76,8 @@ func waitInVain(p *check.Run) {
 	}
 }
 
-// tookForAttached reports whether the kubelet lists the pod's volume as in use, as it does only
-// for attached ones, while no pod there has it mounted and no event is about a mount of it.
+// tookForAttached reports whether the kubelet lists the pod's volume as in use, while no pod there
+// has it mounted and no event is about a mount of it. The kubelet lists only attached volumes.
 func tookForAttached(p *facts.View, node *corev1.Node, driver *storagev1.CSIDriver, v facts.PodVolume) bool {
 	pv := p.Snapshot.Volume(v.Name)
 	if pv == nil || pv.Spec.CSI == nil || !facts.InUse(node, flippedVolume(pv)) ||

@@ -89,9 +89,8 @@ type orphans struct {
 	nodes map[types.NodeName]*corev1.Node
 }
 
-// orphaned are the drivers with at least half of their volumes attached to nodes that are gone,
-// where every node that has or wants another of their volumes is younger than all those
-// attachments.
+// orphaned are the drivers with at least half of their volumes attached to nodes that are gone.
+// Every node that has or wants another of their volumes is younger than all those attachments.
 func orphaned(p *check.Run) map[string]*orphans {
 	byDriver := map[string]*orphans{}
 	if p.ControllerYounger(facts.EvictionGrace) {

@@ -12,9 +12,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 )
 
-// detachedAtStorage reports a volume that a pod has or waits for, that was attached to the pod's
-// node for the cluster when the storage system's list was taken, and that is not attached in that
-// list.
+// detachedAtStorage reports a volume that a pod has or waits for. For the cluster it was attached
+// to the pod's node when the storage system's list was taken; in the list it is not attached.
 func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, entry *storage.Entry) bool {
 	if _, detached := entry.On(va.Node); !detached {
 		return false

@@ -162,9 +162,8 @@ func selectedNode(claim *corev1.PersistentVolumeClaim) types.NodeName {
 	return types.NodeName(claim.Annotations[reconcile.SelectedNodeAnnotation])
 }
 
-// madeForNode reports whether the cause's node lacks the driver of the claim's provisioner, and
-// the provisioner reports that it needs that node's CSINode, or those of all nodes, for the
-// volume's place.
+// madeForNode reports whether the cause's node lacks the driver that the provisioner waits for:
+// for the volume's place the provisioner needs that node's CSINode, or those of all nodes.
 func madeForNode(p *facts.View, cause, effect finding.Finding) bool {
 	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
 	if claim == nil || effect.Said == nil || p.Unbound(claim).Provisioner != p.DriverOf(cause) {

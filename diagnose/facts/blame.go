@@ -44,7 +44,7 @@ type Whose struct {
 func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	word, _ := kubeletwords.Find(table, message)
 	b := Blame{Permanent: word.Permanent, Means: word.Means, Called: whose.Driver != "" && kubeletwords.DriverAnswered(message)}
-	if entry, known := MountSays(table, message, whose); known && word.Actor == "" && (b.Called || whose.Driver == "" || word.Wraps) {
+	if entry, known := MountSays(table, message, whose); known && word.Actor == "" && (b.Called || whose.Driver == "" || word.Wraps && entry.Layer.Sure()) {
 		b.Actor, b.Passing = WhoActs(entry), true
 	}
 	user, owner := "the pod that uses it", kubeletwords.ClusterAdmin

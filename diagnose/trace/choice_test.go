@@ -35,10 +35,10 @@ func TestWhatTheKubeletMakesIsNotBlamed(t *testing.T) {
 }
 
 // TestWhoFailedTheMount: a mount that fails without an answer of the driver has failed in the
-// kubelet.
+// kubelet, unless the words are those of a program or of the kernel, whoever quotes them.
 func TestWhoFailedTheMount(t *testing.T) {
 	for words, actor := range map[string]string{
-		"applyFSGroup failed for vol vol-1: lchown /data/x: read-only file system": "the kubelet of n1",
+		"applyFSGroup failed for vol vol-1: lchown /data/x: read-only file system": "the workload owner",
 		"rpc error: code = Internal desc = read-only file system":                  "the workload owner",
 		"rpc error: code = Internal desc = the moon is in the way":                 "CSI driver ebs.csi.aws.com on n1",
 		`path "/mnt/disks/a" does not exist`:                                       "whoever is to make /mnt/disks/a on n1",

@@ -51,6 +51,7 @@ func (r *refusal) follows(p *facts.View, before facts.MountFailure) {
 	r.said = before.Reason
 	r.one.Said = facts.QuoteEvent(before.Event)
 	r.one.Said.Text = before.Reason
+	r.one.Evidence = append(r.one.Evidence, finding.Evidence{Object: "event/" + before.Event.Namespace + "/" + before.Event.Name, Field: "message", Value: before.Event.Message})
 }
 
 // cause is equal for refusals with one cause.

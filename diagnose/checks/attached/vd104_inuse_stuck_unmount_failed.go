@@ -72,7 +72,9 @@ func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.finalizers", Value: fmt.Sprint(node.Finalizers)})
 	}
-	if i := slices.IndexFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool { return facts.IsPending(pod) && pod.Spec.NodeName == "" && p.Mounts(pod, va.Volume) }); i >= 0 {
+	if i := slices.IndexFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
+		return facts.IsPending(pod) && pod.Spec.NodeName == "" && p.Mounts(pod, va.Volume)
+	}); i >= 0 {
 		facts.Also(&f, "pod %s, which has no node yet, wants it, too", facts.PodName(p.Snapshot.Pods[i]))
 	}
 	return f

@@ -98,8 +98,9 @@ func TestNextToActIsWhereToLook(t *testing.T) {
 			if f.Code != diagnose.PodStuck.Code {
 				continue
 			}
-			if _, kind, hidden := strings.Cut(f.Detail, "who has to act next is not known: not all "); hidden {
+			if _, because, hidden := strings.Cut(f.Detail, "who has to act next is not known"); hidden {
 				unread++
+				_, kind, _ := strings.Cut(because, ": not all ")
 				kind, _, _ = strings.Cut(kind, " ")
 				if !strings.HasPrefix(f.Do[0].Sentence, "diagnose again with all "+kind) || f.Do[0].Kind != finding.Look {
 					t.Errorf("%s: %s: %s", c.name, f.Detail, f.Advice)

@@ -115,7 +115,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	}
 	slices.Sort(f.Pods)
 	f.Cause = cmp.Or(stage.Means(), "the objects show: "+stage.Detail)
-	if f.Detail == f.Cause {
+	if f.Detail = strings.TrimPrefix(f.Detail, f.Cause+"; "); f.Detail == f.Cause {
 		f.Detail = ""
 	}
 	if f.SelfHeals.Unknown = !stage.Stays(); stage.Stays() {

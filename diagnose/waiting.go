@@ -79,7 +79,8 @@ func names(stages []trace.StageName) []string {
 
 func podOf(t *trace.Trace) string { return t.Pod.Namespace + "/" + t.Pod.Name }
 
-// unanswered are the traces of stuck pods that no finding of warning or worse names.
+// unanswered are the traces of pods that are stuck, as far as what could be read shows, and that no
+// finding of warning or worse names.
 func unanswered(traces []*trace.Trace, found []finding.Finding) []*trace.Trace {
 	named := map[string]bool{}
 	for _, f := range found {
@@ -92,7 +93,7 @@ func unanswered(traces []*trace.Trace, found []finding.Finding) []*trace.Trace {
 	}
 	var list []*trace.Trace
 	for _, t := range traces {
-		if t.Verdict.State == finding.Stuck && !named[podOf(t)] {
+		if (t.Verdict.State == finding.Stuck || t.Verdict.Undated && t.Stage().Overdue) && !named[podOf(t)] {
 			list = append(list, t)
 		}
 	}

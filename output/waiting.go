@@ -13,7 +13,7 @@ import (
 // is "" if there are no such pods.
 func waitsUntold(r *finding.Report) string {
 	var parts []string
-	inFlight, unknown := 0, 0
+	inFlight, undated, unknown := 0, 0, 0
 	var first finding.Waiting
 	for _, w := range r.Waiting {
 		switch w.Verdict {
@@ -23,7 +23,11 @@ func waitsUntold(r *finding.Report) string {
 				first = w
 			}
 		case finding.Unsure:
-			unknown++
+			if w.Stage != "" && w.Since != nil {
+				undated++ // it waits in that stage
+			} else {
+				unknown++
+			}
 		case finding.Stuck, finding.NoWait: // stuck: see stuckUntold; NoWait: has no entry here
 		}
 	}
@@ -36,6 +40,9 @@ func waitsUntold(r *finding.Report) string {
 	}
 	if n := stuckUntold(r); n > 0 && !examinedAll(r) {
 		parts = append(parts, waitFor(n)+" for longer than is usual, and none of these checks says why")
+	}
+	if undated > 0 {
+		parts = append(parts, waitFor(undated)+", and whether for longer than is usual is not known")
 	}
 	if unknown > 0 {
 		parts = append(parts, fmt.Sprintf("whether %s is not known", waitFor(unknown)))

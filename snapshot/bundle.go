@@ -425,7 +425,11 @@ func (t *tree) assemble(c *collector) {
 			c.takeKind(t.beside, kind)
 			continue
 		}
-		c.told[kind] = gap
+		if gap == nil && slices.ContainsFunc(roots, func(r *root) bool { return r.hasAsked(kind) }) {
+			c.lists[kind]++ // an archive of which a file was lost looks the same: other objects may show that
+		} else {
+			c.told[kind] = gap
+		}
 		for _, l := range held {
 			if l.err == nil {
 				l.root.read(l)

@@ -34,7 +34,7 @@ func (d *dump) note(p string) {
 func (d *dump) gap(kind Kind) *Gap {
 	var names []string
 	for dir, files := range d.files {
-		if slices.Contains(files, string(Pods)) && slices.Contains(files, string(Events)) && slices.Contains(d.files[path.Dir(dir)], string(Nodes)) {
+		if slices.Contains(files, string(Pods)) && slices.Contains(files, string(Events)) && path.Dir(dir) != dir && slices.Contains(d.files[path.Dir(dir)], string(Nodes)) {
 			names = append(names, path.Base(dir))
 		}
 	}

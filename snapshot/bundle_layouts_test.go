@@ -13,7 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"go.yaml.in/yaml/v2"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
@@ -55,7 +58,7 @@ var layouts = map[string]layout{
 		},
 		version: "v1.28.1",
 		gaps: []string{
-			"events: NotInBundle (the support bundle is without them)", "leases: NotInBundle in kube-system (without those of namespaces default, kube-node-lease)",
+			"events: NotInBundle (the support bundle is without them)", "leases: NotInBundle in kube-node-lease,kube-system (without those of namespace default)",
 			"persistentvolumeclaims: NotInBundle in default (without those of namespaces kube-node-lease, kube-system)", "pods: NotInBundle in default (without those of namespaces kube-node-lease, kube-system)",
 			"storageclasses: NotInBundle (the support bundle is without them)",
 		},
@@ -79,7 +82,7 @@ var layouts = map[string]layout{
 		rest: func(put func(p, text string)) {
 			put("resources/cluster/core_v1_namespaces.json", `{"apiVersion": "v1", "items": [`+joined(map[string]string{
 				"default": `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default"}}`, "kube-system": `{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "kube-system"}}`})+`], "kind": "NamespaceList", "metadata": {"resourceVersion": "7"}}`+"\n")
-			sonobuoyRest(put, sonobuoyQueries("default", "kube-system"))
+			sonobuoyRest(put, sonobuoyQueries("default", "kube-node-lease", "kube-system"))
 		},
 		version: "v1.32.1",
 	},
@@ -93,7 +96,7 @@ var layouts = map[string]layout{
 		},
 		version: "v1.32.1",
 		gaps: []string{
-			"events: NotInBundle (without those of namespace kube-public)", "leases: NotInBundle in kube-system (without those of namespace kube-public)",
+			"events: NotInBundle (without those of namespace kube-public)", "leases: NotInBundle in kube-node-lease,kube-system (without those of namespace kube-public)",
 			"persistentvolumeclaims: NotInBundle in default (without those of namespace kube-public)", "pods: NotInBundle in default (without those of namespace kube-public)",
 		},
 	},
@@ -271,12 +274,18 @@ func (l layout) tree(t testing.TB, base *Snapshot) (files fstest.MapFS, want Obj
 	t.Helper()
 	files = fstest.MapFS{}
 	put := func(p, text string) { files[p] = &fstest.MapFile{Data: []byte(text)} }
+	objects := base.Objects
+	for _, node := range base.Nodes { // each kubelet has a lease
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: node.Name, UID: "lease-" + node.UID, CreationTimestamp: node.CreationTimestamp}}
+		lease.Spec.RenewTime = new(metav1.NewMicroTime(base.TakenAt))
+		objects.Leases = append(slices.Clone(objects.Leases), lease)
+	}
 	for _, r := range resources {
 		if slices.Contains(l.lost, r.Kind) {
 			continue
 		}
 		lists := map[string]map[string]string{}
-		for object := range r.all(&base.Objects) {
+		for object := range r.all(&objects) {
 			line, err := new(lineEncoder).encode(r, object)
 			if err != nil {
 				t.Fatal(err)

@@ -71,6 +71,8 @@ type collector struct {
 	// pasted reports whether the text contains lines of a terminal, and dumped whether it is the
 	// output of kubectl cluster-info dump.
 	pasted, dumped bool
+	// commands are those in the text that may still be answered.
+	commands []command
 	// items is the type of an array's items if they do not give their own. The zero value means
 	// that they do.
 	items typeName

@@ -187,7 +187,7 @@ func (k *namesInText) noteKind(value []byte) {
 // name, else the kinds in the text. A text that was cut off within a list may have contained
 // objects of any kind, and one without a field that every object has contains none.
 func (k *namesInText) missing(name string, atEnd bool) []Kind {
-	if kind := kindByFile(strings.TrimSuffix(name, ".gz")); kind != "" {
+	if kind := kindByFile(name); kind != "" {
 		return []Kind{kind}
 	}
 	if !k.fields {

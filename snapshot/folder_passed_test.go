@@ -167,3 +167,32 @@ func TestObjectThatWasCutOff(t *testing.T) {
 		}
 	}
 }
+
+// TestListsAtTheTop: lists at the top of an archive are those of a folder, packed or not, and no dump of
+// single namespaces.
+func TestListsAtTheTop(t *testing.T) {
+	texts := map[string]string{"nodes": clusterList(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"}, "status": {"nodeInfo": {"kubeletVersion": "v1.32.1"}}}`),
+		"pods": clusterList(podOf("shop", "a", "5")), "events": `{"apiVersion": "v1", "kind": "List", "items": []}`}
+	plain, packed, folder := []string{}, []string{}, fstest.MapFS{}
+	for name, text := range texts {
+		plain, packed = append(plain, name+".json", text), append(packed, name+".json.gz", zipped(text))
+		folder[name+".json.gz"] = &fstest.MapFile{Data: []byte(zipped(text))}
+	}
+	for form, read := range map[string]func() (*Snapshot, []Warning, error){
+		"archive": func() (*Snapshot, []Warning, error) {
+			return Read("f", strings.NewReader(tarOf(t, plain...)), ReadOptions{Now: noon})
+		},
+		"packed archive": func() (*Snapshot, []Warning, error) {
+			return Read("f", strings.NewReader(tarOf(t, packed...)), ReadOptions{Now: noon})
+		},
+		"packed folder": func() (*Snapshot, []Warning, error) { return ReadFS("f", folder, ReadOptions{Now: noon}) },
+	} {
+		s, _, err := read()
+		if err != nil {
+			t.Fatal(form, err)
+		}
+		if !s.Complete(Nodes) || !s.Complete(Pods) || !s.Complete(Events) {
+			t.Errorf("%s: %q", form, gapLines(s))
+		}
+	}
+}

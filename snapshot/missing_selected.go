@@ -126,10 +126,14 @@ func (c *collector) onlyRunning(now time.Time) string {
 			return fmt.Sprintf("all pods run, and deployment %s has %d, of which %d are there", plain(key.String()), d.Status.Replicas, of[key])
 		}
 	}
+	there := sets.New[identity]()
+	for key := range c.all(Pods) {
+		there.Insert(key)
+	}
 	for _, e := range o.Events {
 		key := identity{Pods, e.InvolvedObject.Namespace, e.InvolvedObject.Name}
-		if _, there := c.seen.states[key.mark()]; e.InvolvedObject.Kind == "Pod" && slices.Contains([]string{"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedScheduling"}, e.Reason) &&
-			!there && now.Sub(EventTime(e).Time) < waitTold {
+		if e.InvolvedObject.Kind == "Pod" && slices.Contains([]string{"FailedMount", "FailedMapVolume", "FailedAttachVolume", "FailedScheduling"}, e.Reason) &&
+			!there.Has(key) && now.Sub(EventTime(e).Time) < waitTold {
 			return fmt.Sprintf("all pods run, and an event (%s) is about pod %s, which is not there", plain(e.Reason), key)
 		}
 	}

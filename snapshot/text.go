@@ -17,7 +17,7 @@ import (
 
 // text reads one file that is not packed.
 func (c *collector) text(name string, r io.Reader) error {
-	c.rest = rest{r: r}
+	c.rest, c.commands = rest{r: r}, nil
 	c.in.Reset(&c.rest)
 	before := c.total
 	c.clock.of.begin(name)
@@ -166,7 +166,7 @@ var anyList = typeName{"v1", "List"}
 // kindByFile returns the kind after which a file is named, as "pods" for a/pods.yaml; "" for other
 // names. An empty list of kubectl does not name the kind.
 func kindByFile(file string) Kind {
-	base := path.Base(filepath.ToSlash(file))
+	base, _ := unzippedName(path.Base(filepath.ToSlash(file)))
 	name := Kind(strings.TrimSuffix(base, path.Ext(base)))
 	if slices.Contains(Kinds(), name) {
 		return name
@@ -203,6 +203,7 @@ func itemType(list typeName) typeName {
 
 // end reads the fields of the document besides its items.
 func (l *list) end(rest []byte) error {
+	listed := l.c.answeredBy(l.at.line)
 	t, err := readTypeName(l.at, rest)
 	if err != nil {
 		return err
@@ -231,7 +232,7 @@ func (l *list) end(rest []byte) error {
 	}
 	if t == anyList {
 		l.c.lists[""]++
-		if kind := cmp.Or(kindByFile(l.at.file), collectedKind(rest)); kind != "" && l.items == 0 {
+		if kind := cmp.Or(kindByFile(l.at.file), collectedKind(rest), listed); kind != "" && l.items == 0 {
 			l.c.lists[kind]++
 		}
 	} else if of != nil {

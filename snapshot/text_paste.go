@@ -72,6 +72,7 @@ func (y *yamlReader) passes(line []byte) bool {
 		if re.Match(said) {
 			if m := askedFor.FindSubmatch(said); m != nil {
 				y.asked = string(m[1])
+				y.c.commands = append(y.c.commands, command{y.line, listedBy(string(said))})
 			}
 			return true
 		}
@@ -94,6 +95,51 @@ var refusedResource = regexp.MustCompile(`(?:resource type|resource) "?([a-z]+)|
 
 // askedFor matches the kinds in a command of kubectl.
 var askedFor = regexp.MustCompile(`\b(?:kubectl|oc|k|k3s|microk8s|minikube|kubecolor)\b.*?\sget\s+(?:-\S+\s+)*([a-z][\w.,]*)`)
+
+// command is a command of kubectl in a text.
+type command struct {
+	line int
+	kind Kind // see listedBy
+}
+
+// answeredBy returns the kind that the last command before the list lists. A command has one answer.
+func (c *collector) answeredBy(line int) Kind {
+	i := slices.IndexFunc(c.commands, func(of command) bool { return of.line >= line })
+	if i < 0 {
+		i = len(c.commands)
+	}
+	before := c.commands[:i]
+	c.commands = c.commands[i:]
+	if len(before) == 0 {
+		return ""
+	}
+	return before[len(before)-1].kind
+}
+
+// listedBy returns the kind of which the command of kubectl lists all objects; "" if it may list fewer, or
+// several kinds.
+func listedBy(command string) Kind {
+	before, after, _ := strings.Cut(command, " get ")
+	name, all := "", false
+	words := strings.Fields(after)
+	for i, word := range words {
+		switch {
+		case word == "-A" || word == "--all-namespaces":
+			all = true
+		case strings.HasPrefix(word, "-o") || strings.HasPrefix(word, "--output") || strings.HasPrefix(word, "--show-managed-fields"):
+		case i > 0 && (words[i-1] == "-o" || words[i-1] == "--output"):
+		case name == "" && !strings.HasPrefix(word, "-"):
+			name = word
+		default:
+			return "" // a name, a selector, or a file that it writes
+		}
+	}
+	kinds := kindsAsked(name)
+	if len(kinds) != 1 || resourceOf(kinds[0]).Namespaced && (!all || strings.Contains(before, " -n") || strings.Contains(before, "--namespace")) {
+		return ""
+	}
+	return kinds[0]
+}
 
 // kindsAsked returns the kinds that the names, separated by commas, stand for; all kinds if one of
 // them is unknown.

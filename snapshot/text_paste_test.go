@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -243,6 +244,38 @@ func TestPasted(t *testing.T) {
 		t.Errorf("%d forms are read", n)
 	}
 	t.Logf("%d forms are read", n)
+}
+
+// TestEmptyListOfACommand: an empty list behind a command that lists all objects of a kind is of that kind.
+func TestEmptyListOfACommand(t *testing.T) {
+	empty := "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"
+	nodes := "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Node\n  metadata: {name: n1, uid: n1}\n  status: {nodeInfo: {kubeletVersion: v1.32.1}}\nkind: List\nmetadata: {}\n"
+	for _, tt := range []struct {
+		name, in string
+		whole    []Kind
+	}{
+		{"all", "$ kubectl get nodes -o yaml\n" + nodes + "$ kubectl get events -A -o yaml\n" + empty, []Kind{Events}},
+		{"kinds of the whole cluster", "$ kubectl get sc,pv -o yaml\n" + empty + "$ kubectl get storageclasses --show-managed-fields -oyaml\n" + empty + nodes, []Kind{StorageClasses}},
+		{"as JSON", "$ kubectl get events --all-namespaces -o json\n{\n\"apiVersion\": \"v1\",\n\"items\": [],\n\"kind\": \"List\"\n}\n$ kubectl get nodes -o yaml\n" + nodes, []Kind{Events}},
+		{"of one namespace", nodes + "$ kubectl get events -o yaml\n" + empty + "$ kubectl -n shop get claims -A -o yaml\n" + empty, nil},
+		{"of a label", nodes + "$ kubectl get events -A -l app=x -o yaml\n" + empty + "$ kubectl get pv a -o yaml\n" + empty, nil},
+		{"the next command is not answered", nodes + "$ kubectl get pods -n shop -o yaml\n" + empty + "$ kubectl get events -A -o yaml\n", nil},
+		{"a second answer", "$ kubectl get events -A -o yaml\n" + nodes + "---\n" + empty, nil},
+	} {
+		s, _, err := Read("f", strings.NewReader(tt.in), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(tt.name, err)
+		}
+		var whole []Kind
+		for _, kind := range Kinds() {
+			if kind != Nodes && s.Complete(kind) {
+				whole = append(whole, kind)
+			}
+		}
+		if !slices.Equal(whole, tt.whole) {
+			t.Errorf("%s: %v, not %v", tt.name, whole, tt.whole)
+		}
+	}
 }
 
 // TestRefusedByFileOrCommand: a refusal that does not say which list it refuses is of the one after which

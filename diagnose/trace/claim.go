@@ -52,6 +52,7 @@ func (t *tracer) scheduled() Stage {
 			}
 		}
 		starts := t.addStartUpTaint(&s)
+		t.doubtTime(&s, snapshot.Nodes, snapshot.Events) // the taint stands on a node, and an event says that one is ordered
 		t.addAutoscaler(&s)
 		if s.On == Scheduler && strings.Contains(c.Message, volumeBinding) {
 			s.On = cmp.Or(t.bindsClaims(), s.On)

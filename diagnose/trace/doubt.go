@@ -1,27 +1,41 @@
 package trace
 
 import (
+	"cmp"
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // doubt notes in the stage that its actor depends on the absence of objects of these kinds in
 // the pod's namespace, where not all of them could be read.
 func (t *tracer) doubt(s *Stage, kinds ...snapshot.Kind) {
+	s.unread = cmp.Or(s.unread, t.unread(kinds))
+}
+
+// doubtTime is doubt for how long the stage may take, whoever has to act.
+func (t *tracer) doubtTime(s *Stage, kinds ...snapshot.Kind) {
+	s.untimed = cmp.Or(s.untimed, t.unread(kinds))
+}
+
+// unread is the first of the kinds of which not all could be read in the pod's namespace; "" if all could.
+func (t *tracer) unread(kinds []snapshot.Kind) snapshot.Kind {
 	for _, kind := range kinds {
 		namespace := t.pod.Namespace
 		if kind == snapshot.Leases {
 			namespace = metav1.NamespaceSystem
 		}
-		if s.unread == "" && !t.knows(kind, namespace) {
-			s.unread = kind
+		if !t.knows(kind, namespace) {
+			return kind
 		}
 	}
+	return ""
 }
 
 // unread is the kind of an unread object that may show an earlier stage than the broken one, or
@@ -44,7 +58,8 @@ func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 func (t *Trace) Unread() snapshot.Kind { return t.Waits().unread(t.Verdict.Stage) }
 
 // withoutActors removes the actor where an unread object may show another one: from each volume,
-// and from the verdict, which may have chosen the wrong volume.
+// and from the verdict, which may have chosen the wrong volume. Another actor may have more time,
+// or less.
 func (t *Trace) withoutActors() {
 	for _, v := range t.Volumes {
 		broken := v.Broken
@@ -52,16 +67,50 @@ func (t *Trace) withoutActors() {
 			broken = t.Verdict.Stage
 		}
 		kind := v.unread(broken)
+		untimed := cmp.Or(kind, v.stage(broken).untimed)
+		if untimed == "" {
+			continue
+		}
+		isDated := !t.undate()
+		because := ": not all " + string(untimed) + " could be read"
 		if kind == "" {
+			if !isDated {
+				t.Verdict.Message += "; " + timeAlone + because
+			}
 			continue
 		}
 		v.stage(broken).On = ""
-		if t.Verdict.Actor != "" {
-			t.Verdict.Message = strings.Replace(t.Verdict.Message, nextToAct+t.Verdict.Actor,
-				"who has to act next is not known: not all "+string(kind)+" could be read", 1)
-			t.Verdict.Actor = ""
+		switch {
+		case t.Verdict.Actor != "" && isDated:
+			t.Verdict.Message = strings.Replace(t.Verdict.Message, nextToAct+t.Verdict.Actor, actorUnknown+because, 1)
+		case t.Verdict.Actor != "":
+			t.Verdict.Message = strings.Replace(t.Verdict.Message, nextToAct+t.Verdict.Actor, actorUnknown+timeUnknown+because, 1)
+		case !isDated:
+			t.Verdict.Message += "; " + timeAlone + because
 		}
+		t.Verdict.Actor = ""
 	}
+}
+
+// surelyLong is longer than any wait that is bounded, whoever has to act.
+const surelyLong = time.Hour
+
+// undate makes a verdict on a wait one that does not tell whether the wait is longer than is usual, unless
+// it surely is. It reports whether the verdict was another one.
+func (t *Trace) undate() bool {
+	v := &t.Verdict
+	isOld := v.State == finding.Stuck && v.Since != nil && t.TakenAt.Sub(v.Since.Time) >= surelyLong
+	if v.State != finding.InFlight && v.State != finding.Stuck || isOld {
+		return false
+	}
+	v.Undated, v.State, v.DueAt = true, finding.Unsure, nil
+	return true
+}
+
+// date makes the verdict one that tells it again.
+func (v *Verdict) date(state finding.WaitState, due *metav1.Time) {
+	v.State, v.DueAt, v.Undated = state, due, false
+	v.Message = notDated.ReplaceAllLiteralString(v.Message, "")
 }
 
 // nextIs changes the actor, in the message too.
@@ -79,5 +128,15 @@ func (v *Verdict) nextIs(actor string) {
 
 const nextToAct = "next to act: "
 
-// nobodyKnown matches the text that replaces the actor where a gap hides it.
-var nobodyKnown = regexp.MustCompile(`who has to act next is not known: not all \S+ could be read`)
+const (
+	actorUnknown = "who has to act next is not known"
+	timeUnknown  = ", nor whether this is longer than is usual"
+	timeAlone    = "whether this is longer than is usual is not known"
+)
+
+var (
+	// nobodyKnown matches the text that replaces the actor where a gap hides it.
+	nobodyKnown = regexp.MustCompile(actorUnknown + "(" + timeUnknown + `)?: not all \S+ could be read`)
+	// notDated matches what a message says of the time where a gap hides it.
+	notDated = regexp.MustCompile(timeUnknown + "|; " + timeAlone + `: not all \S+ could be read`)
+)

@@ -36,7 +36,7 @@ func TestTraceHeld(t *testing.T) {
 			chain: "+scheduled +claimBound +askedFor !attached^late ~listed +driverRegistered ~staged ~mounted",
 			says:  []string{"pod default/old uses it there", "may never happen"}},
 		{name: "not unstaged", world: elsewhere(9, gone), verdict: "stuck MultiAttach", says: []string{"waits for that without a time limit"}},
-		{name: "another name of the disk may be unread", world: testworld.With(elsewhere(9, gone), func(w *testworld.World) { w.Without(snapshot.Volumes) }), verdict: "stuck attached"},
+		{name: "another name of the disk may be unread", world: testworld.With(elsewhere(9, gone), func(w *testworld.World) { w.Without(snapshot.Volumes) }), verdict: "unknown attached"},
 		{name: "lost node, counting down", world: elsewhere(5, func(w *testworld.World, p *corev1.Pod) {
 			gone(w, p)
 			w.Nodes[1].Status.Conditions[0].Status = corev1.ConditionUnknown

@@ -143,7 +143,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.Detail += "; which pod uses it there is not known: not all " + string(s.unread) + " could be read"
 	case va != nil && facts.Deleting(va): // whatever the kubelet does
 		detach := t.detaching(va)
-		s.On, s.Ends, s.unread = detach.On, detach.Ends, detach.unread
+		s.On, s.Ends, s.unread, s.untimed = detach.On, detach.Ends, detach.unread, detach.untimed
 		s.Detail += ": it has been detaching since " + facts.Stamp(*va.DeletionTimestamp)
 		if takes := detach.dueAt.Sub(since.Time); detach.State == StageBlocked {
 			bound = takes
@@ -317,6 +317,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageDetached, State: StageWaiting, On: facts.AttacherOf(va.Spec.Attacher),
 		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
 	bound := facts.NoAnswerGrace
+	t.doubtTime(&s, snapshot.Leases) // that of the attacher
 	if e := t.DetachError(va); e != nil {
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to detach it"
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)

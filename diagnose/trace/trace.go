@@ -77,6 +77,14 @@ type Verdict struct {
 	UsualBound string       `json:"usualBound,omitempty"`
 	// DueAt is when a wait that is in flight will count as stuck.
 	DueAt *metav1.Time `json:"dueAt,omitempty"`
+	// Undated reports that it waits, and that an object that could not be read may show whether that
+	// is longer than is usual. State is then Unsure.
+	Undated bool `json:"-"`
+}
+
+// waits reports whether it is known that the pod waits for a volume.
+func (v Verdict) waits() bool {
+	return v.State == finding.InFlight || v.State == finding.Stuck || v.Undated
 }
 
 // VolumeTrace is one of the pod's volumes.
@@ -180,6 +188,9 @@ type Stage struct {
 	// unread is the kind of an unread object that may show another actor; "" where the objects
 	// prove the actor.
 	unread snapshot.Kind
+	// untimed is the kind of an object that could not be read and may show that the stage has more time,
+	// or less.
+	untimed snapshot.Kind
 	// unheard reports that the kubelet may have reported on the stage in an event that could
 	// not be read.
 	unheard bool
@@ -319,7 +330,7 @@ func (t *Trace) Quoted() *finding.Quote {
 // finding warns about it, and in flight where a finding knows for each overdue volume when it
 // recovers by itself.
 func (t *Trace) Judge(findings []finding.Finding) {
-	if t.Verdict.State != finding.InFlight && t.Verdict.State != finding.Stuck {
+	if !t.Verdict.waits() {
 		return
 	}
 	name := t.Pod.Namespace + "/" + t.Pod.Name
@@ -327,8 +338,8 @@ func (t *Trace) Judge(findings []finding.Finding) {
 	t.takeActor(certain)
 	for _, f := range certain {
 		if f.Severity.AtLeast(finding.Warning) {
-			if t.Verdict.State == finding.InFlight {
-				t.Verdict.State, t.Verdict.DueAt = finding.Stuck, nil
+			if t.Verdict.State != finding.Stuck {
+				t.Verdict.date(finding.Stuck, nil)
 				if s := t.stage(); t.Verdict.Actor == "" && s.nobody {
 					s.On = Nobody
 					t.Verdict.nextIs(Nobody)
@@ -339,7 +350,7 @@ func (t *Trace) Judge(findings []finding.Finding) {
 		}
 	}
 	if due := t.comesBy(certain); due != nil && t.Verdict.Actor != Nobody && !t.Stage().permanent {
-		t.Verdict.State, t.Verdict.DueAt = finding.InFlight, due
+		t.Verdict.date(finding.InFlight, due)
 	}
 }
 

@@ -61,7 +61,7 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 	}
 	waits := (v.Name == t.Verdict.Volume || slices.Contains(t.Verdict.Volumes, v.Name)) && t.Verdict.State != finding.NoWait
 	own := v.stage(v.Broken)
-	if also := t.Verdict.State == finding.Stuck || t.Verdict.State == finding.InFlight; also && !waits && (own.State == StageWaiting || own.State == StageBlocked) {
+	if t.Verdict.waits() && !waits && (own.State == StageWaiting || own.State == StageBlocked) {
 		// The pod waits for several volumes, and its verdict names the first of them.
 		waits = true
 		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, own.Stage, own.On, fmt.Sprintf("Pod %s also waits for volume %s%s", p.Pod, v.Name, toBe[own.Stage])

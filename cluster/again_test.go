@@ -21,6 +21,7 @@ import (
 // TestReadAgain: of a node whose volumesAttached the controller has only just written the
 // fullest of several readings counts, and no other node is read again.
 func TestReadAgain(t *testing.T) {
+	t.Parallel()
 	node := func(written time.Duration, manager string, volumes ...corev1.UniqueVolumeName) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid", ManagedFields: []metav1.ManagedFieldsEntry{{
 			Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, Subresource: "status", FieldsType: "FieldsV1",

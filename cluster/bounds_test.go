@@ -179,6 +179,7 @@ func TestWriteRetryAfterAYear(t *testing.T) {
 // TestRequestTimeout: --request-timeout counts until the end of the answer, and for
 // all attempts of one request together.
 func TestRequestTimeout(t *testing.T) {
+	t.Parallel()
 	drip := func(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write([]byte("k8s\x00"))
 		w.(http.Flusher).Flush()

@@ -97,6 +97,7 @@ func TestNear(t *testing.T) {
 // TestNearWherePodsAreMany: an API server that goes through all pods for those of a node is
 // asked for what its cache knows, no older than now.
 func TestNearWherePodsAreMany(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
 	pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a"}, Spec: corev1.PodSpec{NodeName: "n1"}}
 	pod.Spec.Volumes = []corev1.Volume{{Name: "d", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "x"}}}}
@@ -128,6 +129,7 @@ func TestNearWherePodsAreMany(t *testing.T) {
 
 // TestNearFails: without one of the objects nothing is known.
 func TestNearFails(t *testing.T) {
+	t.Parallel()
 	near := repair.Near{Nodes: []types.NodeName{"n1"}, Attachments: []string{"csi-a"}}
 	for _, path := range []string{"/api/v1/nodes", "/apis/storage.k8s.io/v1/volumeattachments", "/api/v1/pods"} {
 		for name, fail := range map[string]func(*api){

@@ -114,6 +114,7 @@ func TestPodComesToMatter(t *testing.T) {
 // TestListedAgain: after "too old" the pods are listed again; of what has not changed the
 // objects stay the same ones. A list that breaks off is a gap, and changes nothing.
 func TestListedAgain(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
 	s := a.streams()
 	first := &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "10"}}
@@ -156,6 +157,7 @@ func TestListedAgain(t *testing.T) {
 // TestRefusedForAWhile: an API server that has just started may refuse what it allowed
 // before. It is asked again.
 func TestRefusedForAWhile(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
 	s := a.streams()
 	a.serve(podsPath, &corev1.PodList{ListMeta: metav1.ListMeta{ResourceVersion: "10"}, Items: []corev1.Pod{*webPod("9")}})

@@ -29,7 +29,7 @@ type renewing struct {
 }
 
 func newRenewing(t *testing.T, off time.Duration, sources map[string]time.Duration) *renewing {
-	r := &renewing{api: newAPI(t), sources: sources}
+	r := &renewing{api: newAPIWithoutSocket(t), sources: sources}
 	r.date, r.stands = serverTime.Add(off), true
 	r.handle(leasesPath, func(*http.Request) (int, runtime.Object) { return http.StatusOK, r.leases() })
 	return r
@@ -127,15 +127,16 @@ func TestProveClock(t *testing.T) {
 		"nothing may be read": {before: func(a *renewing) { heartbeats(a); a.fail("/api/v1/nodes", forbidden) }, err: "leases could not be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			a := newRenewing(t, test.off, test.sources)
-			if test.before != nil {
-				test.before(a)
-			}
-			err := a.cluster(Options{}).ProveClock(t.Context())
-			if (err == nil) != (test.err == "") || err != nil && (!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "\n")) {
-				t.Errorf("%v", err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				a := newRenewing(t, test.off, test.sources)
+				if test.before != nil {
+					test.before(a)
+				}
+				err := a.cluster(Options{}).ProveClock(t.Context())
+				if (err == nil) != (test.err == "") || err != nil && (!strings.Contains(err.Error(), test.err) || strings.Contains(err.Error(), "\n")) {
+					t.Errorf("%v", err)
+				}
+			})
 		})
 	}
 }
@@ -143,21 +144,23 @@ func TestProveClock(t *testing.T) {
 // TestProofHolds: what was proven bounds each later Date, also where nothing is renewed any
 // more or the leases cannot be read.
 func TestProofHolds(t *testing.T) {
-	a := newRenewing(t, 0, map[string]time.Duration{"kube-system/kube-controller-manager": 0})
-	c := a.cluster(Options{})
-	if err := c.ProveClock(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	a.serve(leasesPath, &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}})
-	if _, err := c.Snapshot(t.Context()); err != nil {
-		t.Error(err)
-	}
-	a.api.mu.Lock()
-	a.date = a.date.Add(15 * time.Minute) // another of three servers answers
-	a.api.mu.Unlock()
-	if _, err := c.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), "ahead of what Lease") {
-		t.Errorf("%v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		a := newRenewing(t, 0, map[string]time.Duration{"kube-system/kube-controller-manager": 0})
+		c := a.cluster(Options{})
+		if err := c.ProveClock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		a.serve(leasesPath, &coordinationv1.LeaseList{ListMeta: metav1.ListMeta{ResourceVersion: "7"}})
+		if _, err := c.Snapshot(t.Context()); err != nil {
+			t.Error(err)
+		}
+		a.api.mu.Lock()
+		a.date = a.date.Add(15 * time.Minute) // another of three servers answers
+		a.api.mu.Unlock()
+		if _, err := c.Snapshot(t.Context()); err == nil || !strings.Contains(err.Error(), "ahead of what Lease") {
+			t.Errorf("%v", err)
+		}
+	})
 }
 
 // TestProofAges: time that went by since a renewal was seen counts.

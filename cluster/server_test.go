@@ -31,8 +31,10 @@ var serverTime = time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
 // that is asked for, from handlers that a test replaces.
 type api struct {
 	*httptest.Server
-	t        testing.TB
-	handlers map[string]func(r *http.Request) (int, runtime.Object)
+	// transport leads to the API server without a socket; nil where it has one.
+	transport http.RoundTripper
+	t         testing.TB
+	handlers  map[string]func(r *http.Request) (int, runtime.Object)
 	// raw, where it is not nil, is asked first; it says whether it has answered.
 	raw func(http.ResponseWriter, *http.Request) bool
 	// noProtobuf answers in JSON whatever is asked for.
@@ -75,13 +77,33 @@ var emptyLists = map[string]runtime.Object{
 }
 
 func newAPI(t testing.TB) *api {
+	a := newAPIWithoutSocket(t)
+	a.Server, a.transport = httptest.NewServer(a), nil
+	t.Cleanup(a.Close)
+	return a
+}
+
+// newAPIWithoutSocket returns an API server for a synctest bubble, whose clock stands still while
+// a socket is read. It cannot stream the events of a watch.
+func newAPIWithoutSocket(t testing.TB) *api {
 	a := &api{t: t, handlers: map[string]func(*http.Request) (int, runtime.Object){}, date: serverTime}
 	for path, list := range emptyLists {
 		a.serve(path, list)
 	}
-	a.Server = httptest.NewServer(a)
-	t.Cleanup(a.Close)
+	a.Server, a.transport = &httptest.Server{URL: "http://api"}, answered{a}
 	return a
+}
+
+// answered is a transport that asks the handler itself.
+type answered struct{ http.Handler }
+
+func (a answered) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	recorder := httptest.NewRecorder()
+	a.ServeHTTP(recorder, r)
+	return recorder.Result(), nil
 }
 
 // serve answers every request for the path with the object.
@@ -163,7 +185,7 @@ func groupVersion(object runtime.Object) schema.GroupVersion {
 
 // cluster is a client of the API server.
 func (a *api) cluster(options Options) *Cluster {
-	c, err := New(&rest.Config{Host: a.URL}, options)
+	c, err := New(&rest.Config{Host: a.URL, Transport: a.transport}, options)
 	if err != nil {
 		a.t.Fatal(err)
 	}

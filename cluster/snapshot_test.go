@@ -199,6 +199,7 @@ func TestGaps(t *testing.T) {
 }
 
 func TestBusyServerIsAskedAgain(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
 	tries := 0
 	a.handlers["/api/v1/pods"] = func(*http.Request) (int, runtime.Object) {

@@ -181,6 +181,7 @@ func TestWatch(t *testing.T) {
 
 // TestWatchBreaks: what is not followed is a gap, until it is read again.
 func TestWatchBreaks(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
 	a.noProtobuf = true
 	s := a.streams()

@@ -162,6 +162,7 @@ func TestWriteThatWasNeverSent(t *testing.T) {
 }
 
 func TestWriteToABusyServerIsSentAgain(t *testing.T) {
+	t.Parallel()
 	a := newAPI(t)
 	tries := 0
 	a.handlers[nodeStatus] = func(r *http.Request) (int, runtime.Object) {

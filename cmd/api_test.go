@@ -1,12 +1,14 @@
 package cmd_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,10 +35,8 @@ type api struct {
 	stored  int
 	// now is the time, ahead how far the Date of the answers is ahead of it, and renewals
 	// how often each lease was renewed.
-	now   time.Time
-	ahead time.Duration
-	// running is since when its clock runs; zero where it stands still.
-	running  time.Time
+	now      time.Time
+	ahead    time.Duration
 	renewals int
 	// looking is called before each list is answered, and writing before each patch is
 	// stored.
@@ -91,17 +91,50 @@ func (a *api) add(o *unstructured.Unstructured) {
 
 // clock is the time of the API server.
 func (a *api) clock() time.Time {
-	if a.running.IsZero() {
-		return a.now
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.now
+}
+
+// sleepPath is where a command says for how long it would have waited; the clock then moves on.
+const sleepPath = "/sleep/"
+
+// tellTimeTo names the environment variable with the address of the API server that a command
+// tells its waits.
+const tellTimeTo = "TELL_TIME_TO"
+
+// tellTime returns a wait that takes no time on this machine, and all of it on the API server.
+func tellTime(address string) func(context.Context, time.Duration) error {
+	return func(_ context.Context, wait time.Duration) error {
+		answer, err := http.Post(address+sleepPath+wait.String(), "", nil)
+		if err != nil {
+			return err
+		}
+		return answer.Body.Close()
 	}
-	return a.now.Add(time.Since(a.running))
+}
+
+// inItsTime is the command, whose waits pass on the API server alone.
+func (a *api) inItsTime(dir string, args ...string) *exec.Cmd {
+	command := exec.Command("told-the-time", args...)
+	command.Dir, command.Env = dir, append(os.Environ(), tellTimeTo+"="+a.URL)
+	return command
 }
 
 func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Date", a.clock().Add(a.ahead).Format(http.TimeFormat))
 	node, isNode := strings.CutPrefix(strings.TrimSuffix(r.URL.Path, "/status"), listPaths["Node"]+"/")
+	slept, sleeps := strings.CutPrefix(r.URL.Path, sleepPath)
 	switch {
+	case sleeps:
+		wait, err := time.ParseDuration(slept)
+		if err != nil {
+			a.t.Error(err)
+		}
+		a.mu.Lock()
+		a.now = a.now.Add(wait)
+		a.mu.Unlock()
 	case r.URL.Path == "/version":
 		fmt.Fprint(w, `{"major":"1","minor":"36","gitVersion":"v1.36.3"}`)
 	case r.Method == http.MethodPatch && isNode:
@@ -164,13 +197,13 @@ func (a *api) list(w http.ResponseWriter, path string) {
 // kubelets of Ready Nodes.
 func (a *api) renew(leases []*unstructured.Unstructured) []*unstructured.Unstructured {
 	a.renewals++
-	at := a.clock().Add(-time.Second + time.Duration(a.renewals)*time.Microsecond).Format("2006-01-02T15:04:05.000000Z07:00")
+	at := a.now.Add(-time.Second + time.Duration(a.renewals)*time.Microsecond).Format("2006-01-02T15:04:05.000000Z07:00")
 	has := map[string]bool{}
 	for i, lease := range leases {
 		has[lease.GetNamespace()+"/"+lease.GetName()] = true
 		last, found, err := unstructured.NestedString(lease.Object, "spec", "renewTime")
 		renewed, parsed := time.Parse(time.RFC3339Nano, last)
-		if err == nil && found && parsed == nil && renewed.After(a.now.Add(-time.Minute)) && !renewed.After(a.clock()) {
+		if err == nil && found && parsed == nil && renewed.After(a.now.Add(-time.Minute)) && !renewed.After(a.now) {
 			leases[i] = lease.DeepCopy()
 			_ = unstructured.SetNestedField(leases[i].Object, at, "spec", "renewTime") // spec is there
 		}

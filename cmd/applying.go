@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
@@ -182,7 +181,7 @@ func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStre
 		Options:    diagnose.Options{Reconcile: m.options(), Checks: m.checks},
 		Consent:    m.consent,
 		Observe:    narrate(streams.ErrOut),
-		Wait:       cluster.Sleep,
+		Wait:       sleep,
 		HoldFor:    m.flags.holdFor(),
 		MaxRepairs: m.flags.maxRepairs,
 		DryRun:     m.flags.mode(),

@@ -4,7 +4,6 @@ package cmd_test
 
 import (
 	"os"
-	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -32,20 +31,17 @@ var variable = []struct {
 func TestDialogue(t *testing.T) {
 	t.Parallel()
 	server, kubeconfig := newAPI(t, "vd301-current-release")
-	server.running = time.Now()
 	ran := make(chan time.Time, 1)
 	server.onWrite(func() {
 		server.starts(t, "web-0")
 		server.managed("n1", "volumesAttached", repair.FieldManager)
-		ran <- time.Now()
+		ran <- server.clock()
 	})
-	command := exec.Command("kubectl-volume_doctor", "--kubeconfig", kubeconfig, "diagnose", "pod/web-0", "--apply", "--yes")
-	command.Dir = t.TempDir()
-	out, err := command.CombinedOutput()
+	out, err := server.inItsTime(t.TempDir(), "--kubeconfig", kubeconfig, "diagnose", "pod/web-0", "--apply", "--yes").CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if late := time.Since(<-ran); late > 15*time.Second {
+	if late := server.clock().Sub(<-ran); late > 15*time.Second {
 		t.Errorf("the prompt is back %s after the pod runs", late)
 	}
 	says := string(out)
@@ -67,7 +63,7 @@ func (a *api) managed(name, field, manager string) {
 	defer a.mu.Unlock()
 	for i, o := range a.objects[listPaths["Node"]] {
 		if o.GetName() == name {
-			node, at := o.DeepCopy(), metav1.NewTime(a.clock())
+			node, at := o.DeepCopy(), metav1.NewTime(a.now)
 			node.SetManagedFields([]metav1.ManagedFieldsEntry{{
 				Manager: manager, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: "v1", Time: &at, Subresource: "status",
 				FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:` + field + `":{}}}`),
@@ -81,7 +77,7 @@ func (a *api) managed(name, field, manager string) {
 func (a *api) starts(t *testing.T, name string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	at := a.clock().UTC().Format(time.RFC3339)
+	at := a.now.UTC().Format(time.RFC3339)
 	for i, o := range a.objects[listPaths["Pod"]] {
 		if o.GetName() != name {
 			continue

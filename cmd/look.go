@@ -135,17 +135,20 @@ func (e *examination) show(w io.Writer, f finding.Finding) {
 	fmt.Fprintln(w, brief(f))
 }
 
+// sleep waits for the time to pass, or for the context to end. Tests, which have no half a minute, put another in its place.
+var sleep = cluster.Sleep
+
 // countDown waits. On a terminal it shows the time that is left.
 func countDown(ctx context.Context, w io.Writer, wait time.Duration) error {
 	const words = "looking again in %s to see what persists"
 	terminal := underneath(w)
 	if !printers.IsTerminal(terminal) {
 		fmt.Fprintf(w, words+"\n", wait)
-		return cluster.Sleep(ctx, wait)
+		return sleep(ctx, wait)
 	}
 	for left := wait; left > 0; left -= time.Second {
 		fmt.Fprintf(terminal, "\r"+words+"  ", left.Round(time.Second))
-		if err := cluster.Sleep(ctx, min(left, time.Second)); err != nil {
+		if err := sleep(ctx, min(left, time.Second)); err != nil {
 			return err
 		}
 	}

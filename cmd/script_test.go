@@ -15,7 +15,11 @@ import (
 
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"kubectl-volume_doctor":       func() { os.Exit(cmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"kubectl-volume_doctor": func() { os.Exit(cmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
+		"told-the-time": func() {
+			cmd.SleepBy(tellTime(os.Getenv(tellTimeTo)))
+			os.Exit(cmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+		},
 		"kubectl-volume_doctor-serve": func() { os.Exit(standing.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, false)) },
 	})
 }

@@ -34,11 +34,13 @@ func thirdLook(t *testing.T, at time.Time, more ...*unstructured.Unstructured) {
 		server.add(o)
 	}
 	server.now = at
-	server.running = time.Now()
 	saved := filepath.Join(t.TempDir(), "repairs")
-	p := start(t, t.TempDir(), nil, "--kubeconfig", kubeconfig, "diagnose", "--check", "VD401,VD504", "--apply", "--save-repairs", saved)
-	p.says("repairs saved in " + saved + ": 1;")
-	if said := p.stderr(); strings.Count(said, "looking again in") != 2 {
+	out, _ := server.inItsTime(t.TempDir(), "--kubeconfig", kubeconfig, "diagnose", "--check", "VD401,VD504", "--apply", "--save-repairs", saved).CombinedOutput()
+	said := string(out)
+	if strings.Count(said, "looking again in") != 2 {
 		t.Errorf("it does not look three times:\n%s", said)
+	}
+	if !strings.Contains(said, "repairs saved in "+saved+": 1;") {
+		t.Errorf("it does not save the repair:\n%s", said)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
@@ -102,7 +101,7 @@ func (u *undoFlags) run(cmd *cobra.Command, streams genericiooptions.IOStreams, 
 		Options:     diagnose.Options{Reconcile: u.options()},
 		Journal:     apply.NewJournal(journal, time.Now, entries),
 		Observe:     narrate(streams.ErrOut),
-		Wait:        cluster.Sleep,
+		Wait:        sleep,
 		DryRun:      u.ask.mode(),
 		ServerMoved: u.serverMoved,
 	}

@@ -38,7 +38,7 @@ func claims(p *facts.View, pods []string, pv string) []string {
 	var names []string
 	for _, pod := range named(p, pods) {
 		for i := range pod.Spec.Volumes {
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+			claim := p.ClaimOf(pod, &pod.Spec.Volumes[i])
 			if claim != nil && pv != "" && claim.Spec.VolumeName == pv {
 				names = append(names, claim.Namespace+"/"+claim.Name)
 			}
@@ -56,7 +56,7 @@ func health(p *facts.View, f finding.Finding) []finding.Evidence {
 	for _, pod := range named(p, f.Pods) {
 		for i := range pod.Spec.Volumes {
 			volume := &pod.Spec.Volumes[i]
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, volume)))
+			claim := p.ClaimOf(pod, volume)
 			if claim == nil || f.PersistentVolume == "" || claim.Spec.VolumeName != f.PersistentVolume {
 				continue
 			}

@@ -36,8 +36,7 @@ type Check struct {
 	// Follows lists the relations to checks whose findings cause findings of this one, the
 	// nearest cause first: where several match, the first names the cause.
 	Follows []Relation
-	// Group is the group whose findings share a cause that has no finding of its own; nil where
-	// there is none.
+	// Group merges findings with a common cause that has no finding of its own; nil for none.
 	Group *Group
 	// Remainder is true where the check reports what no other check explains. It then needs the
 	// findings of all others, so they run even where the user did not ask for them.
@@ -56,8 +55,8 @@ func (c Check) Doc() string { return docs.Page(string(c.Code)) }
 // About is the page's sentence about the failure itself.
 func (c Check) About() string { return docs.About(string(c.Code)) }
 
-// AttachmentKinds are the kinds that show which volume is attached to which node, and which
-// pods use it there, together with the other kinds that a check needs.
+// AttachmentKinds are the kinds that show which volume is attached to which node and which pods
+// use it there, and the other kinds of a check.
 func AttachmentKinds(others ...snapshot.Kind) []snapshot.Kind {
 	return append([]snapshot.Kind{
 		snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments, snapshot.CSIDrivers,

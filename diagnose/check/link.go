@@ -11,8 +11,8 @@ const (
 	Uses    Link = "uses"    // a node, in its volumesInUse, which is the kubelet's
 )
 
-// Link is the link that the check's findings are about: Breaks, or else the link of the check's
-// layer, which is the first digit of its code.
+// Link is the link that the findings are about: Breaks, or else the link of the check's layer,
+// the first digit of its code.
 func (c Check) Link() Link {
 	switch {
 	case c.Breaks != "":

@@ -20,7 +20,7 @@ type Yield struct {
 	Key func(p *facts.View, f finding.Finding) string
 }
 
-// Relation names checks whose findings cause findings of the check that has the Relation.
+// Relation names checks whose findings cause findings of its check.
 type Relation struct {
 	From []finding.Code
 	// Share is a key. The engine compares only causes and effects with the same key. Nil
@@ -31,17 +31,17 @@ type Relation struct {
 }
 
 // Group merges findings with a common cause that has no finding of its own. Findings with the
-// same key have the same cause. The worst of them represents it (among equals, the one whose
-// code comes first); the others follow from that one.
+// same key share the cause. The worst of them represents it, among equals the one with the first
+// code; the others follow from it.
 type Group struct {
 	Codes []finding.Code
 	// Key is "" for a finding that shares its cause with no other.
 	Key func(p *facts.View, f finding.Finding) string
-	// Headline is the sentence about what the findings of one key have in common.
+	// Headline is the sentence about the shared cause of the findings of one key.
 	Headline func(p *facts.View, f finding.Finding) string
 }
 
-// The groups. A check names the one that it belongs to.
+// The groups. A check names its group.
 var (
 	LostNode       = &Group{finding.GroupLostNode, lostNode, lostNodeHeadline}
 	NobodyAttaches = &Group{finding.GroupNobodyAttaches, (*facts.View).DriverOf, ofDriver("No external-attacher attaches volumes of %s")}
@@ -74,8 +74,8 @@ func OfDriverOnNode(p *facts.View, f finding.Finding) string {
 	return p.DriverOf(f) + " " + string(f.Node)
 }
 
-// OfDriverOnGoneNode is the driver of a finding about a node that is gone, and whose machine is
-// not alive under another name.
+// OfDriverOnGoneNode is the key of findings about a missing node whose machine is not alive under
+// another name: the driver.
 func OfDriverOnGoneNode(p *facts.View, f finding.Finding) string {
 	if p.Snapshot.Node(f.Node) != nil || p.AliveAs(f.Node) != nil {
 		return ""
@@ -83,8 +83,8 @@ func OfDriverOnGoneNode(p *facts.View, f finding.Finding) string {
 	return p.DriverOf(f)
 }
 
-// OfPodsOnNode is the key of findings about the pods of one driver on one node
-// that wait; "" where none waits.
+// OfPodsOnNode is the key of findings about waiting pods of one driver on one node; "" where none
+// waits.
 func OfPodsOnNode(p *facts.View, f finding.Finding) string {
 	if len(f.Pods) == 0 {
 		return ""
@@ -151,9 +151,8 @@ func lostNode(p *facts.View, f finding.Finding) string {
 }
 
 // silentBackend is the key of findings whose driver gets no answer from its storage system: the
-// driver and its message, or "" for any other message. Two volumes share a cause only where
-// their messages are equal. Messages that name their volumes therefore differ: one busy volume
-// says nothing about another.
+// driver and its message, or "" for any other message. Only equal messages show one cause.
+// Messages that name their volumes therefore differ: one busy volume says nothing about another.
 func silentBackend(p *facts.View, f finding.Finding) string {
 	words := driverSaid(p, f)
 	if !facts.Means(p.DriverOf(f), words, driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable) {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Message is an error message taken apart: what wraps the error, what states it in
-// numbers, what it names, and the plain words that are left.
+// Message is an error message taken apart: its wrappers, its numbers, the objects that it names,
+// and the plain words that are left.
 type Message struct {
 	// Wrappers are the words that the kubelet, the controller, the provisioner and gRPC
 	// put around the error, the outermost first.
@@ -68,7 +68,7 @@ var values = []struct {
 	form        *regexp.Regexp
 	placeholder string
 }{
-	{regexp.MustCompile(`(?i) under resource group ["']?[\w.-]+["']?`), " "},          // where Azure looked, and not for what
+	{regexp.MustCompile(`(?i) under resource group ["']?[\w.-]+["']?`), " "},          // the place where Azure looked
 	{regexp.MustCompile(`(?i)\b(?:sidecar|init|ephemeral) containers?\b`), "sidecar"}, // of a pod, and no place for data
 	{regexp.MustCompile(`(?i)\bMicrosoft\.Compute/disks/[^\s"',)\]]+`), "disk <id>"},
 	{regexp.MustCompile(`(?i)\bMicrosoft\.Compute/virtualMachine(?:s|ScaleSets)/[^\s"',)\]]+`), "machine <id>"},
@@ -91,12 +91,12 @@ var (
 	exits    = regexp.MustCompile(`(?i)\(?\bexit (?:status|code) \d+\)?`)
 	programs = regexp.MustCompile(`\b(nsenter|modprobe): `) // a program that the error is of
 	either   = regexp.MustCompile(`([a-z])/([a-z])`)
-	ofPath   = regexp.MustCompile(`(<\w+>)\s*: `) // an error number's text follows the path that it is about
+	ofPath   = regexp.MustCompile(`(<\w+>)\s*: `) // an error number's text follows its path
 	spaces   = regexp.MustCompile(`[ \t\r\n]+`)
 	shouting = regexp.MustCompile(`\b[A-Z]+(?:_[A-Z]+)+\b`)
 )
 
-// plain is the text as plain words in lower case.
+// plain is the text in lower case, as plain words.
 func plain(text string) string {
 	text = calls.ReplaceAllString(text, "")
 	text = exits.ReplaceAllString(text, "")

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// class is a kind of error that plain English words show, whoever says them. The words
-// are compared with Message.Rest.
+// class is a kind of error that plain English words show, whoever writes them. The words are
+// compared with Message.Rest.
 type class struct {
 	meaning Meaning
 	words   *regexp.Regexp
@@ -24,9 +24,8 @@ func of(meaning Meaning, words ...string) class {
 	return class{meaning, regexp.MustCompile(`(?:^|[^a-z0-9])(?:` + strings.Join(words, "|") + `)(?:$|[^a-z0-9])`)}
 }
 
-// classes are tried in their order: what can only mean one thing goes before what also
-// stands in other errors. What is not found is read by missing, after certain and before
-// likely.
+// classes are tried in their order: unambiguous words come before words that also stand in other
+// errors. missing reads what is not found, after certain and before likely.
 var (
 	certain = []class{
 		of(WrongFilesystem, `unknown file ?system type ceph bluestore`),
@@ -106,13 +105,13 @@ var (
 	}
 )
 
-// missing is the class of what is not found: what it means depends on the noun that is
-// nearest to the words, before them as in "node n1 not found" or behind them as in
-// "could not find node n1".
+// missing is the class of objects that are not found. The meaning depends on the nearest noun,
+// before the words as in "node n1 not found" or behind them as in "could not find node n1".
 var (
 	absentAfter  = regexp.MustCompile(`\b(?:(?:is |was |were |be |could be )?not (?:be )?found|notfound|(?:does|do|did) not exist|not exist(?:ent)?|no longer exists?|(?:could not|cannot) be found|is missing|has been deleted|is deleting|missing|no such file or directory|file does not exist|(?:is |was )?not known|not registered|not in the list)\b`)
 	absentBefore = regexp.MustCompile(`\b(?:(?:could|can|did|does) ?not (?:find|retrieve|get|look ?up|locate|determine)|(?:cannot|unable to|not able to|failed to|error|failed) (?:find(?:ing)?|retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|load(?:ing)?|look(?:ing)? ?up|locat(?:e|ing)|discover(?:ing)?|determin(?:e|ing))|no such|non-?existent|found 0|missing|no matching|received empty)\b`)
-	// notGot is what could not be asked for. Why stands behind it, and need not be that it is missing.
+	// notGot is a failed request for an object. The reason stands behind it, and need not be that
+	// the object is missing.
 	notGot = regexp.MustCompile(`\b(?:retriev(?:e|ing)|get(?:ting)?|fetch(?:ing)?|load(?:ing)?|look(?:ing)? ?up|determin(?:e|ing)|error|failed)$`)
 	nouns  = regexp.MustCompile(`\b(?:(?:volume )?attachments?|mappings?|assignment|secrets?|config ?maps?|passwords?|credentials?|account ?keys?|account ?names?|user ?ids?|user ?keys?|multipath devices?|target ports?|device paths?|disk paths?|block devices?|virtual ?machines?|storage class(?:es)?|secret provider ?class|cluster id|persistent volume claims?|persistent volumes?|boot volume|volume id|logical ?volumes?|block storage|storage volume|file ?systems?|share id|datastores?|volume context|provider ?id|disks? on lun|` +
 		`nodes?|hosts?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute|sdc|volumes?|disks?|images?|shares?|buckets?|pvc|pv|lv|dataset|zvol|pools?|containers?|snapshots?|devices?|luns?|dm|initiators?|sessions?|targets?|portals?|wwns?|paths?|hba|tools?|binary|modules?|program|dependency|config(?:uration)?|backends?|domain labels|variable|zones?|regions?|topology|topologies|parameters?|attributes?|fields?|keys?|annotations?|providers?|resources?|objects?|files?|information|fsmeta|export|mount ?points?)\b|<device>`)
@@ -140,11 +139,10 @@ var (
 // clauseEnds are where one clause of an error ends. Each wraps the next one.
 var clauseEnds = regexp.MustCompile(`[:.;!?]+ |, | - |\n| err=`)
 
-// advice is a clause that says what to do, and not what is wrong.
+// advice is a clause that says what to do, not what is wrong.
 var advice = regexp.MustCompile(`^(?:please|check|ensure|verify|make sure|try|see|contact|read the|refer|and try|will retry|retrying|action)\b`)
 
-// What stands behind "or" is one of several reasons that an error offers, and none of them
-// for certain: the first named counts.
+// An error that offers several reasons, joined by "or", is certain about none: the first counts.
 var (
 	alternative  = regexp.MustCompile(` or access denied\b|, or you may not be authori[sz]ed\b`)
 	alternatives = regexp.MustCompile(`, or other error\b`)
@@ -153,13 +151,13 @@ var (
 // fieldRefused is the API server's refusal of a field of an object, and no missing right.
 var fieldRefused = regexp.MustCompile(`(is invalid: \S+ )forbidden: `)
 
-// admission is how the API server refuses a write. Only where a user stands behind it are
-// rights missing; else it is a rule, a quota or a limit.
+// admission is how the API server refuses a write. Only with a user behind it are rights missing;
+// else it is a rule, a quota or a limit.
 const admission = " is forbidden: "
 
-// classMeans returns what the plain words say, and the words that say it. An error ends in
-// its reason, so that the last clause that says something goes first; that it took too
-// long, or that a field is missing and not of what, says less than anything else.
+// classMeans returns the meaning of the plain words, and the words that show it. An error ends in
+// its reason, so the last clause with a meaning goes first. A time-out, or a missing field
+// without its object, goes last.
 func classMeans(rest string) (Meaning, string, bool) {
 	rest = alternative.ReplaceAllString(fieldRefused.ReplaceAllString(rest, "$1"), "")
 	if object, why, refused := strings.Cut(rest, admission); refused && !strings.HasPrefix(why, "user ") {
@@ -192,10 +190,10 @@ func classMeans(rest string) (Meaning, string, bool) {
 	return weak, words, weak != ""
 }
 
-// local is a connection within the node, of which no network is a part.
+// local is a connection within the node, without a network.
 var local = regexp.MustCompile(`\bdbus\b|\bunix (?:socket )?<(?:path|url)>|\b(?:dial|accept|connect) unix\b`)
 
-// clauseMeans reads one clause of an error; reason is what stands behind it.
+// clauseMeans reads one clause of an error; reason is the text behind it.
 func clauseMeans(clause, reason string) (Meaning, string, bool) {
 	for _, c := range certain {
 		if found := c.words.FindString(clause); found != "" {
@@ -217,7 +215,7 @@ func trimmed(words string) string {
 	return strings.Trim(words, " :,.;()[]{}\"'=")
 }
 
-// nounsReach is how far a noun may stand from the words that say that it is not found.
+// nounsReach is the largest distance of a noun from the words that it was not found.
 const nounsReach = 90
 
 func missing(rest, reason string) (Meaning, string, bool) {
@@ -253,7 +251,7 @@ func ofStorage(m Meaning) bool {
 	return m == VolumeNotFound || m == NodeUnknown || m == RecordMissing
 }
 
-// nounsIn finds the nouns that are words of their own, and no part of a name.
+// nounsIn finds the nouns that are whole words, not parts of a name.
 func nounsIn(text string) [][]int {
 	return slices.DeleteFunc(nouns.FindAllStringIndex(text, -1), func(at []int) bool {
 		return at[0] > 0 && strings.ContainsRune("-.<", rune(text[at[0]-1])) || at[1] < len(text) && text[at[1]] == '-'
@@ -269,7 +267,7 @@ func nounMeaning(noun string) (Meaning, bool) {
 	return "", false
 }
 
-// ofHolder is the meaning of a field that is missing, by what should have it.
+// ofHolder is the meaning of a missing field, by the object that should have it.
 func ofHolder(meaning Meaning, clause string) Meaning {
 	switch {
 	case meaning == DriverConfig && strings.Contains(clause, "configmap"):

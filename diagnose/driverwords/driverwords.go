@@ -1,7 +1,6 @@
-// Package driverwords explains the error messages of CSI drivers and of the
-// tools that they run. Its files in words pair literal words from one driver's source, or
-// from a message that a user of it pasted, with their meaning, with who has to act, and with
-// what helps.
+// Package driverwords explains the error messages of CSI drivers and of the tools that they run.
+// Its files in words have literal words, from a driver's source or from a message that a user
+// pasted, with their meaning, who has to act, and what helps.
 package driverwords
 
 import (
@@ -21,16 +20,15 @@ type Entry struct {
 	// as an id or a path, and "{...}" for any text. Upper and lower case are the
 	// same.
 	Words string
-	// Meaning is what the words say.
+	// Meaning is the meaning of the words.
 	Meaning Meaning
 	// Actor is who has to act. Find and Entries fill it in from the meaning where
 	// the table leaves it empty.
 	Actor Actor
 	// Helps is one sentence that says what helps, filled in like Actor.
 	Helps string
-	// Source is where the words were read: "owner/repository path@ref", or the
-	// address of the thread in which somebody pasted them. It is filled in from the
-	// family where the table leaves it empty.
+	// Source is where the words were read: "owner/repository path@ref", or the address of a
+	// thread. An entry without one has its family's.
 	Source string
 	// Wrapper marks words that only wrap or classify a cause, such as an exit
 	// code. Any other match is more specific than a wrapper.
@@ -70,10 +68,9 @@ func Entries() []Entry {
 	return slices.Clone(table)
 }
 
-// Find returns the most specific entry whose words occur in message, which
-// driver says. A driver's own entry goes before one for any driver, and a longer
-// text before a shorter one; wrappers come last. With driver "" only the entries
-// for any driver count.
+// Find returns the most specific entry whose words occur in the driver's message. A driver's own
+// entry goes before one for any driver, and a longer text before a shorter one; wrappers come
+// last. With driver "" only the entries for any driver count.
 func Find(driver, message string) (Entry, bool) {
 	best := -1
 	for n := range theIndex.matches(strings.ToLower(message)) {
@@ -87,10 +84,9 @@ func Find(driver, message string) (Entry, bool) {
 	return table[best], true
 }
 
-// FindAll returns, for a message whose driver nobody knows, what Find would
-// return for each driver that says its words, the most specific first. Entries
-// that say the same stand once, with all their drivers. Where the message names
-// a driver of the table, only that one counts.
+// FindAll returns, for a message of an unknown driver, the result of Find for each driver with
+// its words, the most specific first. Equal entries stand once, with all their drivers. Where the
+// message names a driver of the table, only that one counts.
 func FindAll(message string) []Entry {
 	message = strings.ToLower(message)
 	best := map[string]int{}

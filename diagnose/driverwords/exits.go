@@ -11,7 +11,7 @@ import (
 // number means nothing without its tool.
 type tool struct {
 	name string
-	// speaks is how a message shows that the tool is the one that gave a number.
+	// speaks matches messages in which the tool gave the number.
 	speaks *regexp.Regexp
 	// number is where the tool's numbers stand; the first group is the number.
 	number  *regexp.Regexp
@@ -19,12 +19,12 @@ type tool struct {
 	meaning map[int]numbered
 }
 
-// numbered is what a number means.
+// numbered is the meaning of a number.
 type numbered struct {
 	meaning Meaning
 	// says is the tool's own name of the number.
 	says string
-	// helps is what helps, where that is not what usually helps with the meaning.
+	// helps is the advice, where it is not the usual one for the meaning.
 	helps string
 }
 
@@ -146,8 +146,8 @@ var httpAnswers = tool{name: httpTool, source: "golang/go src/net/http/status.go
 
 const httpTool = "HTTP"
 
-// exitsOf finds the numbers of a message and the tools that gave them. Where several
-// tools are named, a number belongs to the one that is named nearest to it.
+// exitsOf finds the numbers of a message and the tools that gave them. Among several tools, a
+// number belongs to the one that is named nearest to it.
 func exitsOf(message string) []Exit {
 	var exits []Exit
 	taken := map[int]bool{}

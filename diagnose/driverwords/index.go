@@ -16,9 +16,9 @@ const (
 	gramLength = 4
 )
 
-// index finds the patterns that occur in a message without trying each of them:
-// it looks up every text of gramLength bytes of the message, and only a pattern
-// whose anchor begins with that text is compared.
+// index finds the patterns that occur in a message without trying each. It looks up every text of
+// gramLength bytes of the message, and compares only the patterns whose anchor begins with that
+// text.
 type index struct {
 	patterns []pattern
 	byGram   map[string][]int

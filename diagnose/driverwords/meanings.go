@@ -1,6 +1,6 @@
 package driverwords
 
-// Meaning is what an error message says. The set is closed: checks decide by it.
+// Meaning is the meaning of an error message. The set is closed: checks decide by it.
 type Meaning string
 
 // Actor is who has to act so that the volume becomes usable.
@@ -11,7 +11,7 @@ func (a Actor) Heals() bool {
 	return a == Nobody
 }
 
-// Concern is what an error message is about.
+// Concern is the part that an error message is about.
 type Concern string
 
 // The concerns.
@@ -90,9 +90,9 @@ type About struct {
 	Says string
 	// Actor is who usually has to act.
 	Actor Actor
-	// Helps is what usually helps.
+	// Helps is the usual advice.
 	Helps string
-	// Concerns is what the meaning is about: what has the same error for the same
+	// Concerns is the scope of the meaning: everything there has the same error for the same
 	// reason.
 	Concerns Concern
 }

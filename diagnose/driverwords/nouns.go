@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// NounKind is what kind of thing a noun of a message is.
+// NounKind is the kind of a noun in a message.
 type NounKind string
 
 // The kinds.

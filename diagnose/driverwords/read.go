@@ -12,7 +12,7 @@ type Layer string
 
 // The layers, from the surest to the least sure.
 const (
-	// OwnWords are words of the driver's own, as the table has them.
+	// OwnWords are the driver's own words, from the table.
 	OwnWords Layer = "driver"
 	// TheObjects contradict what the words alone would mean.
 	TheObjects Layer = "objects"
@@ -26,22 +26,21 @@ const (
 	CodeAlone Layer = "code"
 )
 
-// Sure reports whether somebody has read what the words mean, rather than this package
-// having taken it from what they are made of.
+// Sure reports whether a person has read the words' meaning; else this package has derived it.
 func (l Layer) Sure() bool {
 	return l == "" || l == OwnWords || l == TheObjects || l == ToolWords
 }
 
-// Read returns what a message of the driver means, and how that is known: by the driver's
-// own words, by those of a tool and its exit code, by another driver's words, by plain
-// English words, and by a code alone, in this order. It returns false only where all fail.
+// Read returns the meaning of the driver's message. It tries the driver's own words, those of a
+// tool and its exit code, another driver's words, plain English words, and a code alone, in this
+// order. It returns false only where all fail.
 func Read(driver, message string) (Entry, bool) {
 	return theAnswers.read(question{driver, message})
 }
 
-// answers keeps what was read of the messages. One look asks about the same message many
-// times, and with --watch so does each look: those at one volume whose detach is refused
-// take a fifth of the time with them.
+// answers caches the meanings of messages. One look reads the same message many times, and with
+// --watch each look does. With a cache, reading the messages of one volume whose detach is
+// refused takes a fifth of the time.
 type answers struct {
 	mutex sync.Mutex
 	known map[question]answer
@@ -54,7 +53,7 @@ type answer struct {
 	ok    bool
 }
 
-// mostAnswers bounds what is kept: a cluster has few messages that differ.
+// mostAnswers limits the cache: a cluster has few different messages.
 const mostAnswers = 1024
 
 var theAnswers = answers{known: map[question]answer{}}
@@ -74,8 +73,7 @@ func (a *answers) read(q question) (Entry, bool) {
 	return found.entry, found.ok
 }
 
-// without leaves entries and numbers out, so that a test can show what is known without
-// them.
+// without leaves entries and numbers out, so that a test can show what is known without them.
 type without struct {
 	entries func(Entry) bool
 	tool    string
@@ -141,7 +139,7 @@ func read(driver, message string, leave *without) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Plain returns what the plain English words of a message say.
+// Plain returns the meaning of a message's plain English words.
 func Plain(message string) (Entry, bool) {
 	return plainMeans(Apart(message))
 }
@@ -156,12 +154,12 @@ func plainMeans(m Message) (Entry, bool) {
 	return e, true
 }
 
-// everyday are words that are no name of an error, an interface or a product.
+// everyday matches words that name no error, interface or product.
 var everyday = regexp.MustCompile(`^[A-Za-z]?[a-z ,'{}.]+$`)
 
-// OfAnother is what the words of a driver's entry mean where another driver says them, and
-// true where any driver may: they are everyday words that mean the same to whoever reads them,
-// and the message names no driver that has them.
+// OfAnother is the meaning of a driver's entry for a message of another driver. It is true for
+// everyday words, which mean the same for every driver, where the message names no driver that
+// has them.
 func (e Entry) OfAnother(message string) (Entry, bool) {
 	message = strings.ToLower(message)
 	named := slices.ContainsFunc(e.Drivers, func(name string) bool { return strings.Contains(message, strings.TrimSuffix(name, "*")) })
@@ -178,8 +176,8 @@ var (
 	lasting = regexp.MustCompile(`\bor\b.*\bfailed\b|\bin-use\b|\bstuck\b|\berror state\b|\bnot retriable\b|\bretriable false\b`)
 )
 
-// Passes reports whether the message, where it has the entry's words, itself speaks of something
-// that ends, such as an operation that runs, and of nothing that need not.
+// Passes reports whether the message, beside the entry's words, itself names something that ends,
+// such as a running operation, and nothing that may not.
 func (e Entry) Passes(message string) bool {
 	rest, words := plain(message), plain(e.Words)
 	if lasting.MatchString(rest) {
@@ -187,7 +185,7 @@ func (e Entry) Passes(message string) bool {
 	}
 	clauses := clauseEnds.Split(rest, -1)
 	here := max(0, slices.IndexFunc(clauses, func(clause string) bool { return strings.Contains(clause, words) }))
-	return passing.MatchString(strings.Join(clauses[here:], ", ")) // what stands before it is of something else
+	return passing.MatchString(strings.Join(clauses[here:], ", ")) // the text before it is about something else
 }
 
 func known(e Entry) Entry {
@@ -242,10 +240,10 @@ func Near(a, b Meaning) bool {
 }
 
 // mapped is a device that the node itself makes of others: a decrypted one, or one of several
-// paths. That it is missing shows nothing of what is attached.
+// paths. A missing one proves nothing about attached devices.
 var mapped = regexp.MustCompile(`/dev/mapper/|/dev/dm-\d`)
 
-// ofMapped is the entry, or what it means of a mapped device.
+// ofMapped is the entry, or its meaning for a mapped device.
 func (e Entry) ofMapped(message string) Entry {
 	if e.Meaning != DeviceMissing || !mapped.MatchString(message) {
 		return e

@@ -6,8 +6,8 @@ import (
 	"strconv"
 )
 
-// Speakers are the names of the drivers whose words the table has, and of the tools whose
-// numbers have a meaning.
+// Speakers are the names of the drivers in the table, and of the tools whose numbers have a
+// meaning.
 func Speakers() (drivers, programs []string) {
 	for _, f := range families {
 		drivers = append(drivers, f.drivers...)
@@ -19,8 +19,8 @@ func Speakers() (drivers, programs []string) {
 	return slices.Compact(drivers), programs
 }
 
-// Of are the entries of the driver with their own words, with "" those of any driver; or of
-// a tool, an entry for each number.
+// Of are the driver's own entries, with "" those of any driver; or of a tool, an entry for each
+// number.
 func Of(speaker string) []Entry {
 	own := func(e Entry) bool { return says(e, speaker) && (len(e.Drivers) > 0) == (speaker != "") }
 	entries := slices.DeleteFunc(Entries(), func(e Entry) bool { return !own(e) })
@@ -38,7 +38,7 @@ func Of(speaker string) []Entry {
 // numbering are the tools with the answers of HTTP.
 func numbering() []tool { return append(slices.Clip(tools), httpAnswers) }
 
-// entry is what the number means as the tool's.
+// entry is the meaning of the tool's number.
 func (t tool) entry(number int) Entry {
 	n := t.meaning[number]
 	return meant(n.meaning, t.name+" "+strconv.Itoa(number)+", "+n.says, n.helps, t.source)

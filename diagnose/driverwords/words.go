@@ -16,7 +16,7 @@ import (
 //go:embed words
 var words embed.FS
 
-// family is what the drivers of one storage system say.
+// family is the words of one storage system's drivers.
 type family struct {
 	file    string
 	drivers []string

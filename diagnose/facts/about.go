@@ -34,8 +34,8 @@ func (p *View) WaitingElsewhere(pair reconcile.VolumeNode) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(p.Waiting()[pair.Volume]), func(pod *corev1.Pod) bool { return NodeOf(pod) == pair.Node })
 }
 
-// KeptFrom are those of WaitingElsewhere if one node at a time may have the volume:
-// they wait for this node to give it up.
+// KeptFrom are the pods of WaitingElsewhere, where the volume is ReadWriteOnce: they wait for
+// this node to release it.
 func (p *View) KeptFrom(pair reconcile.VolumeNode) []*corev1.Pod {
 	waiting := p.WaitingElsewhere(pair)
 	if len(waiting) == 0 || !p.OneNode(pair.Volume) {

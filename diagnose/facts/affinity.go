@@ -14,12 +14,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// orderedReasons are the reasons of the events in which an autoscaler says that a node comes for the
-// pod (cluster-autoscaler, Karpenter).
+// orderedReasons are the reasons of an autoscaler's events about a new node for the pod
+// (cluster-autoscaler, Karpenter).
 var orderedReasons = []string{"TriggeredScaleUp", "Nominated"}
 
-// NodeOrdered is when an autoscaler first said that it brings a node for the pod; zero where none has.
-// One that says so again and again brings none.
+// NodeOrdered is when an autoscaler first announced a node for the pod; zero where none has. The
+// first announcement counts: an autoscaler that repeats it brings no node.
 func (p *View) NodeOrdered(pod *corev1.Pod) metav1.Time {
 	for _, e := range InOrder(p.EventsOf(pod)) {
 		if slices.Contains(orderedReasons, e.Reason) {
@@ -32,9 +32,14 @@ func (p *View) NodeOrdered(pod *corev1.Pod) metav1.Time {
 // KeptOffByPlace reports whether the scheduler's message says that the place of a volume keeps
 // the pod off nodes (kube-scheduler, plugins VolumeBinding and VolumeZone).
 func KeptOffByPlace(pod *corev1.Pod) bool {
+	return SchedulerSays(pod, "volume node affinity conflict", "PersistentVolume's node affinity", "no available volume zone")
+}
+
+// SchedulerSays reports whether the scheduler's message about a pod without a node has one of the
+// texts.
+func SchedulerSays(pod *corev1.Pod, texts ...string) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse &&
-			ContainsAny(c.Message, "volume node affinity conflict", "PersistentVolume's node affinity", "no available volume zone")
+		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && ContainsAny(c.Message, texts...)
 	})
 }
 
@@ -83,9 +88,8 @@ func (p *View) VolumePlaces(pod *corev1.Pod) []string {
 	return list
 }
 
-// OnlyMachine is the volume of the pod that its node affinity ties to one machine, and that
-// machine: the affinity names the node itself, so that no node that is added can suit. They are
-// nil where the pod has no such volume, or its machine is not there.
+// OnlyMachine is the pod's volume whose node affinity names one machine, and that machine: no new
+// node can suit. Both are nil where the pod has no such volume, or the machine is not there.
 func (p *View) OnlyMachine(pod *corev1.Pod) (*corev1.PersistentVolume, *corev1.Node) {
 	for i := range pod.Spec.Volumes {
 		pv := p.BoundVolume(pod, &pod.Spec.Volumes[i])

@@ -17,22 +17,26 @@ import (
 // Alias is the Node as which the machine of another Node is alive.
 type Alias struct {
 	Node *corev1.Node
-	// Shows is what shows that the machine is the same.
+	// Shows is the evidence that it is the same machine.
 	Shows finding.Evidence
 }
 
-// AliveAs is the Node as which the machine of a node that is lost or gone is alive; nil where no
-// object shows that it is. A kubelet that starts under another host name registers another Node,
-// and may still have mounted what it mounted as the first.
+var keptAliveAs KeptBy[types.NodeName, *Alias]
+
+// AliveAs is the Node under whose name the machine of a lost or missing node is alive; nil where
+// no object shows one. A kubelet that starts under another host name registers another Node, and
+// may still have the mounts of the first.
 func (p *View) AliveAs(name types.NodeName) *Alias {
 	if name == "" || !p.Lost(p.Snapshot.Node(name)) {
 		return nil
 	}
-	return p.memory.aliveAs.get(p, name, (*View).findAliveAs)
+	return keptAliveAs.Of(p, name, (*View).findAliveAs)
 }
 
+var keptMachineList Kept[[]machine]
+
 func (p *View) findAliveAs(name types.NodeName) *Alias {
-	lost, machines := p.machineOf(name), p.memory.machineList.get(p, (*View).machinesOf)
+	lost, machines := p.machineOf(name), keptMachineList.Of(p, (*View).machinesOf)
 	var same *Alias
 	for i, node := range p.Snapshot.Nodes {
 		if NodeName(node) == name {
@@ -75,7 +79,7 @@ func (p *View) machineOf(name types.NodeName) machine {
 	m := machine{drivers: map[string]string{}}
 	if node := p.Snapshot.Node(name); node != nil {
 		m.uuid, m.id = strings.ToLower(node.Status.NodeInfo.SystemUUID), node.Status.NodeInfo.MachineID
-		if lastPart(node.Spec.ProviderID) != node.Name { // else it follows the name, not the machine
+		if lastPart(node.Spec.ProviderID) != node.Name { // otherwise the id follows the name, not the machine
 			m.provider = node.Spec.ProviderID
 		}
 		if ids, known := NodeIDs(node); known {
@@ -97,8 +101,8 @@ func (p *View) machineOf(name types.NodeName) machine {
 	return m
 }
 
-// sameAs is the field, and its value, that shows that both are one machine; "" where none does.
-// An id that is nearer to the machine decides over one that images copy.
+// sameAs is the field, with its value, that shows that both are one machine; "" where none does.
+// An id from the provider or a driver decides before one that images copy.
 func (m machine) sameAs(other machine) (field, value string) {
 	for _, driver := range m.names {
 		if id := m.drivers[driver]; id != "" && (id == other.drivers[driver] || other.drivers[driver] == "" && id == lastPart(other.provider)) {
@@ -120,9 +124,8 @@ func (m machine) sameAs(other machine) (field, value string) {
 	return "", ""
 }
 
-// spareTheLiving takes out of the finding all advice that rests on a machine that is off, where
-// the machine of its node is alive under another name: a volume that is detached there is taken
-// from under what that machine still has mounted.
+// spareTheLiving replaces advice for a machine that is off, where the node's machine is alive
+// under another name: a detach would take the volume from under a mount there.
 func (p *View) spareTheLiving(f *finding.Finding) {
 	name := f.Node
 	alias := p.AliveAs(name)

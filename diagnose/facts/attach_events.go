@@ -30,10 +30,9 @@ func (p *View) LastEvent(pod *corev1.Pod, test func(*corev1.Event) bool) *corev1
 	return last
 }
 
-// LastAttachEvent is the controller's last event for the pod about an attach of the volume,
-// with one of the reasons; nil where there is none. volume is the controller's name for it: the
-// PersistentVolume's. Events from before the VolumeAttachment was made do not count, nor do
-// failures from before its deletion was asked for.
+// LastAttachEvent is the controller's last event for the pod about an attach of the volume, with
+// one of the reasons; nil where there is none. volume is the PersistentVolume's name. Events from
+// before the VolumeAttachment's creation do not count, nor do failures from before its deletion.
 func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string) *corev1.Event {
 	began, ended := p.attachBegan(pod, volume)
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
@@ -42,8 +41,8 @@ func (p *View) LastAttachEvent(pod *corev1.Pod, volume string, reasons ...string
 	})
 }
 
-// AttachSucceeded is the controller's last event for the pod that the volume was
-// attached; nil where there is none.
+// AttachSucceeded is the controller's last event for the pod that the volume was attached; nil
+// where there is none.
 func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
 	return p.LastAttachEvent(pod, volume, AttachSucceededReason)
 }
@@ -51,10 +50,12 @@ func (p *View) AttachSucceeded(pod *corev1.Pod, volume string) *corev1.Event {
 // attachWords finds the volume's name in an event about its attach.
 var attachWords = regexp.MustCompile(`for volume "([^"]+)"`)
 
+var keptAttachEvents Kept[sets.Set[string]]
+
 // AttachEvents reports whether any event about an attach names the volume. volume is the PV's
 // name or the unique name.
 func (p *View) AttachEvents(volume string) bool {
-	return p.memory.attachEvents.get(p, func(p *View) sets.Set[string] {
+	return keptAttachEvents.Of(p, func(p *View) sets.Set[string] {
 		names := sets.New[string]()
 		for _, e := range p.Snapshot.Events {
 			if e.Reason == AttachFailedReason || e.Reason == AttachSucceededReason {
@@ -67,10 +68,12 @@ func (p *View) AttachEvents(volume string) bool {
 	}).Has(volume)
 }
 
+var keptOldestEvent Kept[metav1.Time]
+
 // OldestEvent is when the oldest event was last written: no event that was written later has
 // been dropped. It is zero where there are no events, or where not all could be read.
 func (p *View) OldestEvent() metav1.Time {
-	return p.memory.oldestEvent.get(p, func(p *View) metav1.Time {
+	return keptOldestEvent.Of(p, func(p *View) metav1.Time {
 		if !p.Snapshot.Complete(snapshot.Events) || len(p.Snapshot.Events) == 0 {
 			return metav1.Time{}
 		}

@@ -13,16 +13,14 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 )
 
-// Abandoned returns the tasks of the driver that no attacher works on any more, and the lease
-// that shows it. Only a lease that is no longer renewed proves this: without one, attachers may
-// run without leader election or out of sight. It proves nothing where the attachments show an
-// attacher at work later.
+// Abandoned returns the driver's tasks that no attacher works on any more, and the lease that
+// proves it. Without a lease nothing is proven: attachers may run without leader election or out
+// of sight. Nor is it where the attachments show an attacher at work later.
 func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 	lease := p.AttacherLease(driver)
 	if lease == nil || p.Age(Renewed(lease)) < AttacherLeaseGrace || !p.Lasted(Renewed(lease), AttacherAway) || !p.Installed(driver) || p.oldAsItsNode(lease) ||
@@ -37,11 +35,12 @@ func (p *View) Abandoned(driver string) (*coordinationv1.Lease, []Task) {
 	return lease, tasks // the younger ones wait for the same
 }
 
-// UnclaimedAttachers are the pods that run an external-attacher, judged by the names of their
-// containers and images, and that may serve any driver: neither the pod nor another pod of its
-// workload holds an attacher's lease.
+var keptUnclaimed Kept[[]*corev1.Pod]
+
+// UnclaimedAttachers are the pods with an external-attacher, by the names of their containers and
+// images, that may serve any driver: no pod of their workload holds an attacher's lease.
 func (p *View) UnclaimedAttachers() []*corev1.Pod {
-	return p.memory.unclaimed.get(p, (*View).findUnclaimedAttachers)
+	return keptUnclaimed.Of(p, (*View).findUnclaimedAttachers)
 }
 
 func (p *View) findUnclaimedAttachers() []*corev1.Pod {
@@ -69,11 +68,13 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 	})
 }
 
-// NoAttacherRuns reports whether nothing in the cluster can attach for the driver: it has no
-// lease, no pod runs an external-attacher that may be its own, and none has left a trace on its
-// attachments, as one that runs outside the cluster would.
+var keptNoAttacher KeptBy[string, bool]
+
+// NoAttacherRuns reports whether nothing in the cluster can attach for the driver. It has no
+// lease, no pod runs an external-attacher that may be its own, and its attachments have no trace
+// of one outside the cluster.
 func (p *View) NoAttacherRuns(driver string) bool {
-	return p.memory.noAttacher.get(p, driver, (*View).findNoAttacherRuns)
+	return keptNoAttacher.Of(p, driver, (*View).findNoAttacherRuns)
 }
 
 func (p *View) findNoAttacherRuns(driver string) bool {
@@ -92,9 +93,8 @@ func (p *View) isReuse(t Task) bool {
 	return reused
 }
 
-// OnlyAttacher is the pod on the node that attaches the driver's volumes, where no other pod of its
-// workload could take over; else nil. A lease names it: where there is none, it is not known which
-// pods attach for which driver.
+// OnlyAttacher is the pod on the node that attaches the driver's volumes, where no other pod of
+// its workload could take over; else nil. Only a lease shows which pod attaches for which driver.
 func (p *View) OnlyAttacher(driver string, node types.NodeName) *corev1.Pod {
 	lease := p.AttacherLease(driver)
 	if lease == nil || !p.Snapshot.Complete(snapshot.Pods) {
@@ -116,8 +116,9 @@ func sameController(a, b *corev1.Pod) bool {
 	return owner != nil && metav1.IsControlledBy(b, &metav1.ObjectMeta{UID: owner.UID})
 }
 
-// StuckAttacher is the pod that held the lease of an attacher or a resizer last, where it is Terminating on a lost
-// node and its StatefulSet makes no other before it has gone; else nil.
+// StuckAttacher is the last holder of an attacher's or a resizer's lease, where it is a
+// StatefulSet's pod that is Terminating on a lost node: it has no successor before it is gone.
+// Else nil.
 func (p *View) StuckAttacher(lease *coordinationv1.Lease) *corev1.Pod {
 	pod := p.heldBy(lease)
 	if pod == nil || pod.DeletionTimestamp == nil || !p.Lost(p.Snapshot.Node(NodeOf(pod))) {
@@ -129,7 +130,7 @@ func (p *View) StuckAttacher(lease *coordinationv1.Lease) *corev1.Pod {
 	return pod
 }
 
-// StuckAttacherClause tells of StuckAttacher; "" where there is none.
+// StuckAttacherClause is the clause about StuckAttacher; "" where there is none.
 func (p *View) StuckAttacherClause(lease *coordinationv1.Lease) string {
 	pod := p.StuckAttacher(lease)
 	if pod == nil {
@@ -168,10 +169,10 @@ func (p *View) LeaseHolder(lease *coordinationv1.Lease) *corev1.Pod {
 	return pod
 }
 
-// oldAsItsNode reports whether the kubelet beside the sidecar that holds the lease renewed its own
-// no later, on a node that is Ready. The clock of that machine is behind, or the node is about to be
-// taken for lost; neither shows that the sidecar hangs, because another one that waits for the
-// lease, and the controller that judges nodes, go by when they saw it change.
+// oldAsItsNode reports whether the kubelet of the lease's holder, on a Ready node, renewed its
+// own lease no later. Either the machine's clock is behind, or the node is about to be lost.
+// Neither shows that the sidecar hangs: the next holder and the node controller go by when they
+// saw the lease change.
 func (p *View) oldAsItsNode(lease *coordinationv1.Lease) bool {
 	const renewals = time.Minute // both renew several times in it
 	asOld := func(l *coordinationv1.Lease) bool {
@@ -210,17 +211,19 @@ func (p *View) Idle(driver string) (*coordinationv1.Lease, []Task) {
 	})
 }
 
+var keptAtWork KeptBy[string, bool]
+
 // AttacherAtWork reports whether nothing speaks against the driver's attacher.
 func (p *View) AttacherAtWork(driver string) bool {
-	return p.memory.atWork.get(p, driver, func(p *View, driver string) bool {
+	return keptAtWork.Of(p, driver, func(p *View, driver string) bool {
 		_, abandoned := p.Abandoned(driver)
 		_, idle := p.Idle(driver)
 		return p.Installed(driver) && len(abandoned) == 0 && len(idle) == 0
 	})
 }
 
-// secretNotFound reports whether the attacher's message says that a secret does not exist. The
-// attacher reads this secret itself: an error that comes from the driver is about another one.
+// secretNotFound reports whether the attacher did not find a secret. It reads this secret itself:
+// an error of the driver is about another one.
 func secretNotFound(message string) bool {
 	return !FromDriver(message) && ContainsAny(message, "not found") && Means("", message, driverwords.SecretMissing)
 }

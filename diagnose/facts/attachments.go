@@ -34,10 +34,12 @@ const (
 	foreign
 )
 
-// Attachments are the VolumeAttachments whose volume is known. Other checks report those
-// without a PV or of a driver that attaches nothing.
+var keptAttachments Kept[[]Attachment]
+
+// Attachments are the VolumeAttachments whose volume is known. Other checks report those without
+// a PV, or of a driver that attaches nothing.
 func (p *View) Attachments() []Attachment {
-	return p.memory.attachments.get(p, (*View).findAttachments)
+	return keptAttachments.Of(p, (*View).findAttachments)
 }
 
 func (p *View) findAttachments() []Attachment {
@@ -56,9 +58,11 @@ func (p *View) findAttachments() []Attachment {
 	return list
 }
 
+var keptByVolume Kept[*index.Index[corev1.UniqueVolumeName, Attachment]]
+
 // AttachmentsOf are the attachments of the volume on all nodes, in the order of their names.
 func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
-	return p.memory.byVolume.get(p, func(p *View) *index.Index[corev1.UniqueVolumeName, Attachment] {
+	return keptByVolume.Of(p, func(p *View) *index.Index[corev1.UniqueVolumeName, Attachment] {
 		return index.New(p.Attachments(), func(va Attachment) corev1.UniqueVolumeName { return va.Volume })
 	}).All(volume)
 }
@@ -71,8 +75,8 @@ func Holds(va *storagev1.VolumeAttachment) bool {
 	return va.Status.Attached && va.DeletionTimestamp == nil
 }
 
-// Ours reports whether the name is the one under which the controller makes and
-// deletes the object. With any other name it belongs to somebody else.
+// Ours reports whether the object has the name that the controller computes. An object with
+// another name is somebody else's.
 func (a Attachment) Ours() bool {
 	return a.name == computed || a.name == unknown && a.Name == AttachmentName(a.VolumeNode)
 }
@@ -98,10 +102,12 @@ func (p *View) OneNode(volume corev1.UniqueVolumeName) bool {
 	})
 }
 
-// Waiting are the pods that cannot start before a volume is attached to their
-// node, by volume; the one that waits longest comes first.
+var keptWaiting Kept[map[corev1.UniqueVolumeName][]*corev1.Pod]
+
+// Waiting are the pods that cannot start before a volume is attached to their node, by volume,
+// the longest first.
 func (p *View) Waiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
-	return p.memory.waiting.get(p, (*View).findWaiting)
+	return keptWaiting.Of(p, (*View).findWaiting)
 }
 
 func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
@@ -118,9 +124,9 @@ func (p *View) findWaiting() map[corev1.UniqueVolumeName][]*corev1.Pod {
 	return waiting
 }
 
-// WaitingPods are the pods on the node that do not start before they have the volume. A pod
-// whose containers do not use the volume never waits for it: the kubelet ignores such a volume,
-// though the controller attaches it.
+// WaitingPods are the pods on the node that do not start before they have the volume. A pod whose
+// containers do not use the volume never waits: the kubelet ignores such a volume, though the
+// controller attaches it.
 func (p *View) WaitingPods(pair reconcile.VolumeNode) []*corev1.Pod {
 	row := p.World.Desired.Find(pair)
 	if row == nil {
@@ -163,15 +169,15 @@ func (p *View) AttachRequired(driver string) bool {
 	return d == nil || ptr.Deref(d.Spec.AttachRequired, true)
 }
 
-// PodVolume is a pod and one of its volumes: by its unique name where it is attached, and by
-// the name people know.
+// PodVolume is a pod and one of its volumes: Volume is the unique name where it is attached, and
+// Name the one that people know.
 type PodVolume struct {
 	Pod    *corev1.Pod
 	Volume corev1.UniqueVolumeName
 	Name   string
 }
 
-// ContainsAny reports whether the text contains one of the words, in whatever case.
+// ContainsAny reports whether the text contains one of the words, in upper or lower case.
 func ContainsAny(s string, words ...string) bool {
 	return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(strings.ToLower(s), strings.ToLower(word)) })
 }

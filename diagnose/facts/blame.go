@@ -16,8 +16,8 @@ import (
 type Blame struct {
 	// Actor is "" where the message names nobody: then the actor is whoever retries.
 	Actor string
-	// Permanent reports that no retry can succeed. Ends is what ends the wait, and Means is
-	// what the message means; both are "" where the table does not say.
+	// Permanent reports that no retry can succeed. Ends is the end of the wait, and Means the
+	// meaning of the message; both are "" where the table has none.
 	Permanent   bool
 	Ends, Means string
 	// Called reports that a CSI driver has answered a call.
@@ -62,8 +62,8 @@ func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	return b
 }
 
-// WhoActs is who has to act after the entry's message; "" where it does not tell: a gRPC code
-// alone names nobody, and where an error ends by itself the actor is whoever retries.
+// WhoActs is who has to act after the entry's message; "" where that is open. A gRPC code alone
+// names nobody, and an error that ends by itself leaves it to whoever retries.
 func WhoActs(entry driverwords.Entry) string {
 	if entry.Wrapper || entry.Actor.Heals() {
 		return ""
@@ -71,8 +71,8 @@ func WhoActs(entry driverwords.Entry) string {
 	return "the " + string(entry.Actor)
 }
 
-// Sharers are the other pods on the pod's node that use the claim too and have it mounted; with
-// claim "", any of the pod's claims.
+// Sharers are the other pods on the pod's node that have the same claim mounted; claim "" means
+// any of the pod's claims.
 func (p *View) Sharers(pod *corev1.Pod, claim string) []*corev1.Pod {
 	own := []string{claim}
 	if claim == "" {

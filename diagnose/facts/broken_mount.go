@@ -28,8 +28,8 @@ type BrokenMount struct {
 // (Kubelet.makeMounts).
 var subPathOf = regexp.MustCompile(`subPath\b.* for volumeMount "([^"]+)"`)
 
-// BrokenMount returns the first of the pod: a container waits, and its message, or that of the
-// last start that failed, names a path of the volume in the pod's directory, or its subPath.
+// BrokenMount returns the pod's first broken mount. A container waits, and its message, or that
+// of its last failed start, names the volume's path in the pod's directory, or its subPath.
 func (p *View) BrokenMount(pod *corev1.Pod) (BrokenMount, bool) {
 	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
 		if status.State.Waiting == nil {
@@ -67,16 +67,14 @@ func namesCSI(words string, pod types.UID) bool {
 
 // readySince is when the pod's Ready condition last changed, or else when the pod was bound.
 func readySince(pod *corev1.Pod) metav1.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.LastTransitionTime
-		}
+	if c := Condition(pod, corev1.PodReady); c != nil {
+		return c.LastTransitionTime
 	}
 	return BoundAt(pod)
 }
 
-// namesPath reports whether the words contain the path of the volume of that name in the
-// directory of the pod: volumes/PLUGIN/NAME, or volume-subpaths/NAME.
+// namesPath reports whether the words contain the volume's path in the pod's directory:
+// volumes/PLUGIN/NAME, or volume-subpaths/NAME.
 func namesPath(words string, pod types.UID, name string) bool {
 	_, path, found := strings.Cut(slashed(words), "/pods/"+string(pod)+"/volume")
 	if !found {
@@ -88,13 +86,13 @@ func namesPath(words string, pod types.UID, name string) bool {
 	return len(parts) > 2 && parts[0] == "s" && parts[2] == name || len(parts) > 1 && parts[0] == "-subpaths" && parts[1] == name
 }
 
-// slashed has the paths of a Windows node as those of any other.
+// slashed replaces the separators in paths of Windows nodes.
 func slashed(words string) string {
 	return strings.ReplaceAll(words, `\`, "/")
 }
 
-// MountsAlike are the other pods of the node whose mounts of the driver's volumes may have
-// ended for the same reason: a process in the pod of its node plugin serves them, or may.
+// MountsAlike are the other pods of the node whose mounts may have ended with this one, because
+// the pod of the driver's node plugin serves them, or may.
 func (p *View) MountsAlike(driver string, pod *corev1.Pod) []*corev1.Pod {
 	if driver == "" {
 		return nil

@@ -12,9 +12,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
+var keptClaimUsers Kept[map[types.NamespacedName][]*corev1.Pod]
+
 // ClaimUsers are the pods that name the claim and have not terminated, the longest first.
 func (p *View) ClaimUsers(claim *corev1.PersistentVolumeClaim) []*corev1.Pod {
-	return LongestFirst(slices.Clone(p.memory.claimUsers.get(p, (*View).findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]))
+	return LongestFirst(slices.Clone(keptClaimUsers.Of(p, (*View).findClaimUsers)[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}]))
 }
 
 func (p *View) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {
@@ -33,9 +35,9 @@ func (p *View) findClaimUsers() map[types.NamespacedName][]*corev1.Pod {
 	return users
 }
 
-// DisksThatGo are the volumes whose disk is deleted once the pods are gone: the claim is being
-// deleted, or goes with one of the pods, no other pod on a node names it, and the reclaim
-// policy is Delete. A generic ephemeral volume is meant to go with its pod.
+// DisksThatGo are the volumes whose disk is deleted once the pods are gone. The reclaim policy is
+// Delete, no other pod on a node names the claim, and the claim is being deleted or goes with one
+// of the pods. A generic ephemeral volume is meant to go with its pod.
 func (p *View) DisksThatGo(pods []*corev1.Pod) []*corev1.PersistentVolume {
 	var list []*corev1.PersistentVolume
 	for _, pod := range pods {
@@ -43,7 +45,7 @@ func (p *View) DisksThatGo(pods []*corev1.Pod) []*corev1.PersistentVolume {
 			if pod.Spec.Volumes[i].PersistentVolumeClaim == nil {
 				continue
 			}
-			claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+			claim := p.ClaimOf(pod, &pod.Spec.Volumes[i])
 			if claim == nil || claim.DeletionTimestamp == nil && !ownedBy(claim, pod) {
 				continue
 			}
@@ -109,8 +111,8 @@ func ClaimNames(pod *corev1.Pod) []string {
 }
 
 // KeepsDeletedVolume reports whether the attachment keeps a volume that is being deleted,
-// although nobody uses the attachment or will delete it. One of the controller's own that is
-// attached is dangling-after-kcm-restart instead.
+// although nobody uses or deletes the attachment. An attached one of the controller's own is
+// dangling-after-kcm-restart instead.
 func (p *View) KeepsDeletedVolume(va Attachment) bool {
 	pv := p.Snapshot.Volume(VolumeName(va.VolumeAttachment))
 	return pv != nil && pv.DeletionTimestamp != nil && p.Age(*pv.DeletionTimestamp) >= PVDeletionGrace &&
@@ -118,16 +120,16 @@ func (p *View) KeepsDeletedVolume(va Attachment) bool {
 		(!va.Ours() || !va.Holds()) && p.World.Managed.Has(va.Node) && reconcile.NodeReady(p.Snapshot.Node(va.Node)) && p.Forgotten(va.VolumeNode)
 }
 
-// leaving reports, by namespace, whether all its claims and pods are being deleted.
-type leaving map[string]bool
+// keptLeaving reports, by namespace, whether all its claims and pods are being deleted.
+var keptLeaving Kept[map[string]bool]
 
-// NamespaceLeaves is the clause that a report adds about an object that stays Terminating,
-// where all pods and claims left in its namespace do, too; "" elsewhere. No object that is read
-// tells whether the namespace itself was deleted.
+// NamespaceLeaves is the clause for an object that stays Terminating, where all remaining pods
+// and claims of its namespace are Terminating too; "" elsewhere. No object that is read shows
+// whether the namespace itself was deleted.
 func (p *View) NamespaceLeaves(namespace string) string {
-	leaves := Once(p, func(p *View) leaving {
+	leaves := keptLeaving.Of(p, func(p *View) map[string]bool {
 		// nobody can delete these
-		found := leaving{metav1.NamespaceDefault: false, metav1.NamespaceSystem: false, metav1.NamespacePublic: false}
+		found := map[string]bool{metav1.NamespaceDefault: false, metav1.NamespaceSystem: false, metav1.NamespacePublic: false}
 		seen := func(m *metav1.ObjectMeta) {
 			leaves, known := found[m.Namespace]
 			found[m.Namespace] = m.DeletionTimestamp != nil && (leaves || !known)

@@ -80,18 +80,18 @@ func startedAgain(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
 }
 
-// WaitedInVain reports whether the pod counted as a rival of the holder already when the
-// holder's deletion was asked for: that a lost node's pods are evicted begins no new wait.
+// WaitedInVain reports whether the pod was a rival of the holder before the holder was deleted:
+// the eviction from a lost node begins no new wait.
 func WaitedInVain(waiter, holder *corev1.Pod) bool {
 	grace := ConflictFails
 	if startedAgain(holder) {
 		grace = ConflictGrace
 	}
-	return BoundAt(waiter).Add(grace).Before(endAsked(holder).Time)
+	return BoundAt(waiter).Add(grace).Before(EndAsked(holder).Time)
 }
 
-// ConflictSeverity is the severity of a wait since then for a volume that another pod has: an
-// error once whoever moves a pod by hand would have ended the wait.
+// ConflictSeverity is the severity of a wait for another pod's volume since then: an error once a
+// person who moves the pod by hand would have ended it.
 func (p *View) ConflictSeverity(since metav1.Time) finding.Severity {
 	if p.Lasted(since, ConflictFails) {
 		return finding.Error
@@ -106,10 +106,10 @@ type Rollout struct {
 	From, To              *corev1.Pod
 }
 
-// Rollout finds the pair by the names of the ReplicaSets, which are the Deployment's name and
-// the template's hash. An old pod that nobody has deleted, beside a new one that waits, proves
-// that the roll-out is stuck, whatever the Deployment's status says. The API server keeps whole
-// seconds: both pods may have the same creation time.
+// Rollout finds the pair by the names of the ReplicaSets, which are the Deployment's name and the
+// template's hash. An old pod that nobody has deleted, beside a new one that waits, proves the
+// rollout stuck, whatever the Deployment's status. Both pods may have the same creation time, as
+// the API server keeps whole seconds.
 func (c Conflict) Rollout() (Rollout, bool) {
 	for _, to := range c.Waiters {
 		for _, from := range c.Holders {

@@ -8,18 +8,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// unledControllers is what ControllerDown has found out; lease may be nil.
-type unledControllers struct{ lease *coordinationv1.Lease }
+var keptControllerDown Kept[*coordinationv1.Lease]
 
-// ControllerDown is the lease of kube-controller-manager where nobody has renewed it for so
-// long that none leads; nil where one may be at work. One without leader election, or out of
-// sight, has no lease. A controller that comes back decides by what it then finds: until then
-// nothing proves that it has forgotten anything.
+// ControllerDown is the lease of kube-controller-manager where it has expired and nothing shows a
+// leader; nil where a controller may be at work. One without leader election, or out of sight,
+// has no lease. A controller that comes back decides by what it then finds: until then nothing
+// proves that it has forgotten anything.
 func (p *View) ControllerDown() *coordinationv1.Lease {
-	return Once(p, func(p *View) *unledControllers { return &unledControllers{p.controllerDown()} }).lease
+	return keptControllerDown.Of(p, (*View).findControllerDown)
 }
 
-func (p *View) controllerDown() *coordinationv1.Lease {
+func (p *View) findControllerDown() *coordinationv1.Lease {
 	lease := p.Snapshot.Lease(metav1.NamespaceSystem, reconcile.ControllerManager)
 	if lease == nil || lease.Spec.RenewTime == nil {
 		return nil
@@ -38,9 +37,9 @@ func (p *View) ControllerRuns() bool {
 	return lease != nil && lease.Spec.RenewTime != nil && p.Age(Renewed(lease)) <= ControllerLeaseGrace(lease)
 }
 
-// leasesRead is when the last lease other than the controller's was renewed: the leases were
-// read then or later, and lists in files may be of different times. Without another lease it is
-// when the snapshot was taken.
+// leasesRead is when the last lease other than the controller's was renewed: the leases were read
+// then or later, and lists in files may be of different times. Without another lease it is the
+// snapshot's time.
 func leasesRead(p *View) metav1.Time {
 	var last metav1.Time
 	others := 0
@@ -61,8 +60,8 @@ func isManager(lease *coordinationv1.Lease) bool {
 	return lease.Namespace == metav1.NamespaceSystem && lease.Name == reconcile.ControllerManager
 }
 
-// controllerSeen is the last sign of an attach/detach controller at work: one may run without
-// leader election beside a lease that an earlier one has left.
+// controllerSeen is the last sign of an attach/detach controller at work. One may run without
+// leader election beside the lease of an earlier one.
 func controllerSeen(p *View) metav1.Time {
 	var last metav1.Time
 	for _, va := range p.Attachments() {

@@ -14,11 +14,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// CountsApart is the least time between reading the objects and reading the metrics of
-// kube-controller-manager a second time, where they decide something. An attach that has begun
-// looks at its VolumeAttachment again within AttachPoll: an attachment that the objects show as
-// attached is in the second counts if the controller attached it. The margin is for the jitter
-// of that pause and for the controller's watch.
+// CountsApart is the least time between the reading of the objects and the second reading of
+// kube-controller-manager's metrics. An attach looks at its VolumeAttachment again within
+// AttachPoll, so the second counts have each volume that the controller attached by then. The
+// margin is for the jitter of that pause and for the controller's watch.
 const CountsApart = reconcile.AttachPoll + 2*time.Second
 
 // AsksForCounts reports whether the counts of kube-controller-manager may decide about some
@@ -36,6 +35,8 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 	})
 }
 
+var keptCountedWhole Kept[sets.Set[string]]
+
 // Uncounted reports whether the controller's actual state of the world lacks the pair: it
 // counts as many volumes of the driver as there are others that it must have. The
 // VolumeAttachment must be one that the controller would detach immediately if it had it.
@@ -44,14 +45,14 @@ func AsksForCounts(s *snapshot.Snapshot) bool {
 // or detached in between, they differ from each other or from the objects.
 func (p *View) Uncounted(pair reconcile.VolumeNode, va *storagev1.VolumeAttachment) bool {
 	start := p.ControllerStart()
-	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !p.memory.countedWhole.get(p, (*View).findCountedWhole).Has(driver) {
+	if driver, _, ok := reconcile.ParseCSI(pair.Volume); !ok || start.IsZero() || va.CreationTimestamp.Sub(start.Time) <= reconcile.ClocksDiffer || !keptCountedWhole.Of(p, (*View).findCountedWhole).Has(driver) {
 		return false
 	}
 	return !va.CreationTimestamp.After(p.Snapshot.TakenAt.Add(-time.Second)) // dates have no fractions
 }
 
-// findCountedWhole finds the drivers of which the controller counts exactly the volumes that it
-// must have by the objects.
+// findCountedWhole finds the drivers whose volumes the controller counts exactly as the objects
+// require.
 func (p *View) findCountedWhole() sets.Set[string] {
 	whole := sets.New[string]()
 	m := p.Snapshot.Manager
@@ -82,10 +83,10 @@ func (p *View) findCountedWhole() sets.Set[string] {
 	return whole
 }
 
-// certainlyHeld reports whether the controller counted the pair before the objects were read
-// and still does: a pod runs with the volume, the controller lists it as attached, and its
-// VolumeAttachment is older. Only rows with a spec are counted: one that the controller took
-// over from volumesAttached has a spec if a pod wanted the volume then.
+// certainlyHeld reports whether the controller has counted the pair since before the objects were
+// read. A pod runs with the volume, the controller lists it as attached, and its VolumeAttachment
+// is older. The controller counts only rows with a spec: one that it took over from
+// volumesAttached has a spec if a pod wanted the volume then.
 func (p *View) certainlyHeld(pair reconcile.VolumeNode, row *reconcile.VolumeToAttach) bool {
 	node, va := p.Snapshot.Node(pair.Node), p.Snapshot.VolumeAttachment(AttachmentName(pair))
 	if va == nil || !Holds(va) || !reconcile.NodeReady(node) || reconcile.OutOfService(node) || !p.Lists(node, pair.Volume) || !p.InUse(node, pair.Volume) {

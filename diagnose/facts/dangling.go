@@ -13,9 +13,11 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
+var keptDanglings Kept[[]Attachment]
+
 // Danglings are the attachments that the controller has forgotten.
 func (p *View) Danglings() []Attachment {
-	return p.memory.danglings.get(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
+	return keptDanglings.Of(p, func(p *View) []Attachment { return p.danglings(p.DanglingSettled) })
 }
 
 // Unheard are the attachments that are not yet Danglings, and that the controller does not
@@ -62,8 +64,8 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 	return list
 }
 
-// Forgotten reports whether nothing uses the pair: the controller does not want it and does not
-// list it, no live pod has it, and the kubelet does not report it in use.
+// Forgotten reports whether nothing uses the pair: the controller neither wants nor lists it, no
+// live pod has it, and the kubelet does not report it in use.
 func (p *View) Forgotten(pair reconcile.VolumeNode) bool {
 	node := p.Snapshot.Node(pair.Node)
 	return p.World.Desired.Find(pair) == nil && len(p.World.LivePods(pair)) == 0 &&
@@ -110,8 +112,8 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 	return f
 }
 
-// unheardEvidence is what the controller's log and counts show about an attachment that is one
-// of Unheard.
+// unheardEvidence is the evidence of the controller's log and counts about an attachment of
+// Unheard.
 func (p *View) unheardEvidence(va Attachment) (list []finding.Evidence) {
 	at := func(t *time.Time) string { return Stamp(metav1.NewTime(*t)) }
 	if memory := p.World.Memory; memory.Unheard(va.VolumeNode, va.VolumeAttachment) {

@@ -30,12 +30,12 @@ const (
 )
 
 // notCreated begins the controller's message where it could not create a VolumeAttachment; the
-// API server's words follow (csi_attacher.go, Attach). A driver's answer comes without it.
+// API server's message follows (csi_attacher.go, Attach). A driver's answer lacks it.
 const notCreated = "attacher.Attach failed: "
 
-// denials are the API server's words, with the name and the reason as groups
-// (apiserver: policy/validating/dispatcher.go, webhook/errors/statuserror.go,
-// util/webhook/error.go, endpoints/handlers/responsewriters/errors.go).
+// denials match the API server's messages, with the name and the reason as groups (apiserver:
+// policy/validating/dispatcher.go, webhook/errors/statuserror.go, util/webhook/error.go,
+// endpoints/handlers/responsewriters/errors.go).
 var denials = []struct {
 	kind  DenialKind
 	words *regexp.Regexp

@@ -18,7 +18,7 @@ type SameDisk struct {
 	Uses []diskUse
 }
 
-// diskUse is a pod and those of the disk's volumes that it uses, each once.
+// diskUse is a pod and the disk's volumes that it uses, each once.
 type diskUse struct {
 	Pod     *corev1.Pod
 	Volumes []*corev1.PersistentVolume
@@ -30,9 +30,11 @@ type sameDisks struct {
 	places map[corev1.UniqueVolumeName]int
 }
 
+var keptSameDisks Kept[sameDisks]
+
 // SameDisks are the disks that several Bound volumes name.
 func (p *View) SameDisks() sameDisks {
-	return p.memory.sameDisks.get(p, func(p *View) sameDisks {
+	return keptSameDisks.Of(p, func(p *View) sameDisks {
 		disks := sameDisks{p.findSameDisks(), map[corev1.UniqueVolumeName]int{}}
 		for i, d := range disks.All {
 			disks.places[d.Name] = i
@@ -84,12 +86,14 @@ func (p *View) DiskName(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
 	return name
 }
 
+var keptVolumesOfDisk Kept[*index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume]]
+
 // VolumesOfDisk are all volumes of the disk with that name, in whatever phase.
 func (p *View) VolumesOfDisk(name corev1.UniqueVolumeName) []*corev1.PersistentVolume {
 	if name == "" {
 		return nil
 	}
-	return p.memory.volumesOfDisk.get(p, func(p *View) *index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume] {
+	return keptVolumesOfDisk.Of(p, func(p *View) *index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume] {
 		return index.New(p.Snapshot.Volumes, p.DiskName)
 	}).All(name)
 }

@@ -26,10 +26,12 @@ type Task struct {
 	Failure *storagev1.VolumeError
 }
 
+var keptTasks KeptBy[string, []Task]
+
 // Tasks are the driver's tasks, the oldest first. A driver that attaches
 // nothing has no attacher and no Tasks.
 func (p *View) Tasks(driver string) []Task {
-	return slices.Clone(p.memory.tasks.get(p, driver, (*View).findTasks))
+	return slices.Clone(keptTasks.Of(p, driver, (*View).findTasks))
 }
 
 func (p *View) findTasks(driver string) []Task {
@@ -50,9 +52,11 @@ func (p *View) findTasks(driver string) []Task {
 	return tasks
 }
 
+var keptAttachers Kept[[]string]
+
 // Attachers are the drivers that any VolumeAttachment names, sorted.
 func (p *View) Attachers() []string {
-	return p.memory.attachers.get(p, func(p *View) []string {
+	return keptAttachers.Of(p, func(p *View) []string {
 		drivers := sets.New[string]()
 		for _, va := range p.Snapshot.VolumeAttachments {
 			drivers.Insert(va.Spec.Attacher)
@@ -75,7 +79,7 @@ func (t Task) Untouched() bool {
 	return t.DeletionTimestamp == nil && t.Failure == nil && len(t.Finalizers) == 0 && t.Annotations[reconcile.NodeIDAnnotation] == ""
 }
 
-// verb is what the attacher has to do, as a participle.
+// verb is the attacher's task, as a participle.
 func (t Task) verb() string {
 	if t.DeletionTimestamp != nil {
 		return "detached from"
@@ -105,11 +109,13 @@ func TaskEvidence(tasks []Task) []finding.Evidence {
 	return list
 }
 
-// AttacherLease is the lease of the driver's attacher that was renewed last: a driver that has
-// moved to another namespace leaves its old one behind. It is nil where there is none, which
-// proves nothing: attachers may run without leader election, or outside the cluster.
+var keptLeases KeptBy[string, *coordinationv1.Lease]
+
+// AttacherLease is the driver's attacher lease with the latest renewal: a driver that has moved
+// to another namespace leaves its old one behind. That it is nil proves nothing, as attachers may
+// run without leader election or outside the cluster.
 func (p *View) AttacherLease(driver string) *coordinationv1.Lease {
-	return p.memory.leases.get(p, driver, (*View).findAttacherLease)
+	return keptLeases.Of(p, driver, (*View).findAttacherLease)
 }
 
 func (p *View) findAttacherLease(driver string) *coordinationv1.Lease {
@@ -141,11 +147,13 @@ func LeaseEvidence(lease *coordinationv1.Lease) finding.Evidence {
 		Value: fmt.Sprintf("%s, held by %q", Stamp(Renewed(lease)), ptr.Deref(lease.Spec.HolderIdentity, ""))}
 }
 
-// LastAnswer is the latest moment at which the driver's attachments prove that an attacher was
-// at work: an error that it wrote, or the creation of an attachment that is attached or has the
-// attacher's finalizer. Detaches that succeed leave no trace.
+var keptAnswers KeptBy[string, metav1.Time]
+
+// LastAnswer is the latest moment at which the driver's attachments prove an attacher at work:
+// its error, or the creation of an attachment that is attached or has its finalizer. Successful
+// detaches leave no trace.
 func (p *View) LastAnswer(driver string) metav1.Time {
-	return p.memory.answers.get(p, driver, (*View).findLastAnswer)
+	return keptAnswers.Of(p, driver, (*View).findLastAnswer)
 }
 
 func (p *View) findLastAnswer(driver string) metav1.Time {
@@ -171,8 +179,8 @@ func (p *View) Older(tasks []Task, than time.Duration) []Task {
 	return slices.DeleteFunc(slices.Clone(tasks), func(t Task) bool { return !p.Lasted(t.Since, than) })
 }
 
-// TaskPods are the pods that wait for any of the tasks: for an attach those on
-// its node, for a detach those elsewhere that must have the volume alone.
+// TaskPods are the pods that wait for any of the tasks: for an attach those on its node, for a
+// detach those elsewhere that need the ReadWriteOnce volume.
 func (p *View) TaskPods(tasks []Task) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, t := range tasks {
@@ -193,7 +201,7 @@ func (p *View) podsOf(t Task) []*corev1.Pod {
 	return pods
 }
 
-// TaskPair is the volume and node of the task: as the controller reads them, or else as its
+// TaskPair is the volume and node of the task as the controller reads them, or else as its
 // attacher does.
 func (p *View) TaskPair(t Task) (reconcile.VolumeNode, bool) {
 	node := types.NodeName(t.Spec.NodeName)

@@ -10,10 +10,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
+var keptDriverNames Kept[[]string]
+
 // InstalledDrivers are the names of all drivers that have a CSIDriver or are
 // registered on a node, sorted.
 func (p *View) InstalledDrivers() []string {
-	return p.memory.driverNames.get(p, func(p *View) []string {
+	return keptDriverNames.Of(p, func(p *View) []string {
 		names := sets.New[string]()
 		for _, d := range p.Snapshot.CSIDrivers {
 			names.Insert(d.Name)
@@ -27,20 +29,20 @@ func (p *View) InstalledDrivers() []string {
 	})
 }
 
-// Successor is the installed driver that took the place of one that is not
-// installed, as far as names tell; "" where there is none.
+// Successor is the installed driver that replaced one that is not installed, by their names; ""
+// where there is none.
 func (p *View) Successor(driver string) string {
 	return p.similar(driver, RenamedTo)
 }
 
-// Meant is the installed driver whose name somebody seems to have mistyped; ""
-// where the driver is installed itself, or no name is that near.
+// Meant is the installed driver whose name somebody seems to have mistyped; "" where the driver
+// is installed itself, or no name is near enough.
 func (p *View) Meant(driver string) string {
 	return p.similar(driver, Misspelt)
 }
 
-// Mistyped is the driver that is meant where nobody has ever seen the other here: no attacher has
-// answered for it, and none of its volumes is attached.
+// Mistyped is Meant for a driver that was never seen here: no attacher has answered for it, and
+// none of its volumes is attached.
 func (p *View) Mistyped(driver string) string {
 	meant := p.Meant(driver)
 	// The name of a lease has a hyphen for each separator of the driver's name.
@@ -80,9 +82,9 @@ var renames = map[string]string{
 // cephfs.csi.ceph.com.
 const commonLabels = 4
 
-// RenamedTo reports whether the two names are one driver's: the table of renames has them; one
-// is the other with a prefix, such as an operator's namespace; both have the same parts in
-// another order; or they differ in such a prefix.
+// RenamedTo reports whether the two names are one driver's. The table of renames has them; one is
+// the other with a prefix, such as an operator's namespace; both have the same parts in another
+// order; or they differ in such a prefix.
 func RenamedTo(before, now string) bool {
 	if known, ok := renames[before]; ok && (now == known || strings.HasSuffix(now, "."+known)) {
 		return true
@@ -106,11 +108,10 @@ func prefixed(short, long string) bool {
 	return strings.HasSuffix(long, "."+short) || strings.HasSuffix(long, "-"+short)
 }
 
-// Misspelt reports whether one name is the other with other separators, with one
-// letter more or less, without its last part, or with two neighbouring letters exchanged. A letter in
-// the place of another is no proof: ebs.csi.aws.com and efs.csi.aws.com are two
-// drivers. Neither is a letter of the first part (nfs.csi.k8s.io and
-// fs.csi.k8s.io), nor a digit, by which operators number their drivers.
+// Misspelt reports whether one name is the other with other separators, with one letter more or
+// less, without its last part, or with two neighbouring letters exchanged. A replaced letter is
+// no proof: ebs.csi.aws.com and efs.csi.aws.com are two drivers. Neither is a letter of the first
+// part (nfs.csi.k8s.io and fs.csi.k8s.io), nor a digit, by which operators number their drivers.
 func Misspelt(name, meant string) bool {
 	a, b := letters(name), letters(meant)
 	switch {

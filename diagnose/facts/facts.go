@@ -16,9 +16,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ControllerYounger reports whether the controller at work took its lease less than d ago: what
-// looks like drift may be work that it has not come to yet. It is false for hosted control
-// planes, which show no lease: there the other conditions of a check must do.
+// ControllerYounger reports whether the controller took its lease less than d ago: apparent drift
+// may be work that it has not reached yet. It is false for hosted control planes, which show no
+// lease; there the other conditions of a check must suffice.
 func (p *View) ControllerYounger(d time.Duration) bool {
 	start := p.ControllerStart()
 	return !start.IsZero() && p.Age(start) < d
@@ -40,23 +40,19 @@ func (p *View) ControllerStart() metav1.Time {
 // BoundAt is when the pod was bound to its node: from then on both the kubelet
 // and the controller work for it.
 func BoundAt(pod *corev1.Pod) metav1.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
-			return c.LastTransitionTime
-		}
+	if c := Condition(pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionTrue && !c.LastTransitionTime.IsZero() {
+		return c.LastTransitionTime
 	}
 	return pod.CreationTimestamp
 }
 
-// WaitsSince is when the kubelet began to wait for the pod's volumes: when the pod was bound to
-// its node or, where the machine has restarted since, when the kubelet found the pod without a
-// sandbox and started it again, or else when its last container ended.
+// WaitsSince is when the kubelet began to wait for the pod's volumes. That is when the pod was
+// bound; or, after a restart of the machine, when the kubelet found the pod without a sandbox; or
+// else when its last container ended.
 func WaitsSince(pod *corev1.Pod) metav1.Time {
 	since := BoundAt(pod)
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionFalse {
-			since = Latest(since, c.LastTransitionTime)
-		}
+	if c := Condition(pod, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionFalse {
+		since = Latest(since, c.LastTransitionTime)
 	}
 	if Runs(pod) {
 		return since
@@ -86,9 +82,9 @@ func MayUseVolumes(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses, pod.Status.EphemeralContainerStatuses), pastMounts)
 }
 
-// pastMounts reports whether the container's status shows a step that comes after the mounts. A
-// container whose end the kubelet does not know (ContainerStatusUnknown) has run only if it has
-// a start time.
+// pastMounts reports whether the container's status shows a step after the mounts. A container
+// whose end the kubelet does not know (ContainerStatusUnknown) has run only if it has a start
+// time.
 func pastMounts(c corev1.ContainerStatus) bool {
 	ended, waiting := c.State.Terminated, c.State.Waiting
 	return c.State.Running != nil || c.LastTerminationState.Terminated != nil || c.RestartCount > 0 ||
@@ -96,9 +92,9 @@ func pastMounts(c corev1.ContainerStatus) bool {
 		waiting != nil && !slices.Contains(beforeMounts, waiting.Reason)
 }
 
-// RunningContainers are the names of the containers that the pod's status shows to run: its own
-// first, then init containers, of which a sidecar outlives them, and those that somebody has added
-// to debug it. Each of them keeps a pod that is deleted, and so its volumes (PodTerminated).
+// RunningContainers are the names of the pod's running containers: its own, then init containers,
+// as a sidecar outlives the others, and then those added for debugging. Each keeps a deleted pod,
+// and so its volumes (PodTerminated).
 func RunningContainers(pod *corev1.Pod) []string {
 	var names []string
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses, pod.Status.EphemeralContainerStatuses) {
@@ -110,7 +106,7 @@ func RunningContainers(pod *corev1.Pod) []string {
 }
 
 // Started reports whether the pod's volumes are, or were, mounted: a container runs or has run,
-// or the kubelet has reached a step that comes after the mounts.
+// or the kubelet has reached a step after the mounts.
 func Started(pod *corev1.Pod) bool {
 	past := func(c corev1.ContainerStatus) bool {
 		return c.State.Running != nil || c.State.Terminated != nil || c.LastTerminationState.Terminated != nil ||
@@ -125,9 +121,18 @@ var beforeMounts = []string{"", "ContainerCreating", "PodInitializing"}
 
 // HasCondition reports whether the pod's condition is true.
 func HasCondition(pod *corev1.Pod, condition corev1.PodConditionType) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == condition && c.Status == corev1.ConditionTrue
-	})
+	c := Condition(pod, condition)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// Condition is the pod's condition of the type; nil where it has none.
+func Condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
+	for i := range pod.Status.Conditions {
+		if pod.Status.Conditions[i].Type == of {
+			return &pod.Status.Conditions[i]
+		}
+	}
+	return nil
 }
 
 // Ready reports whether the pod's Ready condition is true.
@@ -148,8 +153,8 @@ func Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	return slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return v.Name == volume })
 }
 
-// VolumesAttachedWriter is who last wrote the node's status.volumesAttached, by its managed
-// fields; "" where they do not tell.
+// VolumesAttachedWriter is the last writer of the node's status.volumesAttached, by its managed
+// fields; "" where they do not show it.
 func VolumesAttachedWriter(node *corev1.Node) (manager string, at metav1.Time) {
 	return ListWriter(node, "volumesAttached")
 }
@@ -183,8 +188,7 @@ func (p *View) WantingPods(row *reconcile.VolumeToAttach) []*corev1.Pod {
 	return pods
 }
 
-// ShortVolume is the volume by the name people know: its PV's, else its unique
-// name.
+// ShortVolume is the name of the volume's PV, or else its unique name.
 func (p *View) ShortVolume(name corev1.UniqueVolumeName) string {
 	if pv := p.World.Volume(name); pv != nil {
 		return pv.Name
@@ -236,8 +240,7 @@ func Rounded(d time.Duration) string {
 	return text
 }
 
-// Alike is a clause: how many pods wait besides the one that a message names; "" where none
-// does.
+// Alike is a clause: how many more pods wait than the one in the message; "" for none.
 func Alike(pods []*corev1.Pod) string {
 	switch len(pods) {
 	case 1:
@@ -306,8 +309,8 @@ func ReadyText(node *corev1.Node) string {
 	return fmt.Sprintf("%s since %s (%s)", c.Status, Stamp(c.LastTransitionTime), c.Reason)
 }
 
-// NotReadySince is when the node stopped being Ready; zero where it is Ready or nothing shows
-// since when.
+// NotReadySince is when the node stopped being Ready; zero where it is Ready or nothing shows the
+// time.
 func NotReadySince(node *corev1.Node) metav1.Time {
 	if node == nil || reconcile.NodeReady(node) || ReadyCondition(node) == nil {
 		return metav1.Time{}

@@ -2,15 +2,15 @@ package facts
 
 // Finalizer describes a finalizer of a claim whose program is known.
 type Finalizer struct {
-	// Program takes it off, and For is what it keeps the claim for.
+	// Program removes it, and For is what the claim is kept for.
 	Program, For string
-	// Look is a look at what it waits for, and Kind the kind of these objects.
+	// Look is the advice to look at the objects that it waits for, and Kind their kind.
 	Look, Kind string
 }
 
-// The finalizers of claims that say what they wait for: SnapshotSource while a VolumeSnapshot
-// of the claim is not ready (external-snapshotter, pkg/common-controller), and CloneSource while
-// a claim that is cloned from it has no volume (external-provisioner,
+// The finalizers of claims that show what they wait for. SnapshotSource waits for a
+// VolumeSnapshot of the claim (external-snapshotter, pkg/common-controller), and CloneSource for
+// the volume of a claim that is cloned from it (external-provisioner,
 // pkg/controller/clone_controller.go).
 const (
 	SnapshotSource = "snapshot.storage.kubernetes.io/pvc-as-source-protection"
@@ -22,7 +22,7 @@ var knownFinalizers = map[string]Finalizer{
 	CloneSource:    {"driver's provisioner", "a clone", "look for a Pending claim that is to be cloned from this one (spec.dataSource), and at its events", "persistentvolumeclaim"},
 }
 
-// KnownFinalizer is what is known of the finalizer.
+// KnownFinalizer describes the finalizer; false where its program is not known.
 func KnownFinalizer(name string) (Finalizer, bool) {
 	f, known := knownFinalizers[name]
 	return f, known

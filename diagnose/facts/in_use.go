@@ -8,11 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+var keptWritersOfList KeptBy[string, map[string]int]
+
 // Customary reports whether the writer last wrote the list on more than one node, and on most
-// nodes whose managed fields name a writer: it is then the distribution's own name for a
-// kubelet or a controller.
+// nodes with a known writer: it is then the distribution's own name for a kubelet or a
+// controller.
 func (p *View) Customary(field, writer string) bool {
-	writers := p.memory.writersOfList.get(p, field, (*View).findWritersOfList)
+	writers := keptWritersOfList.Of(p, field, (*View).findWritersOfList)
 	told := 0
 	for _, nodes := range writers {
 		told += nodes
@@ -20,7 +22,7 @@ func (p *View) Customary(field, writer string) bool {
 	return writers[writer] > 1 && 2*writers[writer] > told
 }
 
-// findWritersOfList counts, by writer, the nodes whose list it wrote last.
+// findWritersOfList counts, by writer, the nodes whose list it last wrote.
 func (p *View) findWritersOfList(field string) map[string]int {
 	writers := map[string]int{}
 	for _, node := range p.Snapshot.Nodes {
@@ -31,8 +33,8 @@ func (p *View) findWritersOfList(field string) map[string]int {
 	return writers
 }
 
-// ListWriter is who last wrote the list in the node's status, by its managed fields; "" where
-// they do not tell, or where several wrote it in the same second: the entries are sorted by
+// ListWriter is the last writer of the list in the node's status, by its managed fields. It is ""
+// where they do not show it, or where several wrote in the same second: the entries are sorted by
 // name.
 func ListWriter(node *corev1.Node, field string) (manager string, at metav1.Time) {
 	name := []byte(`"f:` + field + `"`)
@@ -56,8 +58,7 @@ func WritesHeartbeat(e metav1.ManagedFieldsEntry) bool {
 	return e.FieldsV1 != nil && bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(`"f:lastHeartbeatTime"`))
 }
 
-// RunningSince is the earliest start of a container that runs; zero where none
-// does.
+// RunningSince is the earliest start of a running container; zero where none runs.
 func RunningSince(pod *corev1.Pod) metav1.Time {
 	var first metav1.Time
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {

@@ -13,10 +13,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ReportingNodes are the nodes whose kubelets have been there long enough for
-// their volumesInUse to mean something, as far as the objects show.
+var keptReporting Kept[[]*corev1.Node]
+
+// ReportingNodes are the nodes whose kubelets have run long enough for their volumesInUse to be
+// complete, as far as the objects show.
 func (p *View) ReportingNodes() []*corev1.Node {
-	return p.memory.reporting.get(p, func(p *View) []*corev1.Node {
+	return keptReporting.Of(p, func(p *View) []*corev1.Node {
 		return slices.DeleteFunc(slices.Clone(p.Snapshot.Nodes), func(node *corev1.Node) bool {
 			return !reconcile.NodeReady(node) || !p.World.Managed.Has(NodeName(node)) || TakesNoPlugin(node) || p.LeaseStale(NodeName(node)) ||
 				!p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), KubeletReports)
@@ -25,17 +27,15 @@ func (p *View) ReportingNodes() []*corev1.Node {
 }
 
 // LeaseStale reports whether the kubelet has stopped renewing its lease: its node is about to
-// become NotReady or, where no controller runs, stays Ready. Without a lease nothing is known,
-// and it is false.
+// become NotReady or, where no controller runs, stays Ready. It is false without a lease.
 func (p *View) LeaseStale(node types.NodeName) bool {
 	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, string(node))
 	return lease != nil && lease.Spec.RenewTime != nil && p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) > AttacherLeaseGrace
 }
 
-// PodsKnown reports whether a kubelet that was at work on the node after that moment wrote the
-// statuses of the node's pods. On a node that is silent, has just come back or was recreated,
-// they may be older: its machine may have been off since, and then none of their containers
-// runs.
+// PodsKnown reports whether a kubelet at work after that moment wrote the statuses of the node's
+// pods. On a node that is silent, has just come back or was recreated they may be older: its
+// machine may have been off since, and then no container runs.
 func (p *View) PodsKnown(node *corev1.Node, after metav1.Time) bool {
 	if !reconcile.NodeReady(node) || !p.Lasted(Latest(node.CreationTimestamp, ReadyCondition(node).LastTransitionTime), PodsReported) {
 		return false
@@ -63,9 +63,9 @@ func (p *View) ContainersUse(pod *corev1.Pod, volume corev1.UniqueVolumeName) bo
 	return false
 }
 
-// Unlisted are the volumes that are attached to the node but that its volumesInUse does not
-// list, each with a pod there that wants it, passes the test and uses it in a container; the
-// pods that have been there longest come first.
+// Unlisted are the attached volumes of the node that its volumesInUse lacks, each with a pod
+// there that wants it, passes the test and uses it in a container. The pods that have been there
+// longest come first.
 func (p *View) Unlisted(node *corev1.Node, vas []Attachment, test func(*corev1.Pod, Attachment) bool) []PodVolume {
 	var list []PodVolume
 	for _, va := range vas {
@@ -107,8 +107,8 @@ const (
 	LimitRejection KubeletRelease = 35
 	OneClaimTwice  KubeletRelease = 35
 	// SELinuxMountOncePod and SELinuxMount: a ReadWriteOncePod volume, and later any volume, is
-	// mounted with one SELinux label: of the pods on a node with different labels, only one
-	// gets it (the feature gates SELinuxMountReadWriteOncePod and SELinuxMount).
+	// mounted with one SELinux label. Of pods with different labels on a node only one gets it
+	// (the feature gates SELinuxMountReadWriteOncePod and SELinuxMount).
 	SELinuxMountOncePod KubeletRelease = 28
 	SELinuxMount        KubeletRelease = 37
 )
@@ -136,8 +136,8 @@ func FirstTime(e *corev1.Event) metav1.Time {
 	return snapshot.EventTime(e)
 }
 
-// KubeletRelease is the minor release of the kubelet of a node; zero where it is
-// not known. What the kubelet writes, and what it leaves out, changes with it.
+// KubeletRelease is the minor release of a node's kubelet; zero where it is not known. The
+// kubelet's events differ between releases.
 type KubeletRelease uint
 
 // Known reports whether the version could be read.

@@ -14,14 +14,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// LeaderChangeActs is how long after its start a controller's writes count as part of its
-// start: within a few operations it works off what it takes for unwanted.
+// LeaderChangeActs is how long a controller's writes count as part of its start: within a few
+// operations it has detached all that it takes for unwanted.
 const LeaderChangeActs = 5 * reconcile.CSITimeout
 
 // ControllerLeaseGrace is how old the last renewal of kube-controller-manager's lease may be
-// before its holder counts as gone. A leader gives up before the lease's own duration, which a
-// flag sets, has passed; then another takes the lease over. A released lease has a duration of
-// one second.
+// before its holder counts as gone. A leader gives up before the lease's duration, which a flag
+// sets, has passed; then another takes over. A released lease has a duration of one second.
 func ControllerLeaseGrace(lease *coordinationv1.Lease) time.Duration {
 	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
 	return max(duration, AttacherLease) + 45*time.Second
@@ -34,9 +33,11 @@ type LiveDetach struct {
 	Pod *corev1.Pod
 }
 
+var keptLiveDetaches Kept[[]LiveDetach]
+
 // LiveDetaches are the detaches of all pods, in the order of the attachments.
 func (p *View) LiveDetaches() []LiveDetach {
-	return p.memory.liveDetaches.get(p, (*View).findLiveDetaches)
+	return keptLiveDetaches.Of(p, (*View).findLiveDetaches)
 }
 
 func (p *View) findLiveDetaches() []LiveDetach {
@@ -76,9 +77,11 @@ func (p *View) detachedLive(va Attachment, pod *corev1.Pod, start metav1.Time) b
 	return soon(va.CreationTimestamp) && driver != nil && driver.CreationTimestamp.Before(&running)
 }
 
+var keptLiveDetached Kept[sets.Set[string]]
+
 // DetachedByNewLeader reports whether the failing detach is one that the new leader asked for.
 func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
-	return p.memory.liveDetached.get(p, func(p *View) sets.Set[string] {
+	return keptLiveDetached.Of(p, func(p *View) sets.Set[string] {
 		names := sets.New[string]()
 		for _, d := range p.LiveDetaches() {
 			names.Insert(d.Name)
@@ -87,8 +90,8 @@ func (p *View) DetachedByNewLeader(_, effect finding.Finding) bool {
 	}).Has(effect.VolumeAttachment)
 }
 
-// MayBeController reports whether the writer of a status may be the controller: one of the
-// programs that contain it, or an unknown writer.
+// MayBeController reports whether the writer of a status may be the controller: a program that
+// contains it, or an unknown writer.
 func MayBeController(writer string) bool {
 	return slices.Contains([]string{"", reconcile.ControllerManager, "k3s", "kubelite"}, writer)
 }

@@ -31,16 +31,16 @@ func AttachLimit(csiNode *storagev1.CSINode, driver string) (int, bool) {
 // NodeDriver is a driver on a node.
 type NodeDriver struct{ Node, Driver string }
 
-// Load is what one driver has to attach to one node.
+// Load is the volumes of one driver on one node, attached or wanted.
 type Load struct {
 	Node   *corev1.Node
 	Driver string
 	// Limit is how many volumes of the driver fit on the node; it counts only where Limited.
 	Limit   int
 	Limited bool
-	// Held are the attached volumes, including those that are being detached, which take up
-	// room until that is done; wanted are the other volumes that pods want there. Both are
-	// sorted, and each volume is in them once.
+	// Held are the attached volumes, including those that are being detached, which take up room
+	// until that is done. wanted are the other volumes that pods want there. Both are sorted,
+	// without repetitions.
 	Held, wanted []corev1.UniqueVolumeName
 	// Refused are the tasks that the driver refused because the node has no room.
 	Refused []Task
@@ -50,8 +50,10 @@ type Load struct {
 	Freeing bool
 }
 
+var keptLoads Kept[map[NodeDriver]*Load]
+
 // Loads are the loads of all nodes and drivers that have any attachment.
-func (p *View) Loads() map[NodeDriver]*Load { return p.memory.loads.get(p, (*View).findLoads) }
+func (p *View) Loads() map[NodeDriver]*Load { return keptLoads.Of(p, (*View).findLoads) }
 
 func (p *View) findLoads() map[NodeDriver]*Load {
 	loads := make(map[NodeDriver]*Load, len(p.Snapshot.Nodes))

@@ -50,8 +50,8 @@ func (v *View) LookUps(said Said) []string {
 	return found
 }
 
-// lookUpClaim returns clauses about the claim where the message is about them: its data source,
-// the chosen node, its access modes, and who else has its volume.
+// lookUpClaim returns clauses about the claim's data source, chosen node, access modes and other
+// users, as far as the message is about them.
 func (v *View) lookUpClaim(said Said) []string {
 	claim := said.Claim
 	if claim == nil && said.Volume != nil && said.Volume.Spec.ClaimRef != nil {
@@ -111,10 +111,12 @@ func (v *View) lookUp(said Said, noun driverwords.Noun) string {
 	}
 }
 
-// lookUpNode says which node has that name or id, and whether it is Ready; "" where it is the
+var keptMachineIDs Kept[machineIDs]
+
+// lookUpNode is the node with that name or id, and whether it is Ready; "" where it is the
 // message's own node and Ready.
 func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
-	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(v, (*View).findMachineIDs)
 	for _, id := range ids.nodes[noun.Name] {
 		if id.driver == "" || id.driver == said.Driver {
 			return v.nodeCalled(said, noun.Name, id.node)
@@ -126,10 +128,10 @@ func (v *View) lookUpNode(said Said, noun driverwords.Noun) string {
 	return ""
 }
 
-// lookUpIDs looks up the nodes that the message names without a word that says so, as by the
-// end of a path: by the name, the driver's nodeID or the end of the providerID.
+// lookUpIDs finds further nodes in the message, by their names, the driver's nodeIDs or the ends
+// of providerIDs, as in a path.
 func (v *View) lookUpIDs(said Said) []string {
-	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(v, (*View).findMachineIDs)
 	var list []string
 	for word := range tokens(said.Message, ids.longest) {
 		if !strings.ContainsAny(word, "0123456789") {
@@ -147,8 +149,8 @@ func (v *View) lookUpIDs(said Said) []string {
 	return list
 }
 
-// nodeCalled says how the node is that is called so; nothing where it is the one to which
-// the volume is to go and is Ready, which is said already.
+// nodeCalled describes the node of that name or id; "" where it is the volume's own node and
+// Ready, which the finding already says.
 func (v *View) nodeCalled(said Said, name string, node *corev1.Node) string {
 	if NodeName(node) == said.Node && reconcile.NodeReady(node) {
 		return ""
@@ -245,8 +247,8 @@ func (v *View) lookUpClass(name string) string {
 	return "class " + name + ": no such StorageClass"
 }
 
-// roomOn says how many volumes of the driver are attached to the node, and how many fit, where
-// the message is about a limit.
+// roomOn is how many volumes of the driver are attached to the node, and how many fit, where the
+// message is about a limit.
 func (v *View) roomOn(said Said) string {
 	if said.Node == "" || !Means(said.Driver, said.Message, driverwords.AttachLimit, driverwords.QuotaReached) {
 		return ""
@@ -261,8 +263,8 @@ func (v *View) roomOn(said Said) string {
 	return fmt.Sprintf("node %s: %d of %d attached", said.Node, len(load.Held), load.Limit)
 }
 
-// DetachMeans is what the driver's error means for a detach. "In use" is then about the machine
-// that has to release the volume, unless the driver's own words are known.
+// DetachMeans is the meaning of the driver's error for a detach. "In use" is then about the
+// machine that has to release the volume, unless the driver's own entry says otherwise.
 func DetachMeans(driver, message string) (driverwords.Entry, bool) {
 	entry, known := DriverSays(driver, message)
 	if known && !entry.Layer.Sure() && (entry.Meaning == driverwords.AttachedElsewhere || entry.Meaning == driverwords.MultiAttach) {
@@ -272,7 +274,7 @@ func DetachMeans(driver, message string) (driverwords.Entry, bool) {
 	return entry, known
 }
 
-// Settled is the entry, or another meaning where the objects contradict it: a machine whose
+// Settled is the entry, or another meaning where the objects contradict it. A machine whose
 // kubelet renews its lease is not gone, and a node that does not exist will not register again.
 func (v *View) Settled(entry driverwords.Entry, said Said) driverwords.Entry {
 	switch {
@@ -296,7 +298,7 @@ func (v *View) namesNoNode(message string) bool {
 
 // NodeNamed is the only node that the driver's message names; "" where it names none or several.
 func (v *View) NodeNamed(driver, message string) types.NodeName {
-	ids, named := v.memory.machineIDs.get(v, (*View).findMachineIDs), sets.New[types.NodeName]()
+	ids, named := keptMachineIDs.Of(v, (*View).findMachineIDs), sets.New[types.NodeName]()
 	for _, noun := range driverwords.Apart(message).Nouns {
 		if noun.Kind != driverwords.NodeNoun && noun.Kind != driverwords.MachineNoun {
 			continue
@@ -315,7 +317,7 @@ func (v *View) NodeNamed(driver, message string) types.NodeName {
 
 // noSuchNode reports whether the name looks like a node's and no node has it.
 func (v *View) noSuchNode(noun driverwords.Noun) bool {
-	ids := v.memory.machineIDs.get(v, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(v, (*View).findMachineIDs)
 	return len(ids.nodes[noun.Name]) == 0 && looksLikeName(noun.Name) && v.Snapshot.Complete(snapshot.Nodes)
 }
 

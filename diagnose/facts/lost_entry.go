@@ -12,31 +12,31 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// LostEntryCause is a way in which a node's volumesAttached comes to lack a volume that is
-// attached there.
+// LostEntryCause is a way in which a node's volumesAttached loses a volume that is attached
+// there.
 //
-// The controller writes the list from a list of its own, volumesToReportAsAttached, and only
-// when that list changes. So one question decides what ends the loss and whether an entry that
-// somebody else adds lasts: does the controller's own list still have the volume?
+// The controller writes the list from its own list, volumesToReportAsAttached, and only when that
+// changes. Whether its own list still has the volume therefore decides how the loss ends, and
+// whether an entry that somebody else adds lasts.
 type LostEntryCause struct {
 	// Issue is its number in kubernetes/kubernetes; 0 where somebody else wrote the list.
 	Issue int
-	// Does is what the controller does, for a bug that releases have a fix for.
+	// Does is the controller's fault, for a bug that releases have a fix for.
 	Does string
 	// Fixed has the first fixed release of each minor, as reconcile.FixedAfter takes it; nil
 	// where no release has a fix.
 	Fixed []string
 	// Forgets reports that the controller's own list has lost the volume too, while the
-	// controller goes on holding it for attached: only a complete detach or a restart brings
-	// the entry back, and each write of the list removes what somebody else has added.
+	// controller still holds it for attached. Only a complete detach or a restart brings the
+	// entry back, and each write of the list removes an entry that somebody else has added.
 	Forgets bool
 }
 
 // LostEntryCauses are all known causes. RemoveVolumeFromReportAsAttached comes before each
-// detach; up to the fixes nothing put the volume back where the detach then did not start,
+// detach. Before the fixes nothing put the volume back where the detach then did not start,
 // because of its back-off (DetachVolume) or because the node's status could not be written
-// (UpdateNodeStatuses). In the third case the volume is put back, but the patch that would show
-// it is empty: it is made against a cache that still has the entry.
+// (UpdateNodeStatuses). In the third case the volume is put back, but the patch is empty: it is
+// made against a cache that still has the entry.
 var LostEntryCauses = []LostEntryCause{
 	{
 		Issue: 72181, Forgets: true,
@@ -53,14 +53,14 @@ var LostEntryCauses = []LostEntryCause{
 	{},
 }
 
-// LostEntry is what is known about why one entry is missing.
+// LostEntry is the known causes of one missing entry.
 type LostEntry struct {
 	// Causes are the possible causes, in the order of LostEntryCauses.
 	Causes []LostEntryCause
 	// Writer is who last wrote the list; "" where that may be the controller.
 	Writer string
 	// LeftOut is another volume that the controller has attached and listed since, in a write
-	// that left the lost entry out: its own list has lost it. "" where that is not known.
+	// without the lost entry: its own list has lost it. "" where that is not known.
 	LeftOut corev1.UniqueVolumeName
 }
 
@@ -87,8 +87,8 @@ func (p *View) LostEntry(node *corev1.Node, own Attachment, pod *corev1.Pod) Los
 	return lost
 }
 
-// writtenSince is another volume that the controller has attached to the node and listed, so
-// long after the pod came that no operation on the pod's own volume was still under way.
+// writtenSince is another volume that the controller has attached to the node and listed, after
+// any operation on the pod's own volume must have ended.
 func (p *View) writtenSince(node *corev1.Node, own Attachment, pod *corev1.Pod) corev1.UniqueVolumeName {
 	settled := Latest(BoundAt(pod), own.CreationTimestamp).Add(AttachGrace)
 	for _, other := range p.AttachmentsByNode()[node.Name] {
@@ -104,8 +104,8 @@ func (l LostEntry) Forgets() bool {
 	return l.LeftOut != "" || slices.ContainsFunc(l.Causes, func(c LostEntryCause) bool { return c.Forgets })
 }
 
-// Bug is the first possible cause that is a bug with a fix, for a release that is known, and
-// the release that has the fix; nil where there is none.
+// Bug is the first possible cause with a fix in a known release, and that release; nil where
+// there is none.
 func (l LostEntry) Bug(release string) (cause *LostEntryCause, fixedIn string) {
 	for i, c := range l.Causes {
 		if in := reconcile.FixedAfter(release, "", c.Fixed); in != "" {
@@ -132,7 +132,7 @@ const (
 	manager     = reconcile.ControllerManager
 )
 
-// Heals is what brings the entry back, in a sentence that is true of all possible causes.
+// Heals is how the entry comes back, in a sentence that is true of all possible causes.
 func (l LostEntry) Heals() finding.SelfHeals {
 	var because string
 	switch {
@@ -152,8 +152,8 @@ func (l LostEntry) Heals() finding.SelfHeals {
 	return finding.SelfHeals{Because: because}
 }
 
-// Advice is what else to do where an entry that somebody adds is sure not to last. Where it
-// merely may not, the outcome of the repair says so.
+// Advice is what else to do where an added entry is sure to be lost again. Where it merely may
+// be, the outcome of the repair says so.
 func (l LostEntry) Advice(node *corev1.Node) string {
 	if l.LeftOut == "" {
 		return ""

@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// Mounts reports whether the volume is one of the pod's, whether a container mounts it or not.
+// Mounts reports whether the pod's spec has the volume, mounted by a container or not.
 func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	for i := range pod.Spec.Volumes {
 		if name, _, err := p.World.PodVolume(pod, &pod.Spec.Volumes[i]); err == nil && name == volume {
@@ -23,10 +23,10 @@ func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	return false
 }
 
-// HasNewUser reports whether a pod that uses the volume was created less than a minute ago: the
-// pod that it replaces may have left just then, and is still being cleaned up. A pod as new on
-// the node whose claim leads to no volume counts too: lists are read one after the other, and
-// those of claims and volumes may be older than the pod.
+// HasNewUser reports whether a pod that uses the volume was created less than a minute ago: its
+// predecessor may just have left, and is still being cleaned up. A new pod on the node whose
+// claim leads to no volume counts too, as the lists of claims and volumes may be older than the
+// pod.
 func (p *View) HasNewUser(pair reconcile.VolumeNode) bool {
 	return slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
 		if p.Lasted(pod.CreationTimestamp, ListsGrace) {
@@ -115,11 +115,11 @@ func ControllerPods() []string {
 	return []string{safetext.Kubectl("get", "pods", "-n", metav1.NamespaceSystem, "-l", "component="+reconcile.ControllerManager, "-o", "wide")}
 }
 
-// LostPodSince is since when a pod that is Terminating on a lost node keeps its volumes for
-// nothing: its deletion was asked for, and the node is not Ready. Its grace period does not
-// count: nobody there observes it.
+// LostPodSince is since when a Terminating pod on a lost node keeps its volumes for nothing: it
+// was deleted, and the node is not Ready. Its grace period does not count, as nobody there
+// observes it.
 func (p *View) LostPodSince(pod *corev1.Pod) metav1.Time {
-	return Latest(endAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
+	return Latest(EndAsked(pod), NotReadySince(p.Snapshot.Node(NodeOf(pod))))
 }
 
 // LostPodHeals is whether the wait for such a pod ends by itself: for a short time something

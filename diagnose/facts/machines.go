@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// findMachines finds the names of the cluster's machines: the node's name and its first label,
-// the provider's id and the drivers' ids, and the last parts of those ids.
+// findMachines finds the names of the cluster's machines: each node's name and its first label,
+// the ids of the provider and the drivers, and the last parts of those ids.
 func (p *View) findMachines() sets.Set[string] {
 	machines := sets.New[string]()
 	for _, node := range p.Snapshot.Nodes {
@@ -30,10 +30,10 @@ func (p *View) findMachines() sets.Set[string] {
 	return machines
 }
 
-// NamedNode is the only other node that the message names, by its name or by the id that its
-// driver or its cloud gives it; nil where there is none or several.
+// NamedNode is the only other node in the message, by its name or its id for the driver or the
+// cloud; nil where there is none or several.
 func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
-	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(p, (*View).findMachineIDs)
 	var named *corev1.Node
 	for word := range tokens(message, ids.longest) {
 		for _, id := range ids.nodes[word] {
@@ -52,7 +52,7 @@ func (p *View) NamedNode(va Attachment, message string) *corev1.Node {
 // Names reports whether the message names the attachment's own node, by its name or by the id
 // that its driver or its cloud gives it.
 func (p *View) Names(va Attachment, message string) bool {
-	ids := p.memory.machineIDs.get(p, (*View).findMachineIDs)
+	ids := keptMachineIDs.Of(p, (*View).findMachineIDs)
 	for word := range tokens(message, ids.longest) {
 		if slices.ContainsFunc(ids.nodes[word], func(id calledNode) bool {
 			return (id.driver == "" || id.driver == va.Spec.Attacher) && NodeName(id.node) == va.Node
@@ -70,8 +70,10 @@ var (
 	holderNames = regexp.MustCompile(`\b(i-[0-9a-f]{8,17})\b|(?:instances|virtualMachines)/([A-Za-z0-9-]+)`)
 )
 
-// ForeignHolder is the machine that has the volume by the message, where it is named and is
-// none of this cluster's nodes; "" otherwise.
+var keptMachines Kept[sets.Set[string]]
+
+// ForeignHolder is the machine that has the volume by the message, where it is none of this
+// cluster's nodes; else "".
 func (p *View) ForeignHolder(message string) string {
 	if !holderWords.MatchString(message) {
 		return ""
@@ -79,7 +81,7 @@ func (p *View) ForeignHolder(message string) string {
 	found := ""
 	for _, match := range holderNames.FindAllStringSubmatch(message, -1) {
 		name := match[1] + match[2]
-		if p.memory.machines.get(p, (*View).findMachines).Has(name) {
+		if keptMachines.Of(p, (*View).findMachines).Has(name) {
 			continue // the message usually names the attach's own node as well
 		}
 		if found != "" {
@@ -121,9 +123,11 @@ func (p *View) findMachineIDs() machineIDs {
 	return ids
 }
 
+var keptByNode Kept[map[string][]Attachment]
+
 // AttachmentsByNode are the attachments of each node.
 func (p *View) AttachmentsByNode() map[string][]Attachment {
-	return p.memory.byNode.get(p, func(p *View) map[string][]Attachment {
+	return keptByNode.Of(p, func(p *View) map[string][]Attachment {
 		count := make(map[string]int, len(p.Snapshot.Nodes))
 		for _, va := range p.Attachments() {
 			count[string(va.Node)]++
@@ -152,10 +156,10 @@ func (p *View) NodeID(node types.NodeName, driver string) (id string, registered
 	return "", false
 }
 
-// OtherMachine returns the driver's ids for the machine that the volume was published to and
-// for the machine that its detach asks about, and whether they differ. The attacher takes the
-// node's id from the CSINode, and the id that it published with only where the CSINode has none
-// (external-attacher v4, csiHandler.getNodeID).
+// OtherMachine returns the driver's ids of the machine that the volume was published to and of
+// the one that its detach asks about, and whether they differ. The attacher takes the node's id
+// from the CSINode, or else the id that it published with (external-attacher v4,
+// csiHandler.getNodeID).
 func (p *View) OtherMachine(va *storagev1.VolumeAttachment) (was, is string, differ bool) {
 	was, noted := va.Annotations[reconcile.NodeIDAnnotation]
 	is, registered := p.NodeID(types.NodeName(va.Spec.NodeName), va.Spec.Attacher)
@@ -169,12 +173,14 @@ func NodeIDs(node *corev1.Node) (map[string]string, bool) {
 	return ids, err == nil
 }
 
+var keptAnnotated Kept[sets.Set[string]]
+
 // MadeAnew reports whether the Node was recreated under its CSINode, which is otherwise the
-// younger of the two. The annotation must not be merely missing from the file: some node has it
-// for one of the same drivers.
+// younger. Another node must have the annotation for one of the same drivers: else it may be
+// missing from the file.
 func (p *View) MadeAnew(node *corev1.Node, csiNode *storagev1.CSINode) bool {
 	return csiNode.CreationTimestamp.Before(&node.CreationTimestamp) && slices.ContainsFunc(csiNode.Spec.Drivers, func(d storagev1.CSINodeDriver) bool {
-		return p.memory.annotated.get(p, (*View).findAnnotated).Has(d.Name)
+		return keptAnnotated.Of(p, (*View).findAnnotated).Has(d.Name)
 	})
 }
 

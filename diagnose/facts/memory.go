@@ -16,8 +16,8 @@ import (
 // ControllerLog is the object of evidence from the controller's log.
 const ControllerLog = finding.ControllerLog
 
-// Remembered is what the controller's log adds to a finding about the pair. It leaves out what
-// the objects contradict, and what is over.
+// Remembered is the evidence of the controller's log about the pair, without what the objects
+// contradict and what is over.
 func (p *View) Remembered(pair reconcile.VolumeNode) []finding.Evidence {
 	memory := p.World.Memory
 	known := memory.Pair(pair)

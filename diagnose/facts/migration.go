@@ -120,9 +120,11 @@ func HasMigrated(csiNode *storagev1.CSINode, plugin string) bool {
 	return slices.Contains(strings.Split(csiNode.Annotations[corev1.MigratedPluginsAnnotationKey], ","), plugin)
 }
 
+var keptMigrated KeptBy[string, bool]
+
 // MigratedElsewhere reports whether the kubelet of any node has moved the plugin to CSI.
 func (p *View) MigratedElsewhere(plugin string) bool {
-	return p.memory.migrated.get(p, plugin, func(p *View, plugin string) bool {
+	return keptMigrated.Of(p, plugin, func(p *View, plugin string) bool {
 		return slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool { return HasMigrated(n, plugin) })
 	})
 }
@@ -133,10 +135,9 @@ func (p *View) NoPlugin(pair reconcile.VolumeNode) bool {
 	return d != nil && d.Verb == reconcile.Blocked && d.Reason == reconcile.NoPlugin
 }
 
-// AttachesByMistake reports whether the driver's volumes are attached only because no CSIDriver
-// object says otherwise: nodes have the driver registered, and nothing in the cluster shows
-// that it ever had an attacher, neither traces of one nor a pod that runs one, unless that
-// pod's lease names another driver.
+// AttachesByMistake reports whether the driver's volumes are attached only because it has no
+// CSIDriver. Nodes have the driver registered, and it has no trace of an attacher: no lease,
+// finalizer or answer, and no attacher pod that is not another driver's.
 func (p *View) AttachesByMistake(driver string) bool {
 	finalizer := reconcile.AttacherFinalizer(driver)
 	return p.Snapshot.CSIDriver(driver) == nil &&

@@ -8,14 +8,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/utils/ptr"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// WrongMode is a clause: which container of the pod uses a Block volume as a file system, or
-// the other way round; "" where none does. The kubelet rejects such a volume before it asks for
-// the attach (createVolumeSpec, desired_state_of_world_populator.go). volume is the pod's name
-// for it, and pv may be nil.
+// WrongMode is a clause: which container of the pod uses a Block volume as a file system, or the
+// reverse; "" for none. The kubelet rejects such a volume before it asks for the attach
+// (createVolumeSpec, desired_state_of_world_populator.go). volume is the pod's name for it, and
+// pv may be nil.
 func WrongMode(pod *corev1.Pod, volume string, pv *corev1.PersistentVolume) string {
 	if pv == nil {
 		return ""
@@ -52,16 +50,16 @@ func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
 // ownership.
 const OwnershipReason = "VolumePermissionChangeInProgress"
 
-// ChangesOwner reports whether the event about a slow change of ownership is about the volume:
-// its path has the volume's name, which is the PV's. An event that names no volume of the pod
-// is about any.
+// ChangesOwner reports whether the event about a slow change of ownership is about the volume.
+// Its path has the PV's name; an event without the path of any volume of the pod may be about
+// each.
 func (p *View) ChangesOwner(e *corev1.Event, pod *corev1.Pod, volume string) bool {
 	if strings.Contains(e.Message, "/"+volume+"/") || strings.HasSuffix(e.Message, "/"+volume) {
 		return true
 	}
 	for i := range pod.Spec.Volumes {
 		other := &pod.Spec.Volumes[i]
-		claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, other)))
+		claim := p.ClaimOf(pod, other)
 		if strings.Contains(e.Message, "/"+other.Name) || claim != nil && claim.Spec.VolumeName != "" && strings.Contains(e.Message, "/"+claim.Spec.VolumeName) {
 			return false
 		}
@@ -75,9 +73,9 @@ func (p *View) LastOwnershipReport(pod *corev1.Pod, volume string) *corev1.Event
 	return p.LastEvent(pod, func(e *corev1.Event) bool { return e.Reason == OwnershipReason && p.ChangesOwner(e, pod, volume) })
 }
 
-// TakesFSGroup reports whether the kubelet gives the files of the volume to a pod's fsGroup
-// (csiMountMgr.supportsFSGroup). A driver without a policy also needs the volume to have a file
-// system type, which is not checked: nearly all have one.
+// TakesFSGroup reports whether the kubelet gives the volume's files to a pod's fsGroup
+// (csiMountMgr.supportsFSGroup). Without a policy a driver's volume also needs a file system
+// type; nearly all have one, and this does not check it.
 func (p *View) TakesFSGroup(pv *corev1.PersistentVolume) bool {
 	if pv.Spec.CSI == nil || BlockMode(pv) {
 		return false

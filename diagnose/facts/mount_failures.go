@@ -31,9 +31,9 @@ func InOrder(events []*corev1.Event) []*corev1.Event {
 	})
 }
 
-// MountFailuresIn returns the failed mounts of the pod's volume among the pod's events, in
-// their order. The kubelet calls the volume by one of the names. A mount that failed before the
-// volume was attached as it is now does not count.
+// MountFailuresIn returns the failed mounts of the pod's volume among the events, in their order.
+// The kubelet calls the volume by one of the names. A failure from before the present attachment
+// does not count.
 func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ...string) []MountFailure {
 	var list []MountFailure
 	var began []metav1.Time
@@ -64,14 +64,16 @@ func FailingSince(failures []MountFailure) metav1.Time {
 	return since
 }
 
-// Passing reports whether the mount failed for a reason that ends by itself and that the
-// kubelet will not report as over: it did not yet know what the pod needs (Get in
-// pkg/kubelet/util/manager/watch_based_manager.go), it did not reach the API server, or it
-// cleaned up a directory that it had just made. An object is "not registered" until the kubelet
-// has begun with the pod: the volumes come first where it waits for the node's network
-// (SyncPod). Messages about empty caches count for CachesFill only. A kubelet that did not
-// reach the API server has reached it since, or its node stops being Ready. The directory of a
-// Block volume is gone where the kubelet cleans up the same volume for another pod.
+// Passing reports whether the mount failed for a reason that ends by itself, without a further
+// event: the kubelet did not yet know what the pod needs (Get in
+// pkg/kubelet/util/manager/watch_based_manager.go), did not reach the API server, or cleaned up a
+// directory that it had just made.
+//
+// An object is "not registered" until the kubelet has begun with the pod: the volumes come first
+// where it waits for the node's network (SyncPod). Messages about empty caches count for
+// CachesFill only. A kubelet that did not reach the API server has reached it since, or its node
+// stops being Ready. The directory of a Block volume is gone where the kubelet cleans up the same
+// volume for another pod.
 func (f MountFailure) Passing() bool {
 	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) || kubeletwords.DirectoryGone.MatchString(f.Reason) ||
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < CachesFill
@@ -98,9 +100,9 @@ func (p *View) RecorderPauses(pod *corev1.Pod) bool {
 	return sent >= spamBurst
 }
 
-// NotRepeated reports whether the kubelet has tried the mount again since it last failed,
-// without a new event: the volume is mounted, or the call hangs. failures are all of one volume
-// of the pod, and must not be empty.
+// NotRepeated reports whether the kubelet has tried the mount again since its last failure,
+// without a new event: the volume is mounted, or the call hangs. failures are of one volume of
+// the pod, at least one.
 func (p *View) NotRepeated(pod *corev1.Pod, failures []MountFailure) bool {
 	last := snapshot.EventTime(failures[len(failures)-1].Event)
 	if p.RecorderPauses(pod) {
@@ -132,7 +134,7 @@ func (f MountFailure) StagesVolume() bool {
 // KubeletName is the kubelet's name for the pod's volume: the name of its PersistentVolume
 // where it has one, else the pod's.
 func (p *View) KubeletName(pod *corev1.Pod, v *corev1.Volume) string {
-	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	claim := p.ClaimOf(pod, v)
 	// a volume that its claim has lost stays mounted
 	if claim != nil && claim.Spec.VolumeName != "" && (claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost) {
 		return claim.Spec.VolumeName

@@ -59,10 +59,10 @@ func (p *View) LostWaits() []LostWait {
 	return list
 }
 
-// shutDownBefore is how far apart a node's last readiness and the end of a pod by the node's
-// shutdown may be. The kubelet ends the pods as the shutdown begins, and the API server notes
-// the node's silence later; the margin is for the grace periods of nodes. A pod that an earlier
-// shutdown ended stays listed.
+// shutDownBefore is how far apart a node's last readiness and the end of a pod by its shutdown
+// may be. The kubelet ends the pods when the shutdown begins, and the API server notes the
+// silence later; the margin is for the grace periods of nodes. A pod that an earlier shutdown
+// ended stays listed.
 const shutDownBefore = NodeMonitorGrace + 550*time.Second
 
 // ShutDown is a pod that the kubelet ended because it shut its node down, within shutDownBefore
@@ -85,9 +85,8 @@ func (p *View) ShutDown(node *corev1.Node) *corev1.Pod {
 // shutDownReasons are the kubelet's: the first of 1.22 and later, the second of 1.20 and 1.21.
 var shutDownReasons = []string{"Terminated", "Shutdown"}
 
-// Preemption is the taint on a node of a spot pool that shows that its provider takes the
-// machine away; "" where there is none. The pool alone shows nothing: spot nodes fail as others
-// do.
+// Preemption is the taint of a spot node whose provider takes the machine away; "" where there is
+// none. A spot pool alone shows nothing: its nodes fail for other reasons, too.
 func Preemption(node *corev1.Node) string {
 	if node == nil || reconcile.NodeReady(node) || !slices.ContainsFunc(spotLabels, func(l [2]string) bool { return strings.EqualFold(node.Labels[l[0]], l[1]) }) {
 		return ""
@@ -109,8 +108,8 @@ var spotLabels = [][2]string{
 	{"node.kubernetes.io/lifecycle", "spot"},
 }
 
-// preemptionTaints are set by termination handlers, and by the cloud's node
-// controller once the provider says that the machine is off.
+// preemptionTaints are set by termination handlers, and by the cloud's node controller once the
+// machine is off.
 var preemptionTaints = []string{
 	"aws-node-termination-handler/spot-itn",
 	"cloud.google.com/impending-node-termination",
@@ -125,9 +124,9 @@ func ShutDownByCloud(node *corev1.Node) bool {
 		slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == reconcile.ShutdownTaint })
 }
 
-// Recreated reports whether the VolumeAttachment was created while its node was already lost,
-// for a pod that had run there before: somebody deleted the first one, and the controller
-// created another, because the pod still wants the volume.
+// Recreated reports whether the VolumeAttachment was created after its node was lost, for a pod
+// that had run there before: somebody deleted the first one, and the controller created another
+// for the same pod.
 func (p *View) Recreated(va Attachment) bool {
 	lost := NotReadySince(p.Snapshot.Node(va.Node))
 	return !lost.IsZero() && va.CreationTimestamp.After(lost.Time) && !Deleting(va.VolumeAttachment) && va.Ours() &&
@@ -154,10 +153,12 @@ func (p *View) RenewedLease(node types.NodeName) []finding.Evidence {
 	return []finding.Evidence{{Object: "lease/kube-node-lease/" + string(node), Field: "spec.renewTime", Value: fmt.Sprintf("%s, %s ago", Stamp(renewed), Rounded(p.Age(renewed)))}}
 }
 
-// AttachedElsewhere is an attachment of the volume to another node that exists, the first by
-// the node's name; nil where there is none.
+var keptFirstHolders KeptBy[corev1.UniqueVolumeName, []Attachment]
+
+// AttachedElsewhere is an attachment of the volume to another existing node, the first by the
+// node's name; nil where there is none.
 func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
-	for _, va := range p.memory.firstHolders.get(p, pair.Volume, (*View).findFirstHolders) {
+	for _, va := range keptFirstHolders.Of(p, pair.Volume, (*View).findFirstHolders) {
 		if va.Node != pair.Node {
 			return &va
 		}
@@ -165,8 +166,8 @@ func (p *View) AttachedElsewhere(pair reconcile.VolumeNode) *Attachment {
 	return nil
 }
 
-// findFirstHolders finds the first two attachments by the node's name that hold the volume, on
-// two nodes: one of them is on another node than any given one.
+// findFirstHolders finds the volume's first two attachments on two nodes, by the nodes' names:
+// one of them is on another node than any given one.
 func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
 	var holders []Attachment
 	for _, va := range p.AttachmentsOf(volume) {
@@ -179,9 +180,9 @@ func (p *View) findFirstHolders(volume corev1.UniqueVolumeName) []Attachment {
 	return holders[:min(2, len(holders))]
 }
 
-// TakesNoPlugin reports whether no node plugin can run on the node: it has no kubelet, or is
-// a machine of EKS Fargate, which runs one pod and none of a DaemonSet, and whose kubelet only
-// its provider configures and restarts.
+// TakesNoPlugin reports whether no node plugin can run on the node. Either it has no kubelet, or
+// it is a machine of EKS Fargate: that runs one pod and no DaemonSet, and only the provider
+// configures and restarts its kubelet.
 func TakesNoPlugin(node *corev1.Node) bool {
 	return Virtual(node) || node.Labels["eks.amazonaws.com/compute-type"] == "fargate"
 }

@@ -12,15 +12,17 @@ import (
 )
 
 // nodeVolumes are the lists of a node's status as sets, for checks that look up each of many
-// volumes: in the lists the time would grow with the square.
+// volumes: the time would otherwise grow with the square.
 type nodeVolumes struct {
 	attached, inUse sets.Set[corev1.UniqueVolumeName]
 	// inTree are the attached volumes with an in-tree plugin's name, by DiskKey.
 	inTree map[string][]corev1.UniqueVolumeName
 }
 
+var keptNodeVolumes KeptBy[string, *nodeVolumes]
+
 func (p *View) nodeVolumes(node *corev1.Node) *nodeVolumes {
-	return p.memory.nodeVolumes.get(p, node.Name, func(*View, string) *nodeVolumes {
+	return keptNodeVolumes.Of(p, node.Name, func(*View, string) *nodeVolumes {
 		n := &nodeVolumes{attached: sets.Set[corev1.UniqueVolumeName]{}, inUse: sets.New(node.Status.VolumesInUse...), inTree: map[string][]corev1.UniqueVolumeName{}}
 		for _, v := range node.Status.VolumesAttached {
 			if n.attached.Has(v.Name) {
@@ -35,8 +37,8 @@ func (p *View) nodeVolumes(node *corev1.Node) *nodeVolumes {
 	})
 }
 
-// fewVolumes is the longest list that is searched entry by entry: that takes less than to build
-// a set, and nearly all nodes have fewer entries.
+// fewVolumes is the longest list that is searched entry by entry: that is faster than a set, and
+// nearly all nodes have fewer entries.
 const fewVolumes = 64
 
 // Lists reports whether the node's status.volumesAttached names the volume.
@@ -54,9 +56,11 @@ func newListings(all []reconcile.VolumeNode) listings {
 	return index.New(all, func(pair reconcile.VolumeNode) corev1.UniqueVolumeName { return pair.Volume })
 }
 
+var keptListedOn Kept[listings]
+
 // ListedOn are the pairs of the volume and a node whose status.volumesAttached names it.
 func (p *View) ListedOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
-	return p.memory.listedOn.get(p, func(p *View) listings {
+	return keptListedOn.Of(p, func(p *View) listings {
 		all := make([]reconcile.VolumeNode, 0, len(p.Snapshot.VolumeAttachments))
 		for _, node := range p.Snapshot.Nodes {
 			for i := range node.Status.VolumesAttached {
@@ -67,9 +71,11 @@ func (p *View) ListedOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
 	}).All(volume)
 }
 
+var keptInUseOn Kept[listings]
+
 // InUseOn are the pairs of the volume and a node whose status.volumesInUse names it.
 func (p *View) InUseOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
-	return p.memory.inUseOn.get(p, func(p *View) listings {
+	return keptInUseOn.Of(p, func(p *View) listings {
 		all := make([]reconcile.VolumeNode, 0, len(p.Snapshot.VolumeAttachments))
 		for _, node := range p.Snapshot.Nodes {
 			for _, name := range node.Status.VolumesInUse {

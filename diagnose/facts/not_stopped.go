@@ -11,10 +11,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// NotStopped is what the kubelet of a node that lives has said lately of a pod that has ended and
-// that it fails to stop; nil where it has not. Besides its containers a pod has a sandbox with its network. Until
-// that is stopped as well the kubelet unmounts none of the pod's volumes (ShouldPodRuntimeBeRemoved in
-// findAndRemoveDeletedPods, pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go).
+// NotStopped is the recent event of a living node's kubelet that it fails to stop an ended pod;
+// nil where there is none. A pod also has a sandbox with its network: the kubelet unmounts none
+// of its volumes before that is stopped (ShouldPodRuntimeBeRemoved in findAndRemoveDeletedPods,
+// pkg/kubelet/volumemanager/populator/desired_state_of_world_populator.go).
 func (v *View) NotStopped(pod *corev1.Pod) *corev1.Event {
 	if !reconcile.PodTerminated(pod) || v.Lost(v.Snapshot.Node(NodeOf(pod))) {
 		return nil
@@ -26,13 +26,13 @@ func (v *View) NotStopped(pod *corev1.Pod) *corev1.Event {
 	return e
 }
 
-// MayNotBeStopped reports whether the kubelet fails to stop the pod, or whether that is not known because
-// the events that would tell were not read.
+// MayNotBeStopped reports whether the kubelet fails to stop the pod, or may, as the events were
+// not read.
 func (v *View) MayNotBeStopped(pod *corev1.Pod) bool {
 	return v.NotStopped(pod) != nil || !v.Snapshot.CompleteIn(snapshot.Events, pod.Namespace)
 }
 
-// lastFinished is when the last container of the pod ended; zero where none tells.
+// lastFinished is when the last container of the pod ended; zero where none has a time.
 func lastFinished(pod *corev1.Pod) metav1.Time {
 	var last metav1.Time
 	for _, c := range pod.Status.ContainerStatuses {
@@ -44,21 +44,21 @@ func lastFinished(pod *corev1.Pod) metav1.Time {
 }
 
 var (
-	// networkWords match what a kubelet says of a sandbox whose network cannot be taken away: in
-	// the words of containerd, CRI-O and the kubelet's own former runtime.
+	// networkWords match a kubelet's event about a sandbox whose network cannot be removed, with
+	// containerd, CRI-O or the kubelet's own former runtime.
 	networkWords = regexp.MustCompile(`(?i)network for (?:pod )?sandbox|plugin type=|\bcni\b`)
 	// networkPlugin matches the plug-in's name in them.
 	networkPlugin = regexp.MustCompile(`plugin type=\\*"([\w.-]+)\\*"`)
 )
 
-// Stops is what keeps a kubelet from stopping a pod.
+// Stops is who keeps a kubelet from stopping a pod.
 type Stops struct {
 	// Actor has to act, and Network reports that it is a network plug-in, not the runtime.
 	Actor   string
 	Network bool
 }
 
-// WhoStops is who fails to stop the pod, by what the kubelet of its node has said.
+// WhoStops is who fails to stop the pod, by the kubelet's event.
 func WhoStops(pod *corev1.Pod, said *corev1.Event) Stops {
 	node := pod.Spec.NodeName
 	if !networkWords.MatchString(said.Message) {

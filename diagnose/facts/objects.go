@@ -28,10 +28,9 @@ func AttacherHolds(va *storagev1.VolumeAttachment) bool {
 	return slices.Contains(va.Finalizers, reconcile.AttacherFinalizer(va.Spec.Attacher))
 }
 
-// AskedDisk is the disk that the attacher asks the driver to detach: the disk of the PV that
-// the VolumeAttachment names, whether or not its driver still attaches, or of its inline spec
-// (external-attacher v4, csiHandler.csiDetach). ok is false where neither tells: the attacher
-// then asks nothing.
+// AskedDisk is the disk that the attacher asks the driver to detach: that of the
+// VolumeAttachment's PV, whether or not its driver still attaches, or of its inline spec
+// (external-attacher v4, csiHandler.csiDetach). Where ok is false the attacher asks nothing.
 func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string, ok bool) {
 	if name, err := p.World.AttachmentVolume(va); err == nil {
 		// A name with two ^ cannot be split; the attacher reads the handle itself.
@@ -51,10 +50,9 @@ func (p *View) AskedDisk(va *storagev1.VolumeAttachment) (driver, handle string,
 // ComputedName matches the names under which the controller creates VolumeAttachments.
 var ComputedName = regexp.MustCompile(`^csi-[0-9a-f]{64}$`)
 
-// NodeHandles are the volumes that a VolumeAttachment may be for, from what its node reports:
-// its name is a hash of handle, driver and node. Once the PV is gone or was replaced, no other
-// object shows them. They are sorted, and hardly ever more than one: the hash is of the three
-// without separators.
+// NodeHandles are the volumes of a VolumeAttachment in its node's lists: its name is a hash of
+// handle, driver and node. Once the PV is gone or was replaced, no other object shows them. They
+// are sorted, and hardly ever more than one: the hash is of the three without separators.
 func (p *View) NodeHandles(va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
 	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
 	sum, computed := reconcile.SumOfName(va.Name)
@@ -86,32 +84,43 @@ func (p *View) NodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeNa
 	return names[0], true
 }
 
+var keptClaimsNaming Kept[*index.Index[string, *corev1.PersistentVolumeClaim]]
+
 // ClaimsNaming are the claims whose spec.volumeName is the name.
 func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
-	return p.memory.claimsNaming.get(p, func(p *View) *index.Index[string, *corev1.PersistentVolumeClaim] {
+	return keptClaimsNaming.Of(p, func(p *View) *index.Index[string, *corev1.PersistentVolumeClaim] {
 		return index.New(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
 	}).All(pv)
 }
 
+var keptOfPV Kept[*index.Index[string, *storagev1.VolumeAttachment]]
+
 // AttachmentsNaming are the VolumeAttachments for the PV with the name, whether or not it
 // exists.
 func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
-	return p.memory.ofPV.get(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
+	return keptOfPV.Of(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, VolumeName)
 	}).All(pv)
 }
 
+var keptOnNode Kept[*index.Index[string, *storagev1.VolumeAttachment]]
+
 // AttachmentsOn are all VolumeAttachments to the node, also those whose volume is not known.
 func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
-	return p.memory.onNode.get(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
+	return keptOnNode.Of(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
 		return index.New(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) string { return va.Spec.NodeName })
 	}).All(string(node))
+}
+
+// ClaimOf is the claim of the pod's volume; nil where it has none, or that does not exist.
+func (p *View) ClaimOf(pod *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolumeClaim {
+	return p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
 }
 
 // BoundVolume is the volume that the pod's claim is bound to, attachable or
 // not; nil where there is none or the two do not name each other.
 func (p *View) BoundVolume(pod *corev1.Pod, v *corev1.Volume) *corev1.PersistentVolume {
-	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	claim := p.ClaimOf(pod, v)
 	if claim == nil || claim.Status.Phase != corev1.ClaimBound {
 		return nil
 	}
@@ -130,6 +139,11 @@ func (p *View) WaitingHere(pair reconcile.VolumeNode) []*corev1.Pod {
 // PvObject is the persistent volume as a finding's subject.
 func PvObject(pv *corev1.PersistentVolume) finding.Object {
 	return finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID}
+}
+
+// ClaimObject is the claim as a finding's subject.
+func ClaimObject(claim *corev1.PersistentVolumeClaim) finding.Object {
+	return finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
 }
 
 // VaObject is the VolumeAttachment as a finding's subject.

@@ -9,8 +9,8 @@ import (
 const (
 	// FieldManager is the field manager of a repair's writes.
 	FieldManager = "kubectl-volume_doctor"
-	// MarkAnnotation notes on an object which repair changed it, and for what finding. Who did
-	// it and when is in the managed fields and in the event.
+	// MarkAnnotation notes on an object which repair changed it, and for which finding. The
+	// managed fields and the event have the author and the time.
 	MarkAnnotation = "volume-doctor/last-repair"
 	// MarkOf comes before the volume in that annotation, on an object that has several.
 	MarkOf = " of "

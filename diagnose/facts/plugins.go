@@ -36,8 +36,8 @@ func (p *View) Unregistered(node *corev1.Node) map[string][]PodVolume {
 	return needs
 }
 
-// CsiVolume is the driver that the kubelet calls to mount the pod's volume, whether or not the
-// driver attaches it; "" where there is none.
+// CsiVolume is the driver that the kubelet calls to mount the pod's volume, attached or not; ""
+// where there is none.
 func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volume PodVolume) {
 	if v.CSI != nil {
 		return v.CSI.Driver, PodVolume{pod, "", v.Name}
@@ -46,7 +46,7 @@ func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 		driver, _, _ = spec.CSI()
 		return driver, PodVolume{pod, name, p.ShortVolume(name)}
 	}
-	claim := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	claim := p.ClaimOf(pod, v)
 	if claim == nil || claim.Status.Phase != corev1.ClaimBound {
 		return "", PodVolume{}
 	}
@@ -57,10 +57,12 @@ func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 	return pv.Spec.CSI.Driver, PodVolume{pod, "", pv.Name}
 }
 
+var keptInstalled KeptBy[string, bool]
+
 // Installed reports whether the cluster has the driver, on any node. A driver that is not
 // installed was removed or renamed, or never existed.
 func (p *View) Installed(driver string) bool {
-	return p.memory.installed.get(p, driver, func(p *View, driver string) bool {
+	return keptInstalled.Of(p, driver, func(p *View, driver string) bool {
 		return p.Snapshot.CSIDriver(driver) != nil || slices.ContainsFunc(p.Snapshot.CSINodes, func(n *storagev1.CSINode) bool {
 			return Registers(n, driver)
 		})
@@ -88,8 +90,8 @@ func (p *View) PluginYoung(node *corev1.Node, driver string) bool {
 	})
 }
 
-// NodePlugins are the pods on the node that mount one of the kubelet's directories: nothing
-// else shows that a pod is a node plugin.
+// NodePlugins are the pods on the node that mount one of the kubelet's directories: only that
+// shows a node plugin.
 func (p *View) NodePlugins(node *corev1.Node, directories ...string) []*corev1.Pod {
 	mounts := func(v corev1.Volume) bool {
 		return slices.ContainsFunc(directories, func(d string) bool { return strings.HasSuffix(hostPath(v), d) })
@@ -117,10 +119,12 @@ func PluginState(pod *corev1.Pod) string {
 	return state
 }
 
+var keptServed KeptBy[string, bool]
+
 // ServedByDaemonSet reports whether a DaemonSet's pod serves the driver on most of the nodes
 // that list it. Some drivers run outside the cluster on some of the nodes.
 func (p *View) ServedByDaemonSet(driver string) bool {
-	return p.memory.served.get(p, driver, func(p *View, driver string) bool {
+	return keptServed.Of(p, driver, func(p *View, driver string) bool {
 		listed, served := 0, 0
 		for _, csiNode := range p.Snapshot.CSINodes {
 			if Registers(csiNode, driver) && p.Snapshot.Node(types.NodeName(csiNode.Name)) != nil {

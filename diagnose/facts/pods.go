@@ -25,9 +25,9 @@ func ControlledBy(pod *corev1.Pod, kind string) bool {
 	return owner != nil && owner.Kind == kind
 }
 
-// PodNeeds are what makes otherwise irrelevant pods matter: Drained are the nodes that are
-// being deleted, whose pods VD113 looks at, and Holders hold the lease of an attacher or a
-// resizer, by reconcile.AttacherName (LeaseHolder).
+// PodNeeds are the reasons for which a pod without a volume matters: Drained are the nodes that
+// are being deleted, for VD113, and Holders hold the lease of an attacher or a resizer, by
+// reconcile.AttacherName (LeaseHolder).
 type PodNeeds struct {
 	Drained, spaces sets.Set[string] // spaces are the namespaces of the Holders
 	Holders         sets.Set[types.NamespacedName]
@@ -92,7 +92,7 @@ func IsResizer(c corev1.Container) bool {
 	return strings.Contains(c.Image, "csi-resizer") || strings.Contains(c.Name, "csi-resizer")
 }
 
-// sidecarHolder is who holds the lease, where its name begins with one of the prefixes; "" else.
+// sidecarHolder is the holder of a lease whose name has one of the prefixes; else "".
 func sidecarHolder(lease *coordinationv1.Lease, prefixes ...string) string {
 	if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(lease.Name, prefix) }) {
 		return ""
@@ -109,9 +109,11 @@ type podsByRole struct {
 	Refused map[types.NodeName][]*corev1.Pod
 }
 
-// PodsByRole are the pods by what the checks about drivers and limits look for.
+var keptPods Kept[podsByRole]
+
+// PodsByRole are the pods that the checks about drivers and limits look for.
 func (p *View) PodsByRole() podsByRole {
-	return p.memory.pods.get(p, func(p *View) podsByRole {
+	return keptPods.Of(p, func(p *View) podsByRole {
 		roles := podsByRole{nil, map[types.NodeName][]*corev1.Pod{}, plugins{}, map[types.NodeName][]*corev1.Pod{}}
 		for _, pod := range p.Snapshot.Pods {
 			if IsPending(pod) {

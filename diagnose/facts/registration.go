@@ -62,8 +62,8 @@ func hostPath(v corev1.Volume) string {
 	return strings.TrimRight(strings.ReplaceAll(v.HostPath.Path, `\`, "/"), "/")
 }
 
-// Registrar reports whether the pod is to register a driver: it belongs to a DaemonSet and
-// mounts the directory in which the kubelet looks for sockets.
+// Registrar reports whether the pod registers a driver: it belongs to a DaemonSet and mounts the
+// directory in which the kubelet looks for sockets.
 func Registrar(pod *corev1.Pod) bool {
 	return DaemonSet(pod) != "" && RegistrationDirectory(pod) != ""
 }
@@ -88,8 +88,8 @@ func DaemonSet(pod *corev1.Pod) types.UID {
 	return ""
 }
 
-// Rolling reports whether the driver's node plugins are being replaced somewhere: one is
-// Terminating, or is younger than RolloutGrace and younger than its node by more than that.
+// Rolling reports whether a node plugin of the driver is being replaced somewhere: one is
+// Terminating, or is younger than RolloutGrace and than its node by as much.
 func (p *View) Rolling(pods map[types.NodeName][]*corev1.Pod) bool {
 	for name, list := range pods {
 		node := p.Snapshot.Node(name)
@@ -110,8 +110,8 @@ func (p *View) RegisteredLongEnough(node *corev1.Node) bool {
 		p.Age(ReadyCondition(node).LastTransitionTime) >= RegistrationGrace
 }
 
-// PluginHadTime reports whether the plugin has had the time to register: it has been Ready, or
-// not Ready, for long enough, and none of its containers has just started.
+// PluginHadTime reports whether the plugin has had the time to register: its Ready condition has
+// been the same for long enough, and none of its containers has just started.
 func (p *View) PluginHadTime(pod *corev1.Pod) bool {
 	grace := PluginDown
 	if Ready(pod) {
@@ -127,10 +127,8 @@ func (p *View) PluginHadTime(pod *corev1.Pod) bool {
 
 // ReadyChanged is when the pod's Ready condition last changed, or else when the pod was made.
 func ReadyChanged(pod *corev1.Pod) metav1.Time {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.LastTransitionTime
-		}
+	if c := Condition(pod, corev1.PodReady); c != nil {
+		return c.LastTransitionTime
 	}
 	return pod.CreationTimestamp
 }
@@ -165,8 +163,8 @@ func Mounted(pod *corev1.Pod) bool {
 	return Started(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
 }
 
-// PluginEvidence is the state of the node's plugins for the driver, with the restarts of their
-// containers: the API shows nothing else of a registration that the kubelet refuses.
+// PluginEvidence is the state of the driver's plugins on the node, with the restarts of their
+// containers: the API shows nothing else about a refused registration.
 func PluginEvidence(pods []*corev1.Pod) []finding.Evidence {
 	var list []finding.Evidence
 	for _, pod := range pods {

@@ -17,10 +17,9 @@ type LastWords struct {
 	At        metav1.Time
 }
 
-// LastWordsOf are the latest last words of the plugins, from the status of a container: the
-// kubelet's refusal of a registration, or what a container that does not run ended with. A
-// container writes both to its log, which the status shows only with terminationMessagePolicy:
-// FallbackToLogsOnError.
+// LastWordsOf is the latest message with which a container of the plugins ended, where the
+// kubelet refused its registration or it no longer runs. A status has the end of the log only
+// with terminationMessagePolicy: FallbackToLogsOnError.
 func LastWordsOf(plugins []*corev1.Pod) (last LastWords, ok bool) {
 	for _, pod := range plugins {
 		for _, c := range pod.Status.ContainerStatuses {
@@ -38,7 +37,7 @@ func LastWordsOf(plugins []*corev1.Pod) (last LastWords, ok bool) {
 }
 
 // Who is the container that ended: the registrar, where the kubelet has refused its driver, or
-// else by its name.
+// else the container's name.
 func (r LastWords) Who() string {
 	if trim.RefusesRegistration(r.Message) {
 		return "registrar"
@@ -47,7 +46,7 @@ func (r LastWords) Who() string {
 }
 
 // Blames is who has to act so that the registration succeeds, and why; both are "" where the
-// message does not tell.
+// message does not show it.
 func (r LastWords) Blames() (actor, because string) {
 	if d, denied := deniedBy(r.Message); denied {
 		return "the cluster admin", "what the kubelet writes for the driver is denied: " + d.Text()

@@ -4,65 +4,37 @@ import (
 	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// remembered caches facts that many checks ask for and that are the same for all checks of a
-// report. Each is computed on first use. Callers must not change a value.
-type remembered struct {
-	attachments  fact[[]Attachment]
-	waiting      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
-	attachers    fact[[]string]
-	driverNames  fact[[]string]
-	attachEvents fact[sets.Set[string]]
-	unclaimed    fact[[]*corev1.Pod]
-	oldestEvent  fact[metav1.Time]
-	pods         fact[podsByRole]
-	reporting    fact[[]*corev1.Node]
-	machines     fact[sets.Set[string]]
-	loads        fact[map[NodeDriver]*Load]
-	sameDisks    fact[sameDisks]
-	danglings    fact[[]Attachment]
-	annotated    fact[sets.Set[string]]
+// Kept is a fact that many checks ask for and that is the same for all checks of a report. Any
+// package may declare one.
+type Kept[V any] struct {
+	_ byte // so that each has an address of its own
+}
 
-	liveDetaches fact[[]LiveDetach]
-	liveDetached fact[sets.Set[string]]
+// Of is the fact in the view. find computes it once, and callers must not change it.
+func (k *Kept[V]) Of(v *View, find func(*View) V) V {
+	return kept[fact[V]](v, k).get(v, find)
+}
 
-	// Lookups that many objects need are indexed: in a large cluster with many faults the time
-	// would otherwise grow with the square.
-	byNode        fact[map[string][]Attachment]
-	byVolume      fact[*index.Index[corev1.UniqueVolumeName, Attachment]]
-	onNode        fact[*index.Index[string, *storagev1.VolumeAttachment]]
-	ofPV          fact[*index.Index[string, *storagev1.VolumeAttachment]]
-	volumesOfDisk fact[*index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume]]
-	claimsNaming  fact[*index.Index[string, *corev1.PersistentVolumeClaim]]
-	claimUsers    fact[map[types.NamespacedName][]*corev1.Pod]
-	mounters      fact[map[corev1.UniqueVolumeName][]*corev1.Pod]
-	listedOn      fact[listings]
-	inUseOn       fact[listings]
-	machineIDs    fact[machineIDs]
-	firstHolders  facts[corev1.UniqueVolumeName, []Attachment]
-	tasks         facts[string, []Task]
-	leases        facts[string, *coordinationv1.Lease]
-	answers       facts[string, metav1.Time]
-	atWork        facts[string, bool]
-	installed     facts[string, bool]
-	migrated      facts[string, bool]
-	served        facts[string, bool]
-	noAttacher    facts[string, bool]
-	writersOfList facts[string, map[string]int]
-	countedWhole  fact[sets.Set[string]]
-	nodeVolumes   facts[string, *nodeVolumes]
-	clockBehind   facts[types.NodeName, time.Duration]
-	aliveAs       facts[types.NodeName, *Alias]
-	machineList   fact[[]machine]
+// KeptBy is a Kept fact for each key.
+type KeptBy[K comparable, V any] struct {
+	_ byte
+}
+
+// Of is the fact about the key in the view.
+func (k *KeptBy[K, V]) Of(v *View, key K, find func(*View, K) V) V {
+	return kept[facts[K, V]](v, k).get(v, key, find)
+}
+
+// kept is what the views of one snapshot have under the key.
+func kept[T any](v *View, key any) *T {
+	one, known := v.memory.Load(key)
+	if !known {
+		one, _ = v.memory.LoadOrStore(key, new(T))
+	}
+	return one.(*T)
 }
 
 // fact is computed once. Checks that run side by side wait for the first that asks.

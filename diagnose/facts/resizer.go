@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Grows reports whether a bound claim asks for more room than it has, and the disk has not
-// grown yet: from then on the kubelet has to act, not the external-resizer.
+// Grows reports whether a bound claim asks for more room than it has, and the disk has not grown
+// yet. After that only the kubelet has to act.
 func Grows(claim *corev1.PersistentVolumeClaim) bool {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	if claim.Status.Phase != corev1.ClaimBound || has.IsZero() || asked.Cmp(has) <= 0 || ClaimCondition(claim, corev1.PersistentVolumeClaimFileSystemResizePending) != nil {
@@ -54,8 +54,8 @@ func (p *View) BoundDriver(claim *corev1.PersistentVolumeClaim) string {
 	return pv.Spec.CSI.Driver
 }
 
-// ResizerDown is the lease of the driver's external-resizer, where nobody has renewed it for so
-// long that none is at work; nil where one may be. One without leader election, or outside the
+// ResizerDown is the lease of the driver's external-resizer where it has expired for so long that
+// none is at work; nil where one may be. A resizer without leader election, or outside the
 // cluster, has no lease.
 func (p *View) ResizerDown(driver string) *coordinationv1.Lease {
 	lease := p.newestLease(reconcile.ResizerLeaseName(driver))
@@ -66,8 +66,8 @@ func (p *View) ResizerDown(driver string) *coordinationv1.Lease {
 	return lease
 }
 
-// resizerSeen is when the driver's external-resizer last reported anything; zero where no event
-// of it is left.
+// resizerSeen is the time of the last event of the driver's external-resizer; zero where there is
+// none.
 func (p *View) resizerSeen(driver string) metav1.Time {
 	var last metav1.Time
 	for _, e := range p.Snapshot.Events {

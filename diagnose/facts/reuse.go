@@ -27,9 +27,9 @@ func (p *View) ReusedWhileDetaching(va Attachment) ([]*corev1.Pod, bool) {
 // AttacherOf is how who asks the driver to attach and detach is called.
 func AttacherOf(driver string) string { return "the external-attacher of " + driver }
 
-// StaleAttacherLease is the lease of the driver's external-attacher where nobody renews it. It
-// is nil where some leases could not be read: one of those may be renewed. It is nil too where
-// the clock that wrote it may be behind.
+// StaleAttacherLease is the expired lease of the driver's external-attacher. It is nil where some
+// leases could not be read, as one of those may be renewed, and where the clock of its writer may
+// be behind.
 func (p *View) StaleAttacherLease(driver string) *coordinationv1.Lease {
 	lease := p.AttacherLease(driver)
 	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || p.Age(Renewed(lease)) <= AttacherLeaseGrace {

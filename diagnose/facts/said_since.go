@@ -15,10 +15,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// A message is evidence for the moment at which it was written. One that is older than the last
-// change of its object is about an earlier state, and proves nothing about the present one.
-// Events, errors of VolumeAttachments and lines of a log are therefore read through one of the
-// functions of this file.
+// A message proves something only about the moment at which it was written. One from before the
+// last change of its object is about an earlier state. Events, errors of VolumeAttachments and
+// lines of a log are therefore read through the functions of this file.
 
 // FailedKillPodReason is the reason of the kubelet's events about a pod that it fails to end.
 const FailedKillPodReason = "FailedKillPod"
@@ -33,7 +32,7 @@ func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.
 	if len(events) == 0 {
 		return nil // as for most pods
 	}
-	began := pod.CreationTimestamp // a pod that names its node may be told of before the kubelet writes that it is bound
+	began := pod.CreationTimestamp // events may come before the kubelet writes that the pod is bound
 	if node := v.Snapshot.Node(NodeOf(pod)); node != nil {
 		began = Latest(began, node.CreationTimestamp)
 	}
@@ -44,16 +43,16 @@ func (v *View) CurrentEvents(pod *corev1.Pod, events []*corev1.Event) []*corev1.
 		case AttachFailedReason, AttachSucceededReason:
 			return !SaidSince(e, began)
 		case FailedKillPodReason:
-			return !SaidSince(e, onNode, endAsked(pod))
+			return !SaidSince(e, onNode, EndAsked(pod))
 		default:
 			return !SaidSince(e, inLife, v.pluginCame(e, NodeOf(pod)))
 		}
 	})
 }
 
-// lifeBegan is when the last container of the pod started, or when its sandbox came or went:
-// what the kubelet reported on the way there is over. A machine that restarts loses the
-// sandbox, and the kubelet mounts all volumes again.
+// lifeBegan is when the last container of the pod started, or its sandbox changed: the kubelet's
+// earlier reports are over. A machine that restarts loses the sandbox, and the kubelet mounts all
+// volumes again.
 func lifeBegan(pod *corev1.Pod) metav1.Time {
 	var began metav1.Time
 	for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
@@ -66,17 +65,14 @@ func lifeBegan(pod *corev1.Pod) metav1.Time {
 			}
 		}
 	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReadyToStartContainers {
-			began = Latest(began, c.LastTransitionTime)
-		}
+	if c := Condition(pod, corev1.PodReadyToStartContainers); c != nil {
+		began = Latest(began, c.LastTransitionTime)
 	}
 	return began
 }
 
-// pluginCame is when the node plugin became Ready whose driver the kubelet does not know by the
-// event: the driver may have registered since. It is zero for other events, and where no plugin
-// is Ready.
+// pluginCame is when the node plugin of the event's unknown driver became Ready: the driver may
+// have registered since. It is zero for other events, and where no plugin is Ready.
 func (v *View) pluginCame(e *corev1.Event, node types.NodeName) metav1.Time {
 	var came metav1.Time
 	if m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message); m != nil {
@@ -89,33 +85,32 @@ func (v *View) pluginCame(e *corev1.Event, node types.NodeName) metav1.Time {
 	return came
 }
 
-// endAsked is when the pod's deletion was asked for: deletionTimestamp is the end of the grace
+// EndAsked is when the pod's deletion was asked for: deletionTimestamp is the end of the grace
 // period. It is zero where nobody has asked.
-func endAsked(pod *corev1.Pod) metav1.Time {
+func EndAsked(pod *corev1.Pod) metav1.Time {
 	if pod.DeletionTimestamp == nil {
 		return metav1.Time{}
 	}
 	return metav1.NewTime(pod.DeletionTimestamp.Add(-time.Duration(ptr.Deref(pod.DeletionGracePeriodSeconds, 0)) * time.Second))
 }
 
-// GraceEnds is when the grace period of a Terminating pod ends. A kubelet grants all of it from the
-// moment at which it learns of the deletion (calculateEffectiveGracePeriod, pkg/kubelet/pod_workers.go):
-// one that was cut off then learns of it once its node is Ready again.
+// GraceEnds is when the grace period of a Terminating pod ends. A kubelet grants all of it from
+// when it learns about the deletion (calculateEffectiveGracePeriod, pkg/kubelet/pod_workers.go).
+// One that was cut off then learns about it once its node is Ready again.
 func (v *View) GraceEnds(pod *corev1.Pod) metav1.Time {
 	node, ends := v.Snapshot.Node(NodeOf(pod)), *pod.DeletionTimestamp
 	if node == nil {
 		return ends
 	}
-	if ready, asked := ReadyCondition(node), endAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
+	if ready, asked := ReadyCondition(node), EndAsked(pod); ready != nil && ready.Status == corev1.ConditionTrue && asked.Before(&ready.LastTransitionTime) {
 		return metav1.NewTime(ends.Add(ready.LastTransitionTime.Sub(asked.Time)))
 	}
 	return ends
 }
 
-// attachBegan is since when the volume with the PersistentVolume's name is as it is now on the
-// pod's node: began is when the PersistentVolume and its VolumeAttachment were created, ended
-// when the deletion of the VolumeAttachment was asked for. Both are zero where nothing shows
-// it.
+// attachBegan is since when the attachment of the volume to the pod's node has its present state.
+// began is when the PersistentVolume and its VolumeAttachment were created, ended when the
+// VolumeAttachment was deleted. Both are zero where nothing shows it.
 func (v *View) attachBegan(pod *corev1.Pod, name string) (began, ended metav1.Time) {
 	pv := v.Snapshot.Volume(name)
 	if pv == nil {
@@ -132,9 +127,9 @@ func (v *View) attachBegan(pod *corev1.Pod, name string) (began, ended metav1.Ti
 	return began, ended
 }
 
-// mountBegan is the same for a mount, which also needs the driver's entry in the CSINode. The
-// kubelet may have begun before the volume was attached, because a stale entry was left in the
-// node's list: its messages until then are over.
+// mountBegan is the same for a mount, which also needs the driver's entry in the CSINode. A stale
+// entry in the node's list may have let the kubelet begin before the volume was attached: its
+// messages until then are over.
 func (v *View) mountBegan(pod *corev1.Pod, name string) metav1.Time {
 	began, _ := v.attachBegan(pod, name)
 	if e := v.AttachSucceeded(pod, name); e != nil {
@@ -153,10 +148,10 @@ func SaidSince(e *corev1.Event, changed ...metav1.Time) bool {
 	return !snapshot.EventTime(e).Time.Before(Latest(changed...).Time)
 }
 
-// AttachError is the error of the last attempt to attach, where it is about the present
-// objects; else nil. An error that is older than the VolumeAttachment, the node, its drivers or
-// the volume is about others of the same name; one from before the volume's deletion is about a
-// volume that was to stay.
+// AttachError is the error of the last attach, where it is about the present objects; else nil.
+// An error that is older than the VolumeAttachment, the node, its drivers or the volume is about
+// other objects of the same name. One from before the volume's deletion is about a volume that
+// was to stay.
 func (v *View) AttachError(va *storagev1.VolumeAttachment) *storagev1.VolumeError {
 	if va.Status.AttachError == nil {
 		return nil
@@ -220,10 +215,10 @@ func (v *View) AsksAgainBy(e *storagev1.VolumeError) metav1.Time {
 	return by
 }
 
-// RefusedAlone reports whether the attempt that ended in the VolumeAttachment's error began
-// after the last other VolumeAttachment of the volume had gone. In an earlier attempt the
-// driver may have named another machine whose detach has succeeded since. Only somebody who
-// follows the VolumeAttachments knows this: the present ones do not show it.
+// RefusedAlone reports whether the failed attempt began after the last other VolumeAttachment of
+// the volume had gone. In an earlier attempt the driver may have named a machine whose detach has
+// succeeded since. Only somebody who follows the VolumeAttachments knows this: the present ones
+// do not show it.
 func (v *View) RefusedAlone(va Attachment) bool {
 	followed := v.Snapshot.Followed
 	if followed == nil {
@@ -241,6 +236,6 @@ func (v *View) RefusedAlone(va Attachment) bool {
 	return known && asked.After(stood)
 }
 
-// FollowFor is how long the VolumeAttachments have to be followed before RefusedAlone can tell:
-// two attempts at the attacher's longest back-off, and their calls.
+// FollowFor is how long RefusedAlone needs to follow the VolumeAttachments: two attempts at the
+// attacher's longest back-off, and their calls.
 const FollowFor = AttacherRetries + time.Minute

@@ -23,9 +23,9 @@ const (
 	byAttributes Serving = "by the volume's attributes"
 )
 
-// servings are the drivers whose architecture is known. A key also matches names that end in it
-// after a dot, as Rook uses them; a key that ends in "*" is a prefix. A driver that is not in
-// the table may serve.
+// servings are the drivers with a known architecture. A key also matches names that end in it
+// after a dot, as Rook uses them; a key that ends in "*" is a prefix. A driver outside the table
+// may serve.
 var servings = map[string]Serving{
 	// block devices that the machine or its kernel has
 	"ebs.csi.aws.com": byKernel, "pd.csi.storage.gke.io": byKernel, "disk.csi.azure.com": byKernel, "csi.vsphere.vmware.com": byKernel,

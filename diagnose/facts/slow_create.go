@@ -7,9 +7,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// SlowCreate is a container that its runtime has not created since it was first told to. Before
-// it has, the runtime looks at each mount of the container and, where SELinux is on, gives each
-// file of a volume the container's label: many files, or a mount that hangs, take it long.
+// SlowCreate is a container that its runtime was told to create and has not. The runtime first
+// looks at each mount of the container and, where SELinux is on, labels each file of a volume.
+// Many files, or a mount that hangs, take it long.
 type SlowCreate struct {
 	Container string
 	// Volume is the first of the container's volumes that is on a storage system, and PV its

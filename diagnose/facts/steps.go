@@ -44,9 +44,9 @@ func (p *View) Advise(f *finding.Finding) {
 }
 
 // place puts the command below the sentence that names its object: a look below a look, and all
-// else below what is done. Of several sentences about one object, the next command about it goes
-// below the next sentence. Without another sentence it stands behind the commands that are there,
-// and without any it comes last.
+// else below an act. Of several sentences about one object, the next command goes below the next
+// sentence. Without another sentence it follows the commands that are there, and without any it
+// comes last.
 func place(f *finding.Finding, command string) {
 	does := f.Commanded(command)
 	i := -1
@@ -264,8 +264,8 @@ func (p *View) mountersOf(driver string, node types.NodeName) []*corev1.Pod {
 	return slices.DeleteFunc(p.users(driver, node), func(pod *corev1.Pod) bool { return !MayUseVolumes(pod) })
 }
 
-// mountersOfLost are the pods on the node that may have a volume mounted whose claim or volume
-// is gone or was replaced: its driver is no longer known.
+// mountersOfLost are the pods on the node that may have a volume mounted whose claim or volume is
+// gone or was replaced: its driver is no longer known.
 func (p *View) mountersOfLost(node types.NodeName) []*corev1.Pod {
 	pods := p.Snapshot.Pods
 	if node != "" {
@@ -387,8 +387,8 @@ func toleratesOutOfService(pod *corev1.Pod) bool {
 // outOfServiceValue is the value of the taint as the documentation of Kubernetes sets it.
 const outOfServiceValue = "nodeshutdown"
 
-// disksGo is the clause that disks are deleted with the pods; "" where none is, except those
-// whose Retain command the finding already advises.
+// disksGo is the clause that disks are deleted with the pods, except those whose Retain command
+// the finding already advises; "" for none.
 func (p *View) disksGo(f finding.Finding, pods []*corev1.Pod) string {
 	disks := slices.DeleteFunc(p.DisksThatGo(pods), func(pv *corev1.PersistentVolume) bool { return slices.Contains(f.AdviceCommands, Retain(pv)) })
 	if len(disks) == 0 {
@@ -473,8 +473,7 @@ func deletionOf(pods []*corev1.Pod) (s finding.Step, running int) {
 	return s, running
 }
 
-// goneForGood is a clause about those of the pods that no controller makes again; "" where there
-// are none.
+// goneForGood is a clause about the pods that no controller recreates; "" for none.
 func goneForGood(pods []*corev1.Pod) string {
 	bare := 0
 	for _, pod := range pods {

@@ -25,9 +25,9 @@ func (p *View) UsersByName(pv, node string) []*corev1.Pod {
 	return LongestFirst(users)
 }
 
-// StillUsed is what to do before the disk of the VolumeAttachment may be detached from its node
-// without the attach/detach controller, which alone waits for the kubelet: who may have it
-// mounted there, and how that ends. It is nil where the objects show nobody.
+// StillUsed is what to do before the disk of the VolumeAttachment is detached without the
+// attach/detach controller, which alone waits for the kubelet. It names who may have the disk
+// mounted and how that ends; nil where the objects show nobody.
 func (p *View) StillUsed(va *storagev1.VolumeAttachment) error {
 	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
 	users := p.UsersByName(VolumeName(va), va.Spec.NodeName)

@@ -11,23 +11,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// ClocksOfNodes is how far the clock of a node may be behind that of the API server. A
-// judgement: a clock that is further off breaks certificates and leases first.
+// ClocksOfNodes is how far a node's clock may be behind the API server's. A judgement: a clock
+// that is further off breaks certificates and leases first.
 const ClocksOfNodes = 2 * time.Minute
 
-// Runner is a container that has had a volume mounted since before some moment, of a pod that
-// nobody has told to end.
+// Runner is a container of a pod that nobody has deleted, with the volume mounted since before
+// some moment.
 type Runner struct {
 	Pod       *corev1.Pod
 	Container string
 	Started   metav1.Time
 }
 
-// ClockBehind is how much the clock of the node is behind that of the API server, at least: no
-// container starts before its pod was created. A container's times are of the kubelet's clock, and a
-// pod's of the API server's. The Pod of a static pod is made only after its containers have started.
+var keptClockBehind KeptBy[types.NodeName, time.Duration]
+
+// ClockBehind is the least by which the node's clock is behind the API server's: no container
+// starts before its pod was created. A container's times are by the kubelet's clock, and a pod's
+// by the API server's. The Pod of a static pod is made only after its containers have started.
 func (p *View) ClockBehind(node types.NodeName) time.Duration {
-	return p.memory.clockBehind.get(p, node, func(p *View, node types.NodeName) time.Duration {
+	return keptClockBehind.Of(p, node, func(p *View, node types.NodeName) time.Duration {
 		var behind time.Duration
 		for _, pod := range p.Snapshot.PodsOnNode(node) {
 			if _, static := pod.Annotations[corev1.MirrorPodAnnotationKey]; static || pod.CreationTimestamp.IsZero() {
@@ -43,14 +45,14 @@ func (p *View) ClockBehind(node types.NodeName) time.Duration {
 	})
 }
 
-// StartedBefore reports whether a container of the node that started at the one time, by the node's
-// clock, certainly ran at the other, which is of the API server's clock.
+// StartedBefore reports whether a container that started at the one time, by the node's clock,
+// certainly ran at the other, by the API server's clock.
 func (p *View) StartedBefore(node types.NodeName, started, at metav1.Time) bool {
 	return started.Add(ClocksOfNodes + p.ClockBehind(node)).Before(at.Time)
 }
 
-// RunsSinceBefore returns the first such container on the node of the pair; nil if there is none.
-// A driver that is younger than the container may not have attached its volume.
+// RunsSinceBefore returns the first such container on the pair's node; nil for none. A driver
+// that is younger than the container may not have attached its volume.
 func (p *View) RunsSinceBefore(pair reconcile.VolumeNode, at metav1.Time) *Runner {
 	driver, _, _ := reconcile.ParseCSI(pair.Volume)
 	d := p.Snapshot.CSIDriver(driver)
@@ -74,9 +76,9 @@ func runsSince(pod *corev1.Pod) (name string, since metav1.Time) {
 	return name, since
 }
 
-// TakenFrom returns the container from under which the attachment is being deleted; nil if there
-// is none. The controller deletes no attachment of a volume that a pod wants there, and the
-// attacher does not ask whether it is mounted.
+// TakenFrom returns the container from under which the attachment is being deleted; nil for none.
+// The controller deletes no attachment of a volume that a pod wants there, and the attacher does
+// not ask whether it is mounted.
 func (p *View) TakenFrom(va Attachment) *Runner {
 	if va.DeletionTimestamp == nil || !va.Ours() || !AttacherHolds(va.VolumeAttachment) || !p.PodsKnown(p.Snapshot.Node(va.Node), *va.DeletionTimestamp) {
 		return nil

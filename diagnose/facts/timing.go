@@ -83,9 +83,9 @@ const (
 
 // The thresholds that several checks, the trace or a repair share.
 const (
-	// ListsGrace is how old a fact must be before another list may contradict it:
-	// lists are read one after the other, and what began in between can be in one
-	// and not yet in the other. A judgement: it depends on the size of the cluster.
+	// ListsGrace is how old a fact must be before another list may contradict it. Lists are read
+	// one after the other: a change in between can be in one and not yet in the other. A
+	// judgement: it depends on the size of the cluster.
 	ListsGrace = time.Minute
 
 	// ProvisionTakes is how long it may take to make a volume: the provisioner repeats calls
@@ -98,15 +98,15 @@ const (
 	// that is there.
 	ClaimBinds = ClaimBinderSync + 15*time.Second
 
-	// KubeletReports is how long a kubelet that works may pause between two writes
-	// of its node's status; the margin is for a write that is slow or repeated.
+	// KubeletReports is how long a working kubelet may pause between two writes of its node's
+	// status; the margin is for a slow or repeated write.
 	KubeletReports = reconcile.NodeReportTakes + 140*time.Second
 	// PodsReported is how long a kubelet that has just started may take until it has written
 	// the statuses of all its pods: it writes each within seconds, one after the other.
 	PodsReported = time.Minute
-	// DanglingGrace is how long the controller may take by itself to process an attachment that
-	// is in neither list. It counts one that it knows only from the VolumeAttachment as mounted
-	// until the node's next update.
+	// DanglingGrace is how long the controller may take to process an attachment that is in
+	// neither list. It counts one that it knows only from the VolumeAttachment as mounted until
+	// the node's next update.
 	DanglingGrace = KubeletReports
 	// KubeletRetries is the longest pause between two outcomes of an operation that
 	// the kubelet repeats: one call to the driver, and the back-off after it.
@@ -137,9 +137,9 @@ const (
 	// OwnershipSilent is how old the last report of a change of ownership may be
 	// while the change goes on.
 	OwnershipSilent = 2 * OwnershipReport
-	// LongFileChange is how long the kubelet, or the container runtime, may change the owner or
-	// the label of a volume's files before that is worth a finding. A judgement: nothing has gone
-	// wrong, and the change takes as long as there are files.
+	// LongFileChange is how long a change of the owner or the label of a volume's files may take
+	// before it is worth a finding. A judgement: nothing has gone wrong, and the change takes as
+	// long as there are files.
 	LongFileChange = 10 * time.Minute
 	// UnusedGrace is how long a volume must have been without a user before it counts as kept:
 	// the kubelet unmounts immediately, retries after a failure, and writes its list.
@@ -155,9 +155,9 @@ const (
 	ControllerGrace = reconcile.CSITimeout + time.Minute
 	// DetachTakes is one detach, granted on top of the controller's own time-out.
 	DetachTakes = reconcile.CSITimeout
-	// LostPodWarns is how long a pod may be Terminating on a lost node before that is a
-	// warning, and LostPodFails before it is an error: nothing that is under way ends it. A
-	// judgement: the node was not Ready for five minutes before its pods were evicted.
+	// LostPodWarns is how long a pod may be Terminating on a lost node before that is a warning,
+	// and LostPodFails before it is an error: nothing under way ends it. A judgement: the node
+	// was not Ready for five minutes before its pods were evicted.
 	LostPodWarns = time.Minute
 	LostPodFails = LostPodWarns + 2*time.Minute
 	// TaintTakes is how long after the out-of-service taint a Terminating pod of the node and
@@ -188,10 +188,10 @@ const (
 	// HandOverTakes is how long a pod may wait for a volume that another pod releases: that pod
 	// ends within its grace period, and its volume is detached.
 	HandOverTakes = DefaultTerminationGrace + reconcile.CSITimeout + 30*time.Second
-	// ConflictGrace is how long a pod must have waited for a volume before it counts as a rival
-	// of the pod that holds it and runs on: nothing that is under way ends the wait. A
-	// judgement: within one workload the old pod is deleted before the new one is created or as
-	// it is, and is then no rival, however long it takes to end.
+	// ConflictGrace is how long a pod must have waited to count as a rival of the running pod
+	// that holds the volume: nothing under way ends the wait. A judgement: within one workload
+	// the old pod is deleted no later than the new one is created, and is then no rival, however
+	// long it takes to end.
 	ConflictGrace = time.Minute
 	// ConflictFails is when that is an error. Where the holder ends by itself, as a Job's pod
 	// does, the wait is not reported before.

@@ -11,22 +11,21 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// xfs is the file system whose UUID its kernel driver lets be mounted once on a machine.
+// xfs is the file system whose kernel driver mounts a UUID only once on a machine.
 const xfs = "xfs"
 
-// HelpsTwin is the advice about a volume with a twin on its node: that of the kernel's words for it.
+// HelpsTwin is the advice about a volume with a twin on its node, as for the kernel's message.
 func HelpsTwin() string {
 	about, _ := driverwords.DuplicateUUID.About()
 	return about.Helps
 }
 
-// Twin is a clause: which volume with the same data is mounted on the pod's node, where the
-// pod's volume is a copy of it and both have XFS: their file systems have one UUID, and the
-// kernel mounts the second one only with the option nouuid. What a snapshot was taken of is not
-// read, so that a copy of one may have any older volume of its driver for a twin. It is "" where
-// there is none.
+// Twin is a clause: which volume with the same data is mounted on the pod's node; "" for none. A
+// copy of an XFS volume has its UUID, and the kernel mounts the second one only with the option
+// nouuid. The source of a snapshot is not read, so any older volume of the driver may be a
+// snapshot copy's twin.
 func (p *View) Twin(pod *corev1.Pod, v *corev1.Volume) string {
-	own := p.Snapshot.Claim(ClaimKey(pod, reconcile.ClaimName(pod, v)))
+	own := p.ClaimOf(pod, v)
 	pv := p.BoundVolume(pod, v)
 	if own == nil || pv == nil || pv.Spec.CSI == nil || pv.Spec.CSI.FSType != xfs || BlockMode(pv) {
 		return ""
@@ -60,7 +59,7 @@ func (p *View) Twin(pod *corev1.Pod, v *corev1.Volume) string {
 	return maybe
 }
 
-// source is what a claim's volume is a copy of.
+// source is the origin of a copied volume.
 type source struct {
 	kind string
 	name types.NamespacedName

@@ -21,8 +21,8 @@ type Unbound struct {
 	ClassFound bool
 	// Provisioner makes the volume; "" where a person has to make it.
 	Provisioner string
-	// ForNode reports that the claim is bound only once the scheduler has chosen a node for a
-	// pod that uses it, and that it has chosen none yet.
+	// ForNode reports that the claim waits for the scheduler to choose a node for a pod that uses
+	// it.
 	ForNode bool
 	// Since is when both the claim and its class existed.
 	Since metav1.Time

@@ -12,10 +12,10 @@ import (
 // from a node that is Ready (110721).
 var readyIsSpared = []string{"1.24.9", "1.25.0"}
 
-// UntilUnmounted is a clause: how long the controller waits for a kubelet that has not
-// unmounted a volume although no pod on its node wants it any more, and what it does then. The
-// release, the controller's flags, the Ready condition and the out-of-service taint decide
-// (reconcile in the controller's reconciler.go).
+// UntilUnmounted is a clause: how long the controller waits for a kubelet to unmount a volume
+// that no pod on its node wants any more, and what it does then. The release, the controller's
+// flags, the Ready condition and the out-of-service taint decide (reconcile in the controller's
+// reconciler.go).
 func (v *View) UntilUnmounted(node *corev1.Node) string {
 	wait, ends := v.World.WaitsForUnmount(node)
 	ready := reconcile.NodeReady(node)

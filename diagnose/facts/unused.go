@@ -13,12 +13,12 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Unused reports since when a volume that no pod on the node uses has been without a user, as
-// the objects prove it, and whether that is long enough to call it kept. A deleted pod leaves
-// no trace: there must be pods that have ended but still exist, a claim that is gone or has the
-// condition Unused, or a pod elsewhere that wants a single-node volume. Any later change of the
-// node, or a new pod for the volume, restarts the count. proven reports that the last user is
-// known to have left by then: otherwise it may have been another pod, which left a moment ago.
+// Unused reports since when the volume has been without a user on the node, and whether that is
+// long enough to call it kept. A deleted pod leaves no trace. The proof is a pod that has ended
+// but still exists, a claim that is gone or has the condition Unused, or a pod elsewhere that
+// wants a single-node volume. Any later change of the node, or a new pod for the volume, restarts
+// the count. proven reports that the last user had left by then: otherwise another pod may have
+// left a moment ago.
 func (p *View) Unused(va Attachment) (since metav1.Time, long, proven bool) {
 	pair, node := va.VolumeNode, p.Snapshot.Node(va.Node)
 	if node == nil || ReadyCondition(node) == nil {
@@ -74,9 +74,11 @@ func (p *View) mayBeKeptByOthers(pod *corev1.Pod) bool {
 	}) != nil
 }
 
+var keptMounters Kept[map[corev1.UniqueVolumeName][]*corev1.Pod]
+
 // mounters are the pods that use the volume, bound to a node or not.
 func (p *View) mounters(volume corev1.UniqueVolumeName) []*corev1.Pod {
-	return p.memory.mounters.get(p, func(p *View) map[corev1.UniqueVolumeName][]*corev1.Pod {
+	return keptMounters.Of(p, func(p *View) map[corev1.UniqueVolumeName][]*corev1.Pod {
 		byVolume := make(map[corev1.UniqueVolumeName][]*corev1.Pod, len(p.Snapshot.Volumes))
 		for name, pod := range p.World.Mounts() {
 			if pods := byVolume[name]; len(pods) == 0 {

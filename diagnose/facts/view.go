@@ -4,7 +4,6 @@ package facts
 
 import (
 	"maps"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -23,19 +22,18 @@ type View struct {
 	World    *reconcile.World
 	Plan     *reconcile.Plan
 
-	memory *remembered
-	others *sync.Map // see Once
+	memory *sync.Map // see Kept
 
 	// later is by how much longer everything counts as having lasted: see Later.
 	later time.Duration
 	asked sync.Mutex
 	left  sets.Set[time.Duration] // see Left
-	noted sets.Set[any]           // the answers whose own left is already in left
+	noted sets.Set[any]           // the answers whose left is included in left
 }
 
 // NewView returns a view of the snapshot and its worlds.
 func NewView(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan) *View {
-	return &View{Snapshot: s, World: world, Plan: plan, memory: &remembered{}, others: &sync.Map{}}
+	return &View{Snapshot: s, World: world, Plan: plan, memory: &sync.Map{}}
 }
 
 // Apart returns a view that shares the cached answers with v but has its own Left and Ends,
@@ -43,7 +41,7 @@ func NewView(s *snapshot.Snapshot, world *reconcile.World, plan *reconcile.Plan)
 func (v *View) Apart() *View { return v.apart(v.later) }
 
 func (v *View) apart(later time.Duration) *View {
-	return &View{Snapshot: v.Snapshot, World: v.World, Plan: v.Plan, memory: v.memory, others: v.others, later: later}
+	return &View{Snapshot: v.Snapshot, World: v.World, Plan: v.Plan, memory: v.memory, later: later}
 }
 
 // Age is the time from t until the snapshot was taken.
@@ -53,8 +51,8 @@ func (v *View) Age(t metav1.Time) time.Duration { return v.Snapshot.TakenAt.Sub(
 // serves the search for explanations of a pod that is already stuck.
 func (v *View) Later(d time.Duration) *View { return v.apart(d) }
 
-// Lasted reports whether something that began at since has lasted for the granted time. It is
-// for waits that a finding is about; how old a sign of life may be is another question.
+// Lasted reports whether something that began at since has lasted for the granted time. It is for
+// the waits of a finding, not for the age of a sign of life.
 func (v *View) Lasted(since metav1.Time, granted time.Duration) bool {
 	left := granted - v.Age(since)
 	if left > 0 {
@@ -90,7 +88,7 @@ func (v *View) Left() []time.Duration {
 }
 
 // Ends reports whether anything that the view was asked about, and that has not lasted long
-// enough, will have after d. Where nothing will, a view of Later(d) gives the same answers.
+// enough, will have after d. If not, a view of Later(d) gives the same answers.
 func (v *View) Ends(d time.Duration) bool {
 	v.asked.Lock()
 	defer v.asked.Unlock()
@@ -104,11 +102,4 @@ func anyEnds(left sets.Set[time.Duration], after time.Duration) bool {
 		}
 	}
 	return false
-}
-
-// Once is the cached result of find for the view. There is one result for each type V: each
-// package uses a type of its own.
-func Once[V any](v *View, find func(*View) V) V {
-	one, _ := v.others.LoadOrStore(reflect.TypeFor[V](), &fact[V]{})
-	return one.(*fact[V]).get(v, find)
 }

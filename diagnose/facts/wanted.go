@@ -3,7 +3,6 @@ package facts
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -35,8 +34,8 @@ func (p *View) DetachWanted(pair reconcile.VolumeNode) (notBefore, notAfter meta
 	return notBefore, notAfter
 }
 
-// endedAt is the earliest moment from which a pod that has ended may no longer count as a user
-// of its volumes (PodTerminated); zero where its status does not show it.
+// endedAt is the earliest moment from which an ended pod may no longer count as a user of its
+// volumes (PodTerminated); zero where its status does not show it.
 func endedAt(pod *corev1.Pod) metav1.Time {
 	var at metav1.Time
 	for _, statuses := range [][]corev1.ContainerStatus{
@@ -51,14 +50,5 @@ func endedAt(pod *corev1.Pod) metav1.Time {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return at
 	}
-	return Latest(at, deletionAsked(pod))
-}
-
-// deletionAsked is when the pod's deletion was asked for. Its deletionTimestamp is later: it is
-// the end of the grace period.
-func deletionAsked(pod *corev1.Pod) metav1.Time {
-	if pod.DeletionTimestamp == nil {
-		return metav1.Time{}
-	}
-	return metav1.Unix(pod.DeletionTimestamp.Unix()-ptr.Deref(pod.DeletionGracePeriodSeconds, 0), 0)
+	return Latest(at, EndAsked(pod))
 }

@@ -18,15 +18,15 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// DriverSays returns the meaning of a message of the driver, and false where it is not known.
-// Only package driverwords interprets messages; the entry's Layer is how it knows the meaning.
+// DriverSays returns the meaning of a driver's message; false where it is not known. Only package
+// driverwords interprets messages; the entry's Layer is how the meaning is known.
 func DriverSays(driver, message string) (driverwords.Entry, bool) {
 	return driverwords.Read(driver, message)
 }
 
-// MountSays is the same for a failed mount. A meaning that was only guessed from plain words
-// does not count where the kubelet itself speaks, whose table has its meaning, or where the
-// kubelet makes the volume itself: then no storage system speaks.
+// MountSays is the same for a failed mount. A meaning that was guessed from plain words does not
+// count where the kubelet itself speaks, as its table has the meaning, nor where the kubelet
+// makes the volume itself, as then no storage system speaks.
 func MountSays(table []kubeletwords.Word, message string, whose Whose) (driverwords.Entry, bool) {
 	entry, known := DriverSays(whose.Driver, message)
 	word, found := kubeletwords.Find(table, message)
@@ -49,9 +49,9 @@ func Means(driver, message string, meanings ...driverwords.Meaning) bool {
 	return known && slices.Contains(meanings, entry.Meaning)
 }
 
-// AttachRefusal returns the meaning of an attach's error, and false where it is not known. The
-// CSI specification reserves the code ResourceExhausted of ControllerPublishVolume for a node
-// that can take no more volumes; the message beside it may say otherwise.
+// AttachRefusal returns the meaning of an attach's error; false where it is not known. The CSI
+// specification reserves the code ResourceExhausted of ControllerPublishVolume for a node that
+// can take no more volumes, but the message beside it may say otherwise.
 func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, bool) {
 	if e == nil {
 		return driverwords.Entry{}, false
@@ -65,8 +65,8 @@ func AttachRefusal(driver string, e *storagev1.VolumeError) (driverwords.Entry, 
 	return entry, known
 }
 
-// WhoAttaches is who has to act after the error of an attach; "" where its message does not
-// tell, or may be about something that has ended since.
+// WhoAttaches is who has to act after the error of an attach; "" where the message does not show
+// it, or may be about something that is over.
 func (p *View) WhoAttaches(va *storagev1.VolumeAttachment) string {
 	e := p.AttachError(va)
 	entry, known := AttachRefusal(va.Spec.Attacher, e)
@@ -76,9 +76,9 @@ func (p *View) WhoAttaches(va *storagev1.VolumeAttachment) string {
 	return WhoActs(entry)
 }
 
-// MayHaveEnded is the attachment where the cause of its error may have ended although nobody
-// has acted: a detach that was under way elsewhere has succeeded. Otherwise it is nil: any
-// other cause of an attach error ends only when somebody acts.
+// MayHaveEnded is the attachment, where the cause of its error may have ended by itself: a detach
+// elsewhere that has succeeded since. Otherwise it is nil, as any other cause of an attach error
+// ends only when somebody acts.
 func (p *View) MayHaveEnded(va *storagev1.VolumeAttachment, e *storagev1.VolumeError) *Attachment {
 	volume, err := p.World.AttachmentVolume(va)
 	if err != nil || !HeldElsewhere(va.Spec.Attacher, e.Message) {
@@ -97,14 +97,14 @@ func (p *View) attachedElsewhere(va *storagev1.VolumeAttachment) bool {
 	return err == nil && slices.ContainsFunc(p.AttachmentsOf(volume), func(other Attachment) bool { return other.Name != va.Name })
 }
 
-// MayBeDetached reports whether the message of a failed detach is one of a driver that does not
-// find the volume or the node, as after a detach that has already succeeded.
+// MayBeDetached reports whether the driver did not find the volume or the node, as after a detach
+// that has already succeeded.
 func MayBeDetached(driver, message string) bool {
 	return Means(driver, message, driverwords.VolumeNotFound, driverwords.ObjectNotFound, driverwords.NotAttached, driverwords.NodeUnknown, driverwords.MachineGone)
 }
 
-// WhoDetaches is who has to act after the error of a detach; "" where its message does not
-// tell.
+// WhoDetaches is who has to act after the error of a detach; "" where its message does not show
+// it.
 func WhoDetaches(driver, message string) string {
 	entry, known := DriverSays(driver, message)
 	if !known || MayBeDetached(driver, message) {
@@ -125,7 +125,7 @@ func Unanswered(driver, message string) bool {
 	return Means(driver, message, driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable, driverwords.OperationPending)
 }
 
-// CallGrace is how long a driver may take whose calls have so far ended with the message.
+// CallGrace is how long a driver may take whose calls end with the message.
 func CallGrace(driver, message string) time.Duration {
 	if Unanswered(driver, message) {
 		return NoAnswerGrace
@@ -169,14 +169,14 @@ func Clause(sentence string) string {
 	return sentence
 }
 
-// Heals reports whether an error that has lasted for that time usually ends without help. One
-// that has lasted for StuckDeleting does not, whatever it is.
+// Heals reports whether an error that has lasted for that time usually ends by itself. After
+// StuckDeleting none does.
 func Heals(entry driverwords.Entry, lasts time.Duration) bool {
 	return entry.Actor.Heals() && lasts < StuckDeleting
 }
 
-// Helps is what helps with an error that has lasted for that time. It no longer advises to wait
-// for an error that ends by itself but has outlasted its usual end.
+// Helps is the advice about an error that has lasted for that time. It advises to wait only until
+// the usual end.
 func Helps(entry driverwords.Entry, lasts time.Duration) string {
 	if entry.Actor.Heals() && !Heals(entry, lasts) {
 		return step.PastWait(Clause(entry.Helps))
@@ -227,7 +227,7 @@ func WhatItSays(entry driverwords.Entry, lasts time.Duration) string {
 }
 
 // RefusedAttach is an attach that a driver has refused for longer than a slow start explains,
-// and the pods that have waited for it as long.
+// with the pods that wait for it.
 type RefusedAttach struct {
 	Task
 	Pair reconcile.VolumeNode

@@ -172,7 +172,7 @@ func actionsOf(f Finding, at time.Time) []Action {
 		if !slices.ContainsFunc(list, func(a Action) bool { return a.Kind == Wait }) {
 			list = append(list, f.waiting("wait", at))
 		}
-	case slices.ContainsFunc(list, Action.saves): // it tells how the pod ends after that
+	case slices.ContainsFunc(list, Action.saves): // its sentence covers the end of the pod
 	case slices.ContainsFunc(list, func(a Action) bool { return a.Kind == deletePodKind }): // it ends the pod
 	default:
 		looks := 0 // the looks come first: what makes the repair safe may end a pod
@@ -208,9 +208,9 @@ func actionsOf(f Finding, at time.Time) []Action {
 	return append(list, repairing...)
 }
 
-// commandedBelow puts a command of the advice below its sentence. A look at something else than
-// what the action before it names has a sentence of its own, or a clause of that action where the
-// headline names its object.
+// commandedBelow puts a command of the advice below its sentence. A look at another object than
+// the action before it names gets a sentence of its own, or a clause of that action where the
+// headline names the object.
 func (f Finding) commandedBelow(list []Action, a Action) []Action {
 	n, headline := len(list), Action{Sentence: f.Message}
 	if n == 0 || a.Kind != Look || !strings.Contains(a.Object, "/") || list[n-1].Command == "" && list[n-1].Names(a.Object) {
@@ -253,8 +253,8 @@ func (f Finding) waiting(sentence string, at time.Time) Action {
 	return a
 }
 
-// verbsOf is what a command of kubectl or of this program is for; any other command changes an
-// object.
+// verbsOf are the purposes of commands of kubectl and of this program; any other command changes
+// an object.
 var verbsOf = map[string]struct {
 	kind  ActionKind
 	text  string
@@ -363,9 +363,9 @@ func (f Finding) repairing() []Action {
 	return list
 }
 
-// does is what the repair's command line does, with whether that can be undone before the long
-// names, and its object where no sentence above names it. The name of a VolumeAttachment has 68
-// letters: one that is in the line is not repeated, and of several none is named.
+// does is the sentence about the repair's command line: whether it can be undone, before the long
+// names, and its object, where no sentence above names it. The name of a VolumeAttachment has 68
+// letters: one that is in the command is not repeated, and of several none is named.
 func (f Finding) does() string {
 	r := f.Repair
 	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report

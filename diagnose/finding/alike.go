@@ -9,8 +9,8 @@ import (
 )
 
 // Words are the finding's texts about its cause and what to do, without the names of its own
-// objects: findings with equal Words have one remedy for all. The texts about what to do keep
-// their names: an action on each single object is not one remedy.
+// objects. Findings with equal Words have one remedy. The texts about what to do keep their
+// names: an action on each single object is not one remedy.
 func (f Finding) Words() string {
 	words := []string{f.Message, f.Cause}
 	if f.Said != nil {

@@ -41,7 +41,7 @@ func (r *Report) Without(l LeaveOut) *Report {
 	return left
 }
 
-// by is the file of the suppressions, and the first day on which one of them ends.
+// by is the file of the suppressions, and the first day on which one ends.
 func by(hide []Suppression) string {
 	if len(hide) == 0 || hide[0].File == "" {
 		return ""
@@ -58,9 +58,8 @@ func by(hide []Suppression) string {
 	return hide[0].File + " until " + until.Format(time.DateOnly)
 }
 
-// Fits is the reason why the baseline is not for a run on the cluster, or the several clusters,
-// of the sources; nil where it fits. It compares the addresses where both sides have one: a
-// file has none.
+// Fits is why the baseline is not for a run on the clusters of the sources; nil where it fits. It
+// compares the addresses where both sides have one: a file has none.
 func (r *Report) Fits(several bool, sources ...snapshot.Source) error {
 	switch {
 	case several && len(r.Sources) == 0:

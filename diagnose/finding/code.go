@@ -1,8 +1,8 @@
 package finding
 
-// Code identifies a check for good: a retired code is never used again. The
-// hundreds stand for the layer: 1 attached without being wanted, 2 multi-attach,
-// 3 node status, 4 wanted but blocked, 5 volume resolution, 6 driver.
+// Code identifies a check for good: a retired code is never used again. Its first digit is the
+// layer: 1 attached without being wanted, 2 multi-attach, 3 node status, 4 wanted but blocked, 5
+// volume resolution, 6 driver.
 type Code string
 
 // Severity is how much a finding matters.

@@ -14,7 +14,7 @@ import (
 const Everything snapshot.Kind = "*"
 
 // Merge makes one report of those on several clusters, each under its source's context, without
-// what is left out. Its time is that of the oldest. same maps each context that was not
+// what leaveOut hides. Its time is that of the oldest. same maps each context that was not
 // examined to the one with the same server and user.
 func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report {
 	all := &Report{
@@ -64,7 +64,7 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 	return all.Without(leaveOut)
 }
 
-// withAttached is the sum of Scope.PodsWithAttachedVolume; nil where it is not known of each.
+// withAttached is the sum of Scope.PodsWithAttachedVolume; nil unless it is known of each.
 func withAttached(reports []*Report) *int {
 	sum := 0
 	for _, r := range reports {
@@ -110,8 +110,8 @@ func (r Report) in(context string) Report {
 // InContext is the message with the cluster that it is about.
 func InContext(context, message string) string { return fmt.Sprintf("in %s: %s", context, message) }
 
-// fingerprintIn distinguishes findings that are alike in two clusters: what has no UID, such as
-// a node that is gone, may have the same name in both.
+// fingerprintIn distinguishes equal findings of two clusters: an object without a UID, such as a
+// missing node, may have the same name in both.
 func fingerprintIn(context, fingerprint string) string {
 	if fingerprint == "" {
 		return ""

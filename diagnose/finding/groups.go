@@ -3,8 +3,7 @@ package finding
 import "slices"
 
 // Groups of codes whose findings may share a cause that has no finding of its own. The worst
-// finding of a group then represents the cause; among equals, the one whose code comes first
-// here.
+// finding represents the cause; among equals, the one with the first code in the group.
 var (
 	// GroupLostNode is a lost node. The codes that show why it was lost come first.
 	GroupLostNode = []Code{"VD117", "VD111", "VD102", "VD403", "VD114", "VD112", "VD115"}
@@ -33,12 +32,12 @@ var (
 )
 
 // Findings of one code that differ only in the names of their pods, claims and volumes have one
-// cause: one of them then represents the others.
+// cause, and one of them represents the others.
 var (
 	// AlikeOfDriver are alike if they are about one driver, on any nodes.
 	AlikeOfDriver = []Code{"VD410", "VD411", "VD416", "VD511", "VD512"}
-	// AlikeOnNode are alike if they are about one driver on one node: their remedy is on that
-	// node, and one command line makes the repairs of all.
+	// AlikeOnNode are the codes whose findings about one driver on one node are alike: their
+	// remedy is on that node, and one command line makes the repairs of all.
 	AlikeOnNode = []Code{"VD101", "VD103", "VD104", "VD105", "VD119", "VD122", "VD301", "VD302", "VD401", "VD407", "VD409", "VD413", "VD417"}
 )
 

@@ -52,8 +52,8 @@ func (r *Report) Keep(keep func(Finding) bool) *Report {
 	return &kept
 }
 
-// nameCauses keeps, of the causes, those that are no longer in the report but that one of its
-// findings names.
+// nameCauses keeps the causes that a finding of the report names and that are not in the report
+// themselves.
 func (r *Report) nameCauses(causes []OmittedCause) {
 	r.OmittedCauses = nil
 	kept, effects, noted := fingerprints(r.Findings), map[string][]int{}, sets.New[OmittedCause]()
@@ -97,9 +97,9 @@ func (r *Report) Roots() [][]Finding {
 	return roots
 }
 
-// KeepPersisting is the report with only the findings that an earlier report of the same
-// cluster has, too. A new finding of warning or worse stays where it alone explains a stuck
-// pod, as suspected: a look that is as much later again makes it certain.
+// KeepPersisting is the report with only the findings that an earlier report of the same cluster
+// has, too. A new warning or error that alone explains a stuck pod stays, as suspected: a look
+// that is as much later again makes it certain.
 func (r *Report) KeepPersisting(earlier *Report) *Report {
 	looked := *r
 	looked.Findings = slices.Clone(r.Findings)

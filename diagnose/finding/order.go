@@ -42,8 +42,7 @@ func worst(findings []*Finding) int {
 }
 
 // trees are the findings without a cause among the others, each followed by its consequences.
-// Every finding is in one of them, also in a report that was put together from others or
-// written by hand.
+// Every finding is in one of them, even in a report that was merged or written by hand.
 func trees(findings []*Finding) [][]*Finding {
 	causes := causesAmong(findings)
 	var roots []int

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// VolumeRecord is the state of a volume that a finding is about, on each node: who wants it,
-// holds it and reports it. A picture is drawn from it.
+// VolumeRecord is the state of a finding's volume on each node: who wants it, holds it and
+// reports it. Pictures are drawn from it.
 type VolumeRecord struct {
 	Volume           corev1.UniqueVolumeName `json:"volume"`
 	PersistentVolume string                  `json:"persistentVolume,omitempty"`
@@ -41,8 +41,8 @@ type AttachmentRecord struct {
 	Deleting bool   `json:"deleting"`
 }
 
-// keepRecords drops the records of volumes that no finding is about any more. It does not
-// change a copy of the report.
+// keepRecords drops the records of volumes without a finding. It does not change a copy of the
+// report.
 func (r *Report) keepRecords() {
 	type volume struct {
 		context string

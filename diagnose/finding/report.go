@@ -51,8 +51,8 @@ type Report struct {
 	// Findings are sorted: the worst first, then those with most consequences, then by code and
 	// subject. Each is followed by its consequences, which may raise its place.
 	Findings []Finding `json:"findings"`
-	// Waiting has each pod that waits for a volume, or whose end waits for one: first the stuck
-	// ones, then the unknown, then those in flight; each by name.
+	// Waiting has each pod that waits for a volume, or whose end waits for one: the stuck ones,
+	// then the unknown, then those in flight; each by name.
 	Waiting []Waiting `json:"waiting"`
 	// OmittedCauses are the causes of findings that a narrowed report does not have itself.
 	OmittedCauses []OmittedCause `json:"omittedCauses,omitempty"`
@@ -88,16 +88,16 @@ type Cluster struct {
 type Scope struct {
 	// Objects are the numbers of objects that were read, by kind.
 	Objects map[snapshot.Kind]int `json:"objects,omitempty"`
-	// PodsWithAttachedVolume is the number of pods that have a volume which is attached to their
-	// node; nil where a list that shows it was not read in full.
+	// PodsWithAttachedVolume is the number of pods with a volume that is attached to their node;
+	// nil where a list that shows it was not read in full.
 	PodsWithAttachedVolume *int `json:"podsWithAttachedVolume,omitempty"`
 	// PodsOnSilentNodes are pods with a claim that ran when their nodes were last heard of: their
 	// status is as old as that.
 	PodsOnSilentNodes []string `json:"podsOnSilentNodes,omitempty"`
 	// Checks is the number of checks that ran.
 	Checks int `json:"checks"`
-	// Of is the part that the report is about, such as "namespace shop"; "" is the whole
-	// cluster. The evidence comes from the whole cluster in any case.
+	// Of is the reported part, such as "namespace shop"; "" is the whole cluster. The evidence
+	// comes from the whole cluster in any case.
 	Of string `json:"of,omitempty"`
 }
 
@@ -159,8 +159,8 @@ type Finding struct {
 	Confidence Confidence `json:"confidence,omitempty"`
 	// Settles is what will make a suspected finding certain; nil for a certain one.
 	Settles *Settles `json:"settles,omitempty"`
-	// Follow is how long the VolumeAttachments have to be followed until the missing evidence
-	// for the finding or its repair exists; 0 where nothing is missing.
+	// Follow is how long the VolumeAttachments have to be followed until the missing evidence for
+	// the finding or its repair exists; 0 where none is missing.
 	Follow time.Duration `json:"-"`
 	// Context is the cluster, in a report on several.
 	Context string `json:"context,omitempty"`
@@ -172,7 +172,7 @@ type Finding struct {
 	// Said quotes the driver, kubelet or controller behind it; nil where nobody said anything.
 	Said *Quote `json:"said,omitempty"`
 	// Headline is what is wrong with the object that findings of one cause share, such as their
-	// node. It replaces Message where a report folds several of them into one entry; "" where
+	// node. It replaces Message where a report folds several findings into one entry; "" where
 	// the finding shares its cause with no other.
 	Headline string `json:"headline,omitempty"`
 	// Cause is how it came about, as far as the objects show.
@@ -206,8 +206,8 @@ type Finding struct {
 	// deleted, restarted or waited for, with the marks of package step; in a report it is the
 	// sentences of Do.
 	Advice string `json:"advice,omitempty"`
-	// ByHand is what a person does where no repair is proposed: the same as the repair would.
-	// Package repair adds it to Advice, or drops it where a guard refuses.
+	// ByHand is what a person does in place of a repair. Package repair adds it to Advice, or
+	// drops it where a guard refuses.
 	ByHand string `json:"-"`
 	// Do are the actions of the advice.
 	Do []Action `json:"-"`
@@ -227,16 +227,16 @@ type Finding struct {
 	// ControllerAlone reports that the objects do not show it yet: only the controller's log or
 	// metrics do. No repair is based on that.
 	ControllerAlone bool `json:"-"`
-	// Actions are the actions for it, in their order: ActionsOf. Those of a saved report are
-	// not used, but made again.
+	// Actions are the finding's actions, in their order: ActionsOf. Those of a saved report are
+	// not used, but computed again.
 	Actions []Action `json:"actions,omitempty"`
 	// Repair is null where nothing that this tool writes can help.
 	Repair *Repair `json:"repair"`
 	// Fingerprint identifies the finding across runs. It is made of the code, the subject with
 	// its UID, the volume and the node.
 	Fingerprint string `json:"fingerprint"`
-	// CausedBy is the fingerprint of the nearest finding that this one follows from; where one
-	// cause shows in many findings and has none of its own, it is the one that represents it.
+	// CausedBy is the fingerprint of the nearest finding that this one follows from. Where the
+	// cause has no finding of its own, it is the finding that represents the cause.
 	CausedBy string `json:"causedBy,omitempty"`
 	// Consequences counts the findings of the report that follow from this one,
 	// directly or not.
@@ -250,8 +250,7 @@ const MostWords = 16
 // Text is the headline and the detail.
 func (f Finding) Text() string { return Clauses(f.Message, f.Detail) }
 
-// Line is all that the finding says about what is wrong: the headline, the detail and the
-// quote.
+// Line is the headline, the detail and the quote.
 func (f Finding) Line() string {
 	if f.Said == nil {
 		return f.Text()
@@ -276,8 +275,8 @@ type Quote struct {
 
 // KnownFrom is how the meaning of an error message is known.
 type KnownFrom struct {
-	// Layer is what was recognised: the driver's own words, a tool's words or number, another
-	// driver's words, plain English words, or a code alone.
+	// Layer is the part that was recognised: the driver's own words, a tool's words or number,
+	// another driver's words, plain English words, or a code alone.
 	Layer string `json:"layer"`
 	// Entry is the recognised text or number.
 	Entry string `json:"entry"`
@@ -301,7 +300,7 @@ type Step struct {
 	Pods []string `json:"pods,omitempty"`
 	// Says is the sentence about the step.
 	Says string `json:"says"`
-	// Told marks a step whose sentence says no more than that of its action.
+	// Told marks a step whose sentence only repeats that of its action.
 	Told bool `json:"-"`
 }
 
@@ -311,7 +310,7 @@ const ControllerLog = "kube-controller-manager's log"
 // Confidence is how sure a finding is of its cause.
 type Confidence string
 
-// Suspected is a cause that fits all that is known, before the time is over in which the same
+// Suspected is a cause that fits all known facts, before the time is over in which the same
 // objects also occur where nothing is wrong.
 const Suspected Confidence = "suspected"
 
@@ -333,7 +332,7 @@ type again struct {
 }
 
 // UntilAgain makes the finding of a look at that time suspected until another look, so much
-// later, finds it again: one look cannot distinguish it from a state that passes.
+// later, finds it again: a single look cannot distinguish it from a state that passes.
 func (f Finding) UntilAgain(at time.Time, after time.Duration, unless string) Finding {
 	f.Confidence, f.Settles = Suspected, &Settles{At: metav1.NewTime(at.UTC().Add(after)), If: "another look then finds it again", again: &again{after, f.Severity, f.Cause}}
 	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or %s", f.Settles.At.UTC().Format(time.RFC3339), f.Settles.If, f.Cause, unless)
@@ -387,7 +386,7 @@ type SelfHeals struct {
 // Repair is the correction that --apply would make.
 type Repair struct {
 	Kind string `json:"kind"`
-	// Does is a sentence: what it writes to which object, what for, and whether it can be
+	// Does is a sentence: what the repair writes to which object, what for, and whether it can be
 	// undone.
 	Does       string `json:"does"`
 	Risk       string `json:"risk"`
@@ -409,7 +408,7 @@ type Repair struct {
 	// Commands.
 	Apply string `json:"apply,omitempty"`
 	// ApplyAll is the command line that makes this repair and the same repairs of the findings
-	// that follow from this one; "" where there are none.
+	// that follow from this one; "" without such findings.
 	ApplyAll string `json:"applyAll,omitempty"`
 	// Alike is how many repairs ApplyAll makes, and Others how many findings that share the cause
 	// it does not repair.

@@ -24,9 +24,9 @@ type SharedCause struct {
 // Findings are the findings of all trees.
 func (s SharedCause) Findings() []Finding { return slices.Concat(s.Trees...) }
 
-// Causes are the causes of the report, worst first. Two clusters have the same cause where
-// check, severity, confidence and kind of repair are equal, and the cause's text differs only
-// in names and numbers.
+// Causes are the causes of the report, worst first. Two clusters have the same cause where check,
+// severity, confidence and kind of repair are equal, and the cause's text differs only in names
+// and numbers.
 func (r *Report) Causes() []SharedCause {
 	var causes []SharedCause
 	alone := func(trees [][]Finding) {
@@ -125,8 +125,8 @@ func withoutName(text, name string) string {
 // Names reports whether the text has the name as a whole word.
 func Names(text, name string) bool { return withoutName(text, name) != text }
 
-// SharedGaps are the gaps of the report, grouped where clusters share them: of the same kind,
-// for the same reason, with a text that differs only in names, numbers and addresses.
+// SharedGaps are the gaps of the report, grouped over the clusters that share them: the same kind
+// and reason, and a text that differs only in names, numbers and addresses.
 func (r *Report) SharedGaps() [][]snapshot.Gap {
 	return Alike(r.Gaps, func(g snapshot.Gap) string {
 		if g.Context == "" {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Suppression hides the findings of one check that somebody has decided to live with. Each of
-// its other fields that is set must match, too.
+// Suppression hides the findings of one check that somebody has decided to live with. Each of its
+// other fields that is set must match, too.
 type Suppression struct {
 	// Check is the check's name.
 	Check string
@@ -23,7 +23,7 @@ type Suppression struct {
 	Fingerprint string
 	// Reason is why; it is never empty.
 	Reason string
-	// Until is the last day on which it holds, in UTC; zero means for good.
+	// Until is the last day on which it applies, in UTC; zero means for ever.
 	Until time.Time
 	// File is the file with the suppression, and Line its line there.
 	File string

@@ -17,8 +17,7 @@ type Entry struct {
 	Kind       string      `json:"kind"`
 	Time       metav1.Time `json:"time"`
 	Change     Change      `json:"change"`
-	// Finding is the finding that appeared or changed, as it is now, or that healed, as it last
-	// was.
+	// Finding is the finding as it appeared or changed, or the last state of one that healed.
 	Finding *Finding `json:"finding,omitempty"`
 	// Was has the earlier values of what changed.
 	Was *Was `json:"was,omitempty"`
@@ -79,10 +78,10 @@ func (t *Timeline) Standing() []Standing {
 	})
 }
 
-// Next returns the changes of the report: gaps first, then healed findings, then new and
-// changed ones. A finding that a gap hides has not healed: it stands until a report that knows
-// at least as much as the one that found it no longer has it. Nor has one for which undecided
-// is true, which is called for findings that are no longer found; nil means none.
+// Next returns the changes of the report: gaps first, then healed findings, then new and changed
+// ones. A finding that a gap hides has not healed: it stands until a report that knows at least
+// as much no longer has it. undecided is called for findings that are no longer found, and those
+// for which it is true have not healed either; nil means none.
 func (t *Timeline) Next(r *Report, undecided func(Finding) bool) []Entry {
 	entry := func(change Change, gaps ...snapshot.Gap) Entry {
 		return Entry{APIVersion: APIVersion, Kind: "TimelineEntry", Time: r.TakenAt, Change: change, Gaps: gaps}
@@ -131,10 +130,9 @@ func (t *Timeline) Next(r *Report, undecided func(Finding) bool) []Entry {
 	return entries
 }
 
-// covered reports whether the finding may be another view of those that a gap hides: where the
-// check that knows best cannot run, one that yields to it reports the same failure. It must not
-// be worse than they are, and must be about the same pods or, without pods, the same volume or
-// subject.
+// covered reports whether the finding may be another view of those that a gap hides. Where the
+// best check cannot run, one that yields to it reports the same failure. The finding must not be
+// worse, and must be about the same pods or, without pods, the same volume or subject.
 func covered(f Finding, hidden []Standing) bool {
 	by := func(same func(Finding) bool) bool {
 		return slices.ContainsFunc(hidden, func(h Standing) bool { return h.Severity.AtLeast(f.Severity) && same(h.Finding) })

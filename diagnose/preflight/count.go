@@ -16,7 +16,7 @@ func (s Scenario) HangingVolumes() int {
 	return len(volumes)
 }
 
-// Perhaps reports whether all that hangs depends on what is not known.
+// Perhaps reports whether all hangs depend on unknown facts.
 func (p *Preflight) Perhaps() bool {
 	return !slices.ContainsFunc(slices.Concat(p.Drain.Hangs, p.Loss.Hangs), func(h Hang) bool { return !h.Perhaps })
 }

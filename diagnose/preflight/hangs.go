@@ -16,7 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// detachHangs is what would hold up the detach, whatever becomes of the node.
+// detachHangs is what would hold up the detach, whatever happens to the node.
 func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 	var why []string
 	if !f.World.Managed.Has(f.name) && f.World.Actual.Find(pair) == nil {

@@ -30,8 +30,8 @@ func (f *flight) used(node types.NodeName, driver string) int {
 	return names.Len()
 }
 
-// driverVolume is the volume's name where it is the driver's; volumes that are
-// not attached take a place, too.
+// driverVolume is the volume's name where it is the driver's; volumes that are not attached take
+// a place, too.
 func driverVolume(v flightVolume, driver string) corev1.UniqueVolumeName {
 	if d, _, ok := reconcile.ParseCSI(v.name); ok && d == driver {
 		return v.name

@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// pod adds what becomes of one pod and of its volumes in both cases.
+// pod adds one pod and its volumes in both cases.
 func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 	if facts.Bare(pod) {
 		p.Stranded = append(p.Stranded, facts.PodName(pod))
@@ -35,15 +35,15 @@ func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 
 const notHere = "it is neither attached to the node nor in use there"
 
-// here reports whether the node may have the volume: it is attached to it, or in use there, or
-// nothing shows where it is.
+// here reports whether the node may have the volume: attached or in use, or nothing shows where
+// it is.
 func (f *flight) here(v flightVolume) bool {
 	return v.name == "" || slices.ContainsFunc(f.pairs(), func(pair reconcile.VolumeNode) bool { return pair.Volume == v.name })
 }
 
-// unread returns the kinds without which it is not known what the volume would wait for: another
-// node may be able to take it, another PV of the same volume may allow several nodes, or something
-// that was not read may show it on this one.
+// unread returns the kinds that would show what the volume waits for. Another node may be able to
+// take it, another PV of the same volume may allow several nodes, or an unread object may show it
+// on this node.
 func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	var needs []snapshot.Kind
 	if f.node == nil || len(f.takers(v)) == 0 {
@@ -121,9 +121,9 @@ func (f *flight) withController(w Wait, v flightVolume) Wait {
 	return w
 }
 
-// lostWith is the wait for one volume after the node has gone silent. The
-// kubelet cannot say that the containers have ended, so the pod's object stays,
-// and while it does the controller takes the volume for wanted.
+// lostWith is the wait for one volume after the node has gone silent. The kubelet cannot report
+// that the containers have ended, so the pod's object stays, and the controller counts the volume
+// as wanted.
 func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	missing := f.unread(v)
 	moved, goes := f.evicted(pod)
@@ -166,11 +166,11 @@ func (f *flight) lostWith(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 	return w
 }
 
-// byHand is what frees a volume on a node whose kubelet does not come back.
+// byHand is how a volume is freed on a node whose kubelet does not come back.
 const byHand = "the Node or the pod is deleted, or the out-of-service taint is set once the machine is known to be off"
 
-// kubeletCan is what the kubelet of a node that is not Ready does: one that is heard of may
-// lack what it needs for it, such as the container runtime.
+// kubeletCan is what the kubelet of a node that is not Ready does. One that still reports may
+// lack what it needs, such as the container runtime.
 func (f *flight) kubeletCan() string {
 	if f.silent() {
 		return "does not"
@@ -186,8 +186,8 @@ func (f *flight) silent() bool {
 // down reports whether the node is not Ready.
 func (f *flight) down() bool { return f.node != nil && !reconcile.NodeReady(f.node) }
 
-// evicted is how long it takes until the pod is told to go from a node that is lost, and
-// whether it ever is. Of a node that is lost already, what has gone by counts.
+// evicted is how long it takes until the pod is evicted from a lost node; ok is false where it
+// never is. For a node that is already lost, the time since counts.
 func (f *flight) evicted(pod *corev1.Pod) (after time.Duration, ok bool) {
 	tolerated, ok := tolerates(pod)
 	switch {
@@ -231,7 +231,7 @@ func (f *flight) suited(v flightVolume) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(f.Snapshot.Nodes), func(node *corev1.Node) bool { return !f.takes(node) || !reaches(v.pv, node) })
 }
 
-// takers are those of them on which the volume's driver is registered.
+// takers are the suited nodes on which the volume's driver is registered.
 func (f *flight) takers(v flightVolume) []*corev1.Node {
 	driver := v.driver()
 	return slices.DeleteFunc(f.suited(v), func(node *corev1.Node) bool {
@@ -260,8 +260,8 @@ func (f *flight) hangs(p *Preflight, moving []*corev1.Pod) {
 	}
 }
 
-// keptByStayers is the pod that keeps the volume on the node although a drain evicts the others that
-// use it; none where several nodes may have the volume at the same time.
+// keptByStayers is the pod that keeps the volume on the node although a drain evicts its other
+// users; none where several nodes may have the volume at the same time.
 func (f *flight) keptByStayers(pair reconcile.VolumeNode, moving []*corev1.Pod) []string {
 	users := f.World.LivePods(pair)
 	stays := func(pod *corev1.Pod) bool { return !slices.Contains(moving, pod) }
@@ -272,8 +272,8 @@ func (f *flight) keptByStayers(pair reconcile.VolumeNode, moving []*corev1.Pod) 
 	return []string{fmt.Sprintf("pod %s, which a drain leaves on the node, uses it, too", facts.PodName(users[i]))}
 }
 
-// mayPart adds the volumes of several pods that one node at a time may have: the access mode
-// ReadWriteOnce does not keep the scheduler from giving the pods different nodes.
+// mayPart adds the ReadWriteOnce volumes of several pods: the access mode does not keep the
+// scheduler from giving the pods different nodes.
 func (f *flight) mayPart(p *Preflight, moving []*corev1.Pod) {
 	sharers := map[*corev1.PersistentVolume][]*corev1.Pod{}
 	var shared []flightVolume
@@ -297,7 +297,8 @@ func (f *flight) mayPart(p *Preflight, moving []*corev1.Pod) {
 	}
 }
 
-// unbound takes the bound off the waits for volumes that hang, or may do so for what was not read.
+// unbound removes the bound from the waits for volumes that hang, or may hang because something
+// was not read.
 func (s *Scenario) unbound(missing bool) {
 	for i := range s.Waits {
 		if w := &s.Waits[i]; w.For != WaitsForNothing && (missing || s.HangOf(*w) != nil) {
@@ -306,7 +307,7 @@ func (s *Scenario) unbound(missing bool) {
 	}
 }
 
-// HangOf is what keeps the volume of the wait; nil where nothing does.
+// HangOf is what keeps the volume of the wait; nil for nothing.
 func (s *Scenario) HangOf(w Wait) *Hang {
 	if w.For == WaitsForNothing {
 		return nil

@@ -47,10 +47,10 @@ type Preflight struct {
 	Room     []Room          `json:"room"`
 	Timers   []Timer         `json:"timers"`
 	Findings []finding.Brief `json:"findings"`
-	// Waiting are the pods that wait already, for what the findings say.
+	// Waiting are the pods that already wait, for the findings.
 	Waiting []finding.Waiting `json:"waiting"`
-	// NotExamined may hold up a drain, or keep a pod from a node with room, and
-	// has no part in the answer, which is about volumes.
+	// NotExamined are obstacles to a drain, or to a pod's new node, that have nothing to do with
+	// volumes and are not part of the answer.
 	NotExamined []string `json:"notExamined"`
 }
 
@@ -98,7 +98,7 @@ type Hang struct {
 	VolumeAttachment string                  `json:"volumeAttachment,omitempty"`
 	Pods             []string                `json:"pods"`
 	Because          string                  `json:"because"`
-	// Perhaps reports whether it depends on what is not known, such as the scheduler's choice.
+	// Perhaps reports whether it depends on an unknown fact, such as the scheduler's choice.
 	Perhaps bool `json:"perhaps,omitempty"`
 }
 
@@ -106,19 +106,19 @@ type Hang struct {
 type Controller struct {
 	Driver string `json:"driver"`
 	Pod    string `json:"pod"`
-	// Away is what becomes of the driver's volumes, in the whole cluster, once the pod is gone.
+	// Away is what happens to the driver's volumes, in the whole cluster, once the pod is gone.
 	Away string `json:"away"`
 }
 
-// Deletion is a volume whose disk is deleted once its pods have ended: its claim goes by then, and
-// the reclaim policy is Delete.
+// Deletion is a volume whose disk is deleted once its pods have ended: its claim is gone by then,
+// and the reclaim policy is Delete.
 type Deletion struct {
 	PersistentVolume string `json:"persistentVolume"`
 	// Keep is the command that keeps the disk.
 	Keep string `json:"keep"`
 }
 
-// Timer is one of the times that the answer is made of.
+// Timer is one of the times in the answer.
 type Timer struct {
 	Name    string `json:"name"`
 	Value   string `json:"value"`
@@ -172,7 +172,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	for _, s := range []*Scenario{&p.Drain, &p.Loss} {
 		s.unbound(len(p.Missing) > 0)
 	}
-	if len(p.Missing) == 0 { // else a node has room that was not read
+	if len(p.Missing) == 0 { // otherwise an unread node may have room
 		p.Room = f.room(moving)
 	}
 	onNode := slices.DeleteFunc(slices.Clone(report.Findings), func(finding_ finding.Finding) bool { return finding_.Node != name })
@@ -223,7 +223,7 @@ func (v flightVolume) driver() string {
 func (f *flight) volumesOf(pod *corev1.Pod) []flightVolume {
 	var list []flightVolume
 	for i := range pod.Spec.Volumes {
-		claim := f.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+		claim := f.ClaimOf(pod, &pod.Spec.Volumes[i])
 		if claim == nil || claim.Spec.VolumeName == "" {
 			continue
 		}

@@ -16,33 +16,31 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// SELinuxProperty is in what pods conflict, in the words of upstream's
-// selinux-warning-controller.
+// SELinuxProperty is the property in which pods conflict, as upstream's
+// selinux-warning-controller names it.
 type SELinuxProperty string
 
-// In what pods conflict. One that conflicts with itself mounts a volume with several
-// labels.
+// The properties. A pod that conflicts with itself mounts a volume with several labels.
 const (
 	SELinuxLabel          SELinuxProperty = "SELinuxLabel"
 	SELinuxChangePolicy   SELinuxProperty = "SELinuxChangePolicy"
 	MultipleSELinuxLabels SELinuxProperty = "MultipleSELinuxLabels"
 )
 
-// SELinuxConflict is what keeps a kubelet that mounts with a label from mounting a
-// volume for all of the pods, where their node enforces SELinux. No object shows whether
-// it does.
+// SELinuxConflict keeps a kubelet that mounts with a label from mounting a volume for all of the
+// pods, where their node enforces SELinux. No object shows whether it does.
 type SELinuxConflict struct {
 	Volume           corev1.UniqueVolumeName `json:"volume"`
 	PersistentVolume string                  `json:"persistentVolume"`
 	Property         SELinuxProperty         `json:"property"`
-	// Sides are two, and at most one of them gets the volume on a node. For
+	// Sides are the two conflicting sides, of which at most one gets the volume on a node. For
 	// MultipleSELinuxLabels it is one, which never gets it.
 	Sides []SELinuxSide `json:"sides"`
 }
 
 // SELinuxSide is a side of a SELinuxConflict: the pods that go together.
 type SELinuxSide struct {
-	// Value is the pods' label, with what their node decides left out, or their policy.
+	// Value is the pods' policy, or their label without the parts that the node decides.
 	Value string       `json:"value"`
 	Pods  []SELinuxPod `json:"pods"`
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// Upgrade reports what the attach/detach controller of another release would decide
-// otherwise about the same objects, what its start forgets, and which volumes its kubelets
-// refuse to share. Its JSON is a contract, as Report's is.
+// Upgrade reports what the attach/detach controller of another release would decide differently
+// about the same objects, what its start forgets, and which volumes its kubelets refuse to share.
+// Its JSON is a contract, as Report's is.
 type Upgrade struct {
 	APIVersion string          `json:"apiVersion"`
 	Kind       string          `json:"kind"`
@@ -36,8 +36,8 @@ type Upgrade struct {
 	Pods []UpgradePod `json:"pods"`
 	// Decisions are those that differ.
 	Decisions []UpgradeDecision `json:"decisions"`
-	// Forgets are what only the memory of the controller at work can hold, which the restart
-	// loses that is part of each upgrade.
+	// Forgets are pairs that only the controller's memory can hold. An upgrade restarts the
+	// controller and loses them.
 	Forgets []UpgradeForgets `json:"forgets"`
 	// SELinux are the conflicts that come with kubelets of To, on one node or not.
 	SELinux []SELinuxConflict `json:"selinux"`
@@ -49,8 +49,8 @@ type Upgrade struct {
 	NotExamined []string `json:"notExamined"`
 }
 
-// UpgradeDecision is what the two controllers decide about one pair. A side is absent
-// where the pair is in neither of its worlds.
+// UpgradeDecision has both controllers' decisions about one pair. A side is absent where the pair
+// is in neither of its worlds.
 type UpgradeDecision struct {
 	Volume           corev1.UniqueVolumeName `json:"volume"`
 	Node             types.NodeName          `json:"node"`
@@ -67,8 +67,8 @@ type UpgradeVerb struct {
 	After  string           `json:"after"`
 }
 
-// UpgradeForgets is a pair that the controller at work may still want for the pods, and that
-// one which has just started does not.
+// UpgradeForgets is a pair that the controller at work may still want for the pods, and a
+// restarted one does not.
 type UpgradeForgets struct {
 	// Volume is absent where its PersistentVolume is gone and no node lists it.
 	Volume           corev1.UniqueVolumeName `json:"volume,omitempty"`
@@ -88,8 +88,8 @@ func (f UpgradeForgets) Detaches() bool {
 	return f.ForcedAfter != "" || f.Then != nil && (f.Then.Verb == reconcile.Wait || f.Then.Verb == reconcile.Detach || f.Then.Verb == reconcile.ForceDetach)
 }
 
-// UpgradePod is a pod and a volume of it that would wait. The volume has its name in
-// the pod where the controller does not attach it, and else the controller's own.
+// UpgradePod is a pod and its volume that would wait. The volume has its name in the pod where
+// the controller does not attach it, and else the controller's own.
 type UpgradePod struct {
 	Pod       string                  `json:"pod"`
 	Node      types.NodeName          `json:"node"`
@@ -122,8 +122,8 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 	return u
 }
 
-// Hangs reports whether any pod would be worse off: it would wait longer, or the volume
-// that it may be using would be taken off its node.
+// Hangs reports whether any pod would be worse off: it would wait longer, or its volume would be
+// detached from its node.
 func (u *Upgrade) Hangs() bool {
 	return len(u.Pods) > 0 || slices.ContainsFunc(u.Forgets, UpgradeForgets.Detaches)
 }
@@ -150,7 +150,7 @@ func (u *Upgrade) forgets(after worlds) {
 	}
 }
 
-// worlds are what one of the two controllers makes of the objects.
+// worlds are one controller's view of the objects.
 type worlds struct {
 	*reconcile.World
 	plan *reconcile.Plan
@@ -160,8 +160,8 @@ type worlds struct {
 	wanted map[podVolume]reconcile.Decision
 }
 
-// podVolume names a volume of a pod: by its name in the pod where it is skipped, and
-// else by its PersistentVolume, whose unique name may depend on the release.
+// podVolume names a volume of a pod: by its name in the pod where it is skipped, and else by its
+// PersistentVolume, whose unique name may depend on the release.
 type podVolume struct {
 	pod    types.NamespacedName
 	volume string
@@ -256,7 +256,7 @@ func laterThan(to, from reconcile.Decision) bool {
 	return cmp.Or(cmp.Compare(inTheWay(to.Verb), inTheWay(from.Verb)), cmp.Compare(to.After, from.After)) > 0
 }
 
-// inTheWay orders the verbs by what stands between a pod that wants the volume and it.
+// inTheWay orders the verbs by how far they keep the volume from a pod that wants it.
 func inTheWay(verb reconcile.Verb) int {
 	switch verb {
 	case reconcile.Keep, reconcile.Attach:

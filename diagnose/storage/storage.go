@@ -66,8 +66,10 @@ func Of(v *facts.View) *Truth {
 	if len(v.Snapshot.Backends) == 0 {
 		return nil
 	}
-	return facts.Once(v, newTruth)
+	return keptTruth.Of(v, newTruth)
 }
+
+var keptTruth facts.Kept[*Truth]
 
 func newTruth(v *facts.View) *Truth {
 	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, oneNode: v.OneNode}

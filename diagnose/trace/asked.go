@@ -55,9 +55,9 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	return t.due(s, since, bound)
 }
 
-// notTakenUp is the kubelet's last event about a failure to take the volume up. An event that was
-// not repeated is out of date where the node lists the volume as in use meanwhile, and where it says
-// that the claim is not bound, which it is by now; that another pod uses the volume proves nothing
+// notTakenUp is the kubelet's last event about a failure to take the volume up. It is out of date
+// where it was not repeated and the node lists the volume as in use meanwhile, or where it says
+// that the claim is not bound, which it is now. That another pod uses the volume proves nothing
 // by itself.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
@@ -71,9 +71,9 @@ func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	return e, w, true
 }
 
-// waitRepeats is how long the kubelet may be silent about a volume that it still cannot take up. It
-// reports the failure at each new try of the pod, until its recorder pauses; for a claim that has
-// been bound meanwhile, the report may have been true a moment ago.
+// waitRepeats is how long the kubelet may be silent about a volume that it still cannot take up.
+// It reports the failure at each new try of the pod, until its recorder pauses. For a claim that
+// has been bound meanwhile, the report may have been true a moment ago.
 func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
 	if v.pv != nil && t.kubelet >= facts.SilentTimeout && !t.RecorderPauses(t.pod) && len(t.others(v)) == 0 {
 		return facts.PodRetry + facts.RetrySaid

@@ -140,11 +140,11 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	return s
 }
 
-// saidConflict is the controller's last event for the pod where it reports a conflict with
-// another node, which still has the volume, and the volume's modes no longer forbid it; else
-// nil. The controller reads a volume's spec when it adds the pod to its desired state
-// (DesiredStateOfWorld.AddPod), and keeps to it as long as the pod exists. Once no other node has
-// the volume, or while no controller leads, it is the controller that has to act.
+// saidConflict is the controller's last event for the pod about a conflict with another node that
+// still has the volume, where the volume's modes no longer forbid it; else nil. The controller
+// reads a volume's spec when it adds the pod to its desired state (DesiredStateOfWorld.AddPod),
+// and keeps it as long as the pod exists. Once no other node has the volume, or while no
+// controller leads, the controller has to act.
 func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
 	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) || !facts.SaidSince(e, t.pod.CreationTimestamp) {
@@ -234,8 +234,8 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	return t.due(s, since, refused)
 }
 
-// doubtAttacher notes in the stage that a lease that was not read may show that no attacher
-// calls the driver any more, which an old error of the driver leaves open.
+// doubtAttacher notes in the stage that an unread lease may show that no attacher runs any more,
+// which an old error of the driver leaves open.
 func (t *tracer) doubtAttacher(s *Stage, said *storagev1.VolumeError) {
 	if said != nil && !t.Snapshot.Complete(snapshot.Leases) && t.Age(said.Time) > facts.AttacherLeaseGrace {
 		s.unread = snapshot.Leases
@@ -353,8 +353,8 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	return s
 }
 
-// withControllerGrace grants a controller that has just started, or may have, the time to take
-// up what it finds.
+// withControllerGrace grants a controller that has just started, or may have, the time to process
+// what it finds.
 func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Duration) (Stage, metav1.Time, time.Duration) {
 	switch {
 	case t.ControllerJustStarted():

@@ -32,7 +32,7 @@ func (t *tracer) scheduled() Stage {
 	s := Stage{Stage: StageScheduled, State: StageWaiting, On: Scheduler, Detail: "the scheduler has not spoken",
 		Ends: "the scheduler binds the pod to a node"}
 	since := t.pod.CreationTimestamp
-	if c := condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
+	if c := facts.Condition(t.pod, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse && c.Message != "" {
 		s.State, s.Detail = StageBlocked, "no node suits the pod"
 		switch {
 		case c.Reason == corev1.PodReasonSchedulingGated:
@@ -78,8 +78,8 @@ func (t *tracer) scheduled() Stage {
 	return t.due(s, since, schedulerTakes)
 }
 
-// volumeBinding is a part of what the scheduler says where a node suits the pod, and its claims were
-// not bound to volumes for that node in time (PreBind, volumebinding/volume_binding.go).
+// volumeBinding is part of the scheduler's message where a node suits the pod, and its claims
+// were not bound to volumes for that node in time (PreBind, volumebinding/volume_binding.go).
 const volumeBinding = `PreBind plugin "VolumeBinding"`
 
 // bindsClaims is who makes the volume of the pod's first claim that has none; "" where that is not known.
@@ -97,9 +97,9 @@ func (t *tracer) bindsClaims() string {
 
 func provisionerOf(driver string) string { return "the provisioner of " + driver }
 
-// hasClaim is the pod that uses a claim of this one and is not being deleted. Where there is
-// none, goes is when the last user that is being deleted has to have ended: until then the
-// scheduler rightly waits.
+// hasClaim is the other pod that uses the claim and is not being deleted. Without one, goes is
+// when the last user that is being deleted has to have ended: until then the scheduler rightly
+// waits.
 func (t *tracer) hasClaim() (holder *corev1.Pod, goes metav1.Time) {
 	for _, name := range facts.ClaimNames(t.pod) {
 		claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, name))
@@ -149,8 +149,8 @@ func (t *tracer) addKeptOff(v *tracedVolume, s *Stage) {
 // (ErrReasonReadWriteOncePodConflict, volumerestrictions).
 const onePod = "readwriteoncepod access mode"
 
-// volumeRefusals are parts of the scheduler's messages about volumes that keep a pod off a
-// node, with their meaning, and with what helps where that is not another node.
+// volumeRefusals are parts of the scheduler's messages about volumes that keep a pod off a node,
+// with their meaning, and with the advice where another node does not help.
 var volumeRefusals = []struct{ text, means, helps string }{
 	{"unbound immediate persistentvolumeclaims", "a claim is not bound yet, and its class does not wait for the pod", ""},
 	{"volume node affinity conflict", "the volume is in another zone or on another machine", ""},
@@ -182,8 +182,8 @@ func schedulerMeans(message string) string {
 	return strings.Join(means, "; ")
 }
 
-// schedulerHelps is what helps where the scheduler names one thing about volumes alone, which no
-// other node would change; "" else.
+// schedulerHelps is the advice where the scheduler names a single cause about volumes, which no
+// other node would change; else "".
 func schedulerHelps(message string) string {
 	means, helps := 0, ""
 	for _, r := range volumeRefusals {

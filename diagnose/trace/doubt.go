@@ -38,8 +38,8 @@ func (t *tracer) unread(kinds []snapshot.Kind) snapshot.Kind {
 	return ""
 }
 
-// unread is the kind of an object that could not be read and may show that another stage than
-// the broken one comes first, or that somebody else has to act; "" where no such object can.
+// unread is the kind of an unread object that may show an earlier stage than the broken one, or
+// another actor; "" where no such object can.
 func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 	first := brokenOrder
 	if at := slices.Index(brokenOrder, broken); at > 0 && v.stage(broken).State == StageBlocked {
@@ -57,9 +57,8 @@ func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
 // no such object can.
 func (t *Trace) Unread() snapshot.Kind { return t.Waits().unread(t.Verdict.Stage) }
 
-// withoutActors removes the actor where an object that could not be read may show another one:
-// from each volume, and from the verdict, which may have chosen the wrong volume. Another actor may
-// have more time, or less.
+// withoutActors removes the actor where an unread object may show another one: from each volume,
+// and from the verdict, which may have chosen the wrong volume. Another actor may have more time, or less.
 func (t *Trace) withoutActors() {
 	for _, v := range t.Volumes {
 		broken := v.Broken

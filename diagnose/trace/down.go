@@ -17,7 +17,7 @@ import (
 // reasonNeverMounted is the reason of a volume that was not mounted before its pod ended.
 const reasonNeverMounted = "NeverMounted"
 
-// reasonSandbox is of a pod whose containers have ended, and whose sandbox is not stopped.
+// reasonSandbox marks a pod whose containers have ended, and whose sandbox is not stopped.
 const reasonSandbox = "SandboxNotStopped"
 
 const (
@@ -106,9 +106,9 @@ func (t *tracer) everMounted() bool {
 	return !facts.NeverRan(t.pod) && (t.mountsProven().yes || facts.Started(t.pod))
 }
 
-// mayBeMounted reports whether the kubelet may have mounted the volume although no container of
-// the pod, which is being deleted, has run: it mounts each volume as soon as it can, and keeps
-// the pod object until it has unmounted it.
+// mayBeMounted reports whether the kubelet may have mounted the volume of a Terminating pod whose
+// containers never ran. It mounts each volume as soon as it can, and keeps the pod object until
+// it has unmounted it.
 func (t *tracer) mayBeMounted(v *tracedVolume) bool {
 	return t.pod.DeletionTimestamp != nil && t.node != nil && reconcile.NodeReady(t.node) && v.Driver != "" &&
 		(!v.attachable || facts.Lists(t.node, v.Volume) && facts.InUse(t.node, v.Volume)) &&
@@ -164,10 +164,10 @@ func nfsServer(v *tracedVolume) string {
 	}
 }
 
-// notRemoved are the volumes of a Terminating pod, which nothing else keeps, that the kubelet
-// makes itself, such as a Secret. The kubelet keeps the pod object until it has removed the
-// last of its volumes (Kubelet.SyncTerminatedPod, WaitForUnmount), and it cannot remove a busy
-// one.
+// notRemoved are the volumes of a Terminating pod that the kubelet makes itself, such as a
+// Secret, where nothing else keeps the pod. The kubelet keeps the pod object until it has removed
+// the last of its volumes (Kubelet.SyncTerminatedPod, WaitForUnmount), and it cannot remove a
+// busy one.
 //
 // which reports whether a volume is a candidate.
 func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool) []VolumeTrace {
@@ -267,8 +267,8 @@ func (t *tracer) unstaged(v *tracedVolume, free bool) Stage {
 	return t.due(s, facts.Latest(t.stoppedSince(), facts.BoundAt(t.pod)), UnstageTakes)
 }
 
-// unstaging is the stage of a volume that the kubelet has yet to give back, with what prevents
-// it. shows is the clause about what the objects show.
+// unstaging is the stage of a volume that the kubelet has yet to give back, with the obstacle.
+// shows is the clause about the objects.
 func (t *tracer) unstaging(v *tracedVolume, shows string) Stage {
 	s := Stage{Stage: StageUnstaged, State: StageWaiting, On: kubeletOf(t.node.Name), Detail: shows,
 		Ends: "the kubelet unstages it and takes it off volumesInUse within 10 s"}

@@ -18,10 +18,10 @@ import (
 // kubeletLog is the reporter of an event that was made from a line of the kubelet's log.
 const kubeletLog = "kubelet's log"
 
-// logged are the failed mounts of the pod in the kubelet's log, as the events that the kubelet
-// writes about them: the log also has those whose event the API server has dropped after an
-// hour or the recorder never sent. For each volume it is the last failure, and the last while
-// the kubelet did not reach the API server.
+// logged are the failed mounts of the pod in the kubelet's log, as the kubelet's events about
+// them. The log also has failures whose event the API server has dropped after an hour, or the
+// recorder never sent. For each volume it is the last failure, and the last while the kubelet did
+// not reach the API server.
 func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 	if k == nil {
 		return nil
@@ -55,10 +55,9 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 	return events
 }
 
-// failedDown is the last operation on the way down that has failed for the volume by the
-// kubelet's log, where it was not retried before the objects were read. A kubelet that has
-// restarted since has forgotten the pause. For a volume that no pod has any more, any pod's
-// failure counts.
+// failedDown is the volume's last failed operation on the way down in the kubelet's log, where it
+// was not retried before the objects were read. A kubelet that has restarted since has forgotten
+// the pause. For a volume that no pod has any more, any pod's failure counts.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
@@ -116,10 +115,9 @@ func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver stri
 	}
 }
 
-// neverStaged is the evidence in the kubelet's counters that the volume is not staged: it was
-// attached after the kubelet started, and since then no call to stage a volume of its driver
-// has succeeded, while some have failed, so that the driver takes such calls. It is "" where
-// they do not show this.
+// neverStaged is the evidence in the kubelet's counters that the volume is not staged; "" where
+// they do not show this. It was attached after the kubelet started, and since then no call to
+// stage a volume of its driver has succeeded. Some have failed, so the driver takes such calls.
 func (t *tracer) neverStaged(v *tracedVolume) string {
 	va := t.attachmentOf(v)
 	if t.heard == nil || va == nil {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -61,9 +60,6 @@ func (t *tracer) otherNodes(v *tracedVolume) (first types.NodeName, count int) {
 	}
 }
 
-// haveIt caches the nodes that have a volume, by volume: thousands of pods may wait for it.
-type haveIt struct{ sync.Map }
-
 // spared reports whether the controller detaches from the node without waiting for its
 // kubelet.
 func (t *tracer) spared(node *corev1.Node) bool {
@@ -73,10 +69,13 @@ func (t *tracer) spared(node *corev1.Node) bool {
 
 // nodesWith are the nodes that have the volume, or have not finished its detach; sorted.
 func nodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeName {
-	all := facts.Once(view, func(*facts.View) *haveIt { return &haveIt{} })
-	if known, ok := all.Load(volume); ok {
-		return known.([]types.NodeName)
-	}
+	return keptNodesWith.Of(view, volume, findNodesWith)
+}
+
+// keptNodesWith: thousands of pods may wait for one volume.
+var keptNodesWith facts.KeptBy[corev1.UniqueVolumeName, []types.NodeName]
+
+func findNodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeName {
 	var nodes []types.NodeName
 	for _, a := range view.AttachmentsOf(volume) {
 		if a.Status.Attached || facts.Deleting(a.VolumeAttachment) {
@@ -87,9 +86,7 @@ func nodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.NodeNam
 		nodes = append(nodes, listed.Node)
 	}
 	slices.Sort(nodes)
-	nodes = slices.Compact(nodes)
-	all.Store(volume, nodes)
-	return nodes
+	return slices.Compact(nodes)
 }
 
 // lostNodeTakes is how long a volume may stay on a lost node: the node becomes NotReady, its
@@ -238,9 +235,8 @@ func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string
 	}
 }
 
-// usersUnread is the kind of objects that may use the volume and could not be read; "" where
-// there is none. The users are in the namespaces of the claims of all PersistentVolumes with
-// the same disk.
+// usersUnread is the kind of unread objects that may use the volume; "" where there are none. The
+// users are in the namespaces of the claims of all PersistentVolumes with the same disk.
 func (t *tracer) usersUnread(v *tracedVolume) snapshot.Kind {
 	if t.Snapshot.Complete(snapshot.Pods) && t.Snapshot.Complete(snapshot.Claims) {
 		return ""
@@ -291,8 +287,8 @@ func (t *tracer) leaseWords(lease *coordinationv1.Lease) string {
 	return finding.Clauses(text, t.StuckAttacherClause(lease))
 }
 
-// attacherReturns is the time granted to an attacher whose lease is not renewed: none, unless
-// it has answered since, without a lease.
+// attacherReturns is the time granted to an attacher with an expired lease: none, unless it has
+// answered since, without a lease.
 func (t *tracer) attacherReturns(s *Stage, lease *coordinationv1.Lease, driver string) time.Duration {
 	if !t.LastAnswer(driver).After(facts.Renewed(lease).Add(facts.AttacherLeaseGrace)) {
 		return 0

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,11 +16,12 @@ import (
 
 // The minor releases from which the kubelet's messages differ.
 const (
-	// sortedLists: the lists of a failed wait are sorted, "unattached" lists only volumes that
-	// are not attached, and "failed to process" exists (kubernetes pull request 112719).
+	// sortedLists is the first release whose failed wait has sorted lists, lists only volumes
+	// that are not attached as "unattached", and has "failed to process" (kubernetes pull request
+	// 112719).
 	sortedLists facts.KubeletRelease = 26
-	// attachCheckedOnce: the kubelet looks at a VolumeAttachment once and reports what it
-	// finds; before, it waited up to 10 min for it (126961).
+	// attachCheckedOnce is the first release whose kubelet looks at a VolumeAttachment once and
+	// reports what it finds; earlier ones waited up to 10 min for it (126961).
 	attachCheckedOnce facts.KubeletRelease = 32
 )
 
@@ -46,7 +46,7 @@ func (w waitWords) means(volume string, k facts.KubeletRelease) string {
 	switch {
 	case why == "" || !slices.Contains(w.unmounted, volume):
 		return lists
-	case lists == notTakenUp: // and the cause says what is wrong
+	case lists == notTakenUp: // and the cause shows the fault
 		return why + "; the kubelet has not taken the volume up, and no mount was tried"
 	default:
 		return why + "; " + lists
@@ -76,9 +76,9 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 }
 
 // mountFailures are the failed mounts of the volume, oldest first, without those that pass by
-// themselves. Where the kubelet has reported none for this pod, they are those of other pods
-// that wait for the volume on the node: the kubelet runs one operation at a time on a volume,
-// in the name of one pod, and pauses for all pods once it fails (MountVolume,
+// themselves. Without any for this pod, they are those of other pods that wait for the volume on
+// the node. The kubelet runs one operation at a time on a volume, in the name of one pod, and
+// pauses for all pods once it fails (MountVolume,
 // pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), facts.MountFailure.Passing)
@@ -88,15 +88,16 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	return t.sharedFailures(v)
 }
 
-// sharedFailures are those of other pods that wait for the volume on the node, oldest first.
+// sharedFailures are the failed mounts of other pods that wait for the volume on the node, oldest
+// first.
 func (t *tracer) sharedFailures(v *tracedVolume) (shared []facts.MountFailure) {
 	var list []facts.MountFailure
 	switch {
 	case v.pv == nil:
 	case v.pv.Spec.Local != nil && v.claim != nil:
 		list = t.localFailures(v)
-	case (v.Driver != "" || v.attachable) && t.userOnNode(v) == nil: // else it is staged by now
-		list = useOf(t.View, v.pair).failuresOf(t.View, v.specName())
+	case (v.Driver != "" || v.attachable) && t.userOnNode(v) == nil: // otherwise it is staged by now
+		list = failuresThere(t.View, volumeCalled{v.pair, v.specName()})
 	}
 	for _, f := range list {
 		if of := f.Event.InvolvedObject.UID; of != t.pod.UID && of != uidThere(t.pod) {
@@ -106,9 +107,9 @@ func (t *tracer) sharedFailures(v *tracedVolume) (shared []facts.MountFailure) {
 	return shared
 }
 
-// localFailures are the failed mounts of a local volume that would meet any pod, oldest first:
-// nothing attaches it, and the kubelet does one thing at a time with it all the same. Once a
-// pod has it mounted, there are none.
+// localFailures are the failed mounts of a local volume that any pod would meet, oldest first.
+// Nothing attaches it, but the kubelet still runs one operation at a time on it. Once a pod has
+// it mounted, there are none.
 func (t *tracer) localFailures(v *tracedVolume) (list []facts.MountFailure) {
 	for _, pod := range t.ClaimUsers(v.claim) {
 		switch {
@@ -119,6 +120,10 @@ func (t *tracer) localFailures(v *tracedVolume) (list []facts.MountFailure) {
 			list = append(list, slices.DeleteFunc(t.MountFailures(pod, v.specName()), func(f facts.MountFailure) bool { return !f.Stages() })...)
 		}
 	}
+	return oldestFirst(list)
+}
+
+func oldestFirst(list []facts.MountFailure) []facts.MountFailure {
 	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
 		return snapshot.EventTime(a.Event).Compare(snapshot.EventTime(b.Event).Time)
 	})
@@ -131,34 +136,34 @@ type use struct {
 	// failing are the pods with a failed mount, by the kubelet's name for the volume: thousands
 	// of PersistentVolumes may be one disk.
 	failing map[string][]*corev1.Pod
-	// failures are, by that name, the failed mounts that any of these pods would have.
-	failures sync.Map
 }
 
-// failuresOf are the failed mounts of the volume with that name, oldest first.
-func (u *use) failuresOf(view *facts.View, name string) []facts.MountFailure {
-	if known, ok := u.failures.Load(name); ok {
-		return known.([]facts.MountFailure)
-	}
-	var list []facts.MountFailure
-	for _, pod := range u.failing[name] {
-		list = append(list, slices.DeleteFunc(view.MountFailures(pod, name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
-	}
-	slices.SortStableFunc(list, func(a, b facts.MountFailure) int {
-		return snapshot.EventTime(a.Event).Compare(snapshot.EventTime(b.Event).Time)
+// volumeCalled is a volume on a node, with one of the kubelet's names for it.
+type volumeCalled struct {
+	reconcile.VolumeNode
+	name string
+}
+
+var keptFailures facts.KeptBy[volumeCalled, []facts.MountFailure]
+
+// failuresThere are the failed mounts that any pod with the volume would have, oldest first.
+func failuresThere(view *facts.View, v volumeCalled) []facts.MountFailure {
+	return keptFailures.Of(view, v, func(view *facts.View, v volumeCalled) (list []facts.MountFailure) {
+		for _, pod := range useOf(view, v.VolumeNode).failing[v.name] {
+			list = append(list, slices.DeleteFunc(view.MountFailures(pod, v.name), func(f facts.MountFailure) bool { return !ofVolume(f) })...)
+		}
+		return oldestFirst(list)
 	})
-	u.failures.Store(name, list)
-	return list
 }
 
-// uses caches the use of each volume on each node: thousands of pods may share it.
-type uses struct{ sync.Map }
+// keptUses is the use of each volume on each node: thousands of pods may share it.
+var keptUses facts.KeptBy[reconcile.VolumeNode, *use]
 
 func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
-	all := facts.Once(view, func(*facts.View) *uses { return &uses{} })
-	if known, ok := all.Load(pair); ok {
-		return known.(*use)
-	}
+	return keptUses.Of(view, pair, findUse)
+}
+
+func findUse(view *facts.View, pair reconcile.VolumeNode) *use {
 	found := &use{failing: map[string][]*corev1.Pod{}}
 	for _, pod := range view.World.LivePods(pair) {
 		if n := len(found.mounted); facts.Mounted(pod) && (n == 0 || n == 1 && found.mounted[0].UID != pod.UID) {
@@ -172,8 +177,7 @@ func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
 			}
 		}
 	}
-	known, _ := all.LoadOrStore(pair, found)
-	return known.(*use)
+	return found
 }
 
 // ofVolume reports whether any pod that uses the volume would have the same failure.
@@ -210,8 +214,8 @@ func (t *tracer) waitFailure(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	return nil, waitWords{}, false
 }
 
-// mountedThen reports whether the kubelet's last failed wait named only other volumes of the
-// pod, later than any other sign about this one: it names all volumes that are not mounted
+// mountedThen reports whether the kubelet's last failed wait, later than any other sign about
+// this volume, named only other volumes of the pod. It names all volumes that are not mounted
 // (getUnmountedVolumes, pkg/kubelet/volumemanager/volume_manager.go), and a mounted one stays
 // mounted while the pod has not run.
 func (t *tracer) mountedThen(v *tracedVolume) bool {

@@ -47,7 +47,7 @@ func (t *tracer) mountsProven() proof {
 			return proof{true, metav1.Time{}, fmt.Sprintf("container %s waits for something that comes later (%s)", c.Name, c.State.Waiting.Reason)}
 		}
 	}
-	if c := condition(t.pod, corev1.PodReadyToStartContainers); c != nil {
+	if c := facts.Condition(t.pod, corev1.PodReadyToStartContainers); c != nil {
 		if c.Status == corev1.ConditionTrue {
 			return proof{true, c.LastTransitionTime, "condition PodReadyToStartContainers"}
 		}
@@ -65,16 +65,6 @@ func (t *tracer) mountsProven() proof {
 		}
 	}
 	return proof{}
-}
-
-// condition is the pod's condition of the type; nil where it has none.
-func condition(pod *corev1.Pod, of corev1.PodConditionType) *corev1.PodCondition {
-	for i := range pod.Status.Conditions {
-		if pod.Status.Conditions[i].Type == of {
-			return &pod.Status.Conditions[i]
-		}
-	}
-	return nil
 }
 
 // withoutPlugin is the stage of a pod on a node where no node plugin can run.
@@ -152,8 +142,8 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	return t.due(s, since, facts.RegistrationGrace)
 }
 
-// mistyped turns the stage into the wait for somebody who corrects the name of the volume's driver,
-// where that is not installed and one of nearly the same name is.
+// mistyped makes the stage wait for a correction of the driver's name, where the driver is not
+// installed and one of nearly the same name is.
 func (t *tracer) mistyped(s *Stage, v *tracedVolume) bool {
 	meant := t.Mistyped(v.Driver)
 	if meant == "" || t.Age(facts.WaitsSince(t.pod)) <= facts.ListsGrace { // it may just be installed
@@ -197,7 +187,7 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 }
 
 // maybeStaged is the staged stage where no object distinguishes it from the next: a call to the
-// driver that is under way or repeated leaves no trace.
+// driver that runs or is repeated leaves no trace.
 func (t *tracer) maybeStaged(s Stage, v *tracedVolume) Stage {
 	if s.State != StageUnknown {
 		if how := t.neverStaged(v); how != "" {
@@ -295,8 +285,8 @@ func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
 	return began
 }
 
-// kubeletWaits is since when the kubelet waits for the pod's volumes: one that was cut off goes on
-// once its node is Ready again.
+// kubeletWaits is since when the kubelet waits for the pod's volumes. One that was cut off goes
+// on once its node is Ready again.
 func (t *tracer) kubeletWaits() metav1.Time {
 	since := facts.WaitsSince(t.pod)
 	if reconcile.NodeReady(t.node) {
@@ -311,9 +301,9 @@ func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
 	return (v.attachable || v.unsure) && t.kubelet >= sortedLists && slices.Contains(w.unattached, v.Name)
 }
 
-// silentSince is, as a clause, since when the kubelet of the pod's node renews its lease no
-// longer, whether its node is seen to be lost or nobody has noticed yet; "" where it may be at
-// work. It has to act before any driver there.
+// silentSince is a clause: since when the kubelet of the pod's node no longer renews its lease,
+// whether the node is already lost or still Ready; "" where it may be at work. It has to act
+// before any driver there.
 func (t *tracer) silentSince() string {
 	lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName)
 	if lease == nil || lease.Spec.RenewTime == nil || t.KubeletLives(t.node) {

@@ -36,7 +36,7 @@ func (s Standing) Called() bool {
 }
 
 // Standing is the standing of one of the trace's volumes; ok is false where the kubelet has no
-// part in it: no container mounts the volume, or the kubelet has given it back.
+// part in it, as no container mounts the volume or the kubelet has given it back.
 func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 	if !v.Referenced || t.Node == "" || v.Broken == StageDetached {
 		return s, false
@@ -62,7 +62,7 @@ func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 		s.Stage.Stage, s.Stage.On = StageRegistered, registered.On
 	case staged.State == StageUnknown:
 		s.Possible = []StageName{StageStaged, StageMounted}
-		// a stage that failed knows the actor better than one that has not begun
+		// a failed stage knows the actor better than one that has not begun
 		s.Stage.On = cmp.Or(s.Stage.On, staged.On)
 	}
 	return s, true

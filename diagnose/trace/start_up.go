@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// addStartUpTaint adds what the scheduler's message means where it is about a start-up taint,
-// which the node plugin of its driver takes off once it has started on the node. starts is when
-// the last of these nodes, or its plugin, began to start; zero where none has the taint.
+// addStartUpTaint adds the meaning of the scheduler's message where it is about a start-up taint,
+// which the driver's node plugin removes once it runs on the node. starts is when the last of
+// these nodes, or its plugin, began to start; zero where none has the taint.
 func (t *tracer) addStartUpTaint(s *Stage) (starts metav1.Time) {
 	driver, nodes := t.startUpTaint(s.Said[0].Text)
 	if driver == "" {
@@ -63,9 +63,8 @@ func taintAdvice(driver string, node *corev1.Node, plugins []*corev1.Pod) string
 	}
 }
 
-// startUpTaint returns the driver whose start-up taint the scheduler's message is about, and the
-// nodes that have the taint. Its key begins with its driver's name. driver is "" for other
-// messages.
+// startUpTaint returns the driver of the start-up taint in the scheduler's message, and the nodes
+// with the taint. The taint's key begins with its driver's name. driver is "" for other messages.
 func (t *tracer) startUpTaint(message string) (driver string, tainted []*corev1.Node) {
 	if !strings.Contains(message, "untolerated taint") {
 		return "", nil
@@ -90,9 +89,9 @@ func (t *tracer) startUpTaint(message string) (driver string, tainted []*corev1.
 // noScaleUp is the reason of the cluster autoscaler's event about a pod for which it adds no node.
 const noScaleUp = "NotTriggerScaleUp"
 
-// noCSINode is part of the autoscaler's message where it knows no CSINode of the machine that it
-// would add, and is told to count volumes (--enable-csi-node-aware-scheduling): of a group without
-// a node it may have none.
+// noCSINode is part of the autoscaler's message where it counts volumes
+// (--enable-csi-node-aware-scheduling) and knows no CSINode for the machine that it would add. A
+// group without a node may have none.
 const noCSINode = "csi nodes "
 
 // addAutoscaler adds what the cluster autoscaler says where volumes are among its reasons to add

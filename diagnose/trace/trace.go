@@ -183,8 +183,8 @@ type Stage struct {
 	called bool
 	// permanent reports that no retry can end the wait.
 	permanent bool
-	// unread is the kind of an object that could not be read and may show that somebody else
-	// has to act; "" where what was read proves it.
+	// unread is the kind of an unread object that may show another actor; "" where the objects
+	// prove the actor.
 	unread snapshot.Kind
 	// untimed is the kind of an object that could not be read and may show that the stage has more time,
 	// or less.
@@ -200,8 +200,7 @@ func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
 
-// Never is what must not be done about the wait in this stage; "" where the stage knows of nothing
-// in particular.
+// Never is what must not be done about the wait in this stage; "" for nothing in particular.
 func (s Stage) Never() string { return s.never }
 
 // Do is the first step about the wait in this stage; "" where the stage knows of none in particular.
@@ -323,8 +322,8 @@ func (t *Trace) Quoted() *finding.Quote {
 	return &finding.Quote{Text: t.Verdict.Said}
 }
 
-// Judge adjusts the verdict to the findings of all checks: a wait is stuck where a certain
-// finding warns about it, and in flight where a finding says of each overdue volume when it
+// Judge adjusts the verdict to the findings of all checks. A wait is stuck where a certain
+// finding warns about it, and in flight where a finding knows for each overdue volume when it
 // recovers by itself.
 func (t *Trace) Judge(findings []finding.Finding) {
 	if !t.Verdict.waits() {
@@ -368,8 +367,8 @@ func names(f finding.Finding, v VolumeTrace) bool {
 	return f.Actor != "" && f.Severity.AtLeast(finding.Warning) && ofVolume
 }
 
-// comesBy is when the first of the overdue volumes recovers by itself or, where none is
-// overdue, the volume that the pod waits for; nil where the findings do not know it for each.
+// comesBy is when the first overdue volume recovers by itself or, where none is overdue, the
+// volume that the pod waits for; nil unless the findings know it for each.
 func (t *Trace) comesBy(findings []finding.Finding) *metav1.Time {
 	var due *metav1.Time
 	overdue := slices.ContainsFunc(t.Volumes, func(v VolumeTrace) bool { return v.stage(v.Broken).Overdue })
@@ -426,8 +425,8 @@ func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
 	return t.Snapshot.CompleteIn(kind, namespace)
 }
 
-// due makes the stage a wait since then with a usual bound; a bound of 0 means that nothing
-// that is under way will end it.
+// due makes the stage a wait since then with a usual bound; a bound of 0 means that nothing under
+// way will end it.
 func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	if !since.IsZero() {
 		s.Since, s.dueAt = &since, new(metav1.NewTime(since.Add(bound)))

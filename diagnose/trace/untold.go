@@ -13,11 +13,10 @@ import (
 )
 
 // untold resolves the volumes that may or may not be mounted: the kubelet mounts all of a pod's
-// volumes at the same time, and writes nothing about one that it has mounted. They are judged
-// by the others, and so are volumes whose last failure should have been repeated by now. Where
-// another volume is known to wait, that explains the pod's wait. Where none is, the pod waits
-// for one of them: a single one is certain; of several, it returns the candidates, each as if
-// the pod waited for it.
+// volumes at the same time, and writes nothing about a mounted one. Volumes whose last failure
+// should have been repeated by now count among them. Where another volume is known to wait, it
+// explains the pod's wait. Otherwise the pod waits for one of them. A single one is certain;
+// several are returned as candidates, each as if the pod waited for it.
 func untold(volumes []VolumeTrace) []VolumeTrace {
 	var silent, remote, old []int
 	told, unread := "", false
@@ -88,7 +87,7 @@ func (v VolumeTrace) silent() bool {
 	return v.Broken == StageMounted && s.State == StageWaiting && s.unsaid() || v.Broken == StageRegistered && s.unsaid()
 }
 
-// stages are the stages in which the volume may be, where there are several; else nil.
+// stages are the possible stages of the volume, where there are several; else nil.
 func (v VolumeTrace) stages() []StageName {
 	if v.Broken == StageMounted && v.stage(StageMounted).State == StageWaiting && v.stage(StageStaged).open {
 		return []StageName{StageStaged, StageMounted}
@@ -99,8 +98,8 @@ func (v VolumeTrace) stages() []StageName {
 	return nil
 }
 
-// refused is the stage of a volume that the kubelet cannot take up: neither the pod nor the
-// volume can be changed so that it could (createVolumeSpec and FindPluginBySpec,
+// refused is the stage of a volume that the kubelet cannot take up. Neither the pod nor the
+// volume can be changed to fit (createVolumeSpec and FindPluginBySpec,
 // desired_state_of_world_populator.go).
 func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 	s := Stage{Stage: StageInVolumesInUse, State: StageBlocked, On: Nobody, Ends: "the pod is made again with a volume that its node can use"}
@@ -157,8 +156,8 @@ func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 	return t.never(s, facts.WaitsSince(t.pod)), true
 }
 
-// notInline is the stage of a volume that is defined in the pod and whose driver does not
-// support such volumes (supportsVolumeLifecycleMode, pkg/volume/csi/csi_plugin.go).
+// notInline is the stage of a volume that the pod itself defines and whose driver does not
+// support that (supportsVolumeLifecycleMode, pkg/volume/csi/csi_plugin.go).
 func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stage, bool) {
 	if v.source.CSI == nil {
 		return Stage{}, false

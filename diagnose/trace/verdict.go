@@ -15,7 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// toBe continues a sentence after the name of a volume: what it lacks in each stage.
+// toBe continues a sentence after the name of a volume: the missing step in each stage.
 var toBe = map[StageName]string{
 	StageScheduled:         " to get a node",
 	StageClaimBound:        ", whose claim is not bound",
@@ -37,8 +37,8 @@ func (v VolumeTrace) stage(name StageName) *Stage {
 	return &Stage{}
 }
 
-// waits returns the volumes that wait, the one that explains most first, and the volumes about
-// which nothing is known.
+// waits returns the volumes that wait, the best explanation first, and the volumes about which
+// nothing is known.
 func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
 	for _, v := range volumes {
 		switch v.stage(v.Broken).State {
@@ -57,8 +57,8 @@ func waits(volumes []VolumeTrace) (list []VolumeTrace, unknown []VolumeTrace) {
 	return list, unknown
 }
 
-// verdictUp distinguishes a wait for a volume from waits that look like one. The pod waits for
-// one of open.
+// verdictUp distinguishes a wait for a volume from waits that look like one. open are the volumes
+// that the pod may wait for.
 func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	list, unknown := waits(volumes)
 	if len(list) == 0 {
@@ -107,8 +107,8 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 // ReasonSilent is the verdict's reason where the pod's status is as old as the silence of its node.
 const ReasonSilent = "NodeSilent"
 
-// unheard is why nobody knows whether the pod, of which its kubelet last reported that it runs,
-// still does; "" where that is known.
+// unheard is why it is not known whether the pod, which ran when its kubelet last reported, still
+// does; "" where it is known.
 func (t *tracer) unheard() string {
 	if !anyRuns(t.pod) {
 		return ""
@@ -317,7 +317,7 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 			return v
 		}
 	}
-	start := condition(t.pod, corev1.PodReadyToStartContainers)
+	start := facts.Condition(t.pod, corev1.PodReadyToStartContainers)
 	if e := t.lastEvent("FailedCreatePodSandBox"); e != nil && !anyRuns(t.pod) && (start == nil || start.Status != corev1.ConditionTrue) {
 		v.Reason = "Sandbox"
 		v.Message += "; it waits for its sandbox and network: " + e.Message

@@ -51,8 +51,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 			s := v.stage(StageUnmounted)
 			return s.State == StageBlocked && !s.doubtful
 		}) {
-			// Nothing shows that only these are left: the last may as well be one that the
-			// kubelet makes itself.
+			// Nothing excludes the volumes that the kubelet makes itself.
 			held = append(held, t.notRemoved(volumes, t.canBeBusy)...)
 		}
 		list, _ := waits(held)

@@ -176,17 +176,17 @@ func (t *tracer) fit(stages []Stage) []Stage {
 // onTheNode are the stages that only the node's kubelet sees.
 var onTheNode = []StageName{StageStaged, StageMounted}
 
-// brokenOrder is the order in which a volume's stages explain its wait: a volume that the
-// kubelet cannot take up explains all that follows, and a failing attach explains more than a
-// silent wait.
+// brokenOrder is the order in which a volume's stages explain its wait. A volume that the kubelet
+// cannot take up explains all that follows, and a failing attach explains more than a silent
+// wait.
 var brokenOrder = []StageName{
 	StageScheduled, StageClaimBound, StageRegistered, StageAttached, StageInVolumesAttached, StageInVolumesInUse, StageStaged, StageMounted,
 	StageStopped, StageUnmounted, StageUnstaged, StageDetached,
 }
 
-// broken is the stage in which the volume waits: the first, in brokenOrder, that nobody can
-// end; else the first that is blocked, is overdue, waits, or is unknown, in this order; ""
-// where there is none.
+// broken is the stage in which the volume waits. It is the first, in brokenOrder, that nobody can
+// end; else the first that is blocked, is overdue, waits, or is unknown, in this order; "" for
+// none.
 func broken(stages []Stage) StageName {
 	for _, fits := range []func(Stage) bool{
 		func(s Stage) bool { return s.State == StageBlocked && s.On == Nobody },
@@ -218,7 +218,8 @@ func unreadBefore(stages []Stage, earlier []StageName, name StageName) StageName
 	return name
 }
 
-// kind is the type of what the kubelet is to mount: of a claim's volume that of the PersistentVolume.
+// kind is the type of the volume that the kubelet mounts: for a claim's volume, the type of the
+// PersistentVolume.
 func (v *tracedVolume) kind() string {
 	if v.pv == nil {
 		return v.Type

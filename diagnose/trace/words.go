@@ -15,8 +15,8 @@ func meaningOf(message string, table []kubeletwords.Word) string {
 	return w.Means
 }
 
-// mountMeans is the meaning of a failed mount of the volume: what the driver's own words mean comes
-// before what only the code beside them says.
+// mountMeans is the meaning of a failed mount of the volume: the driver's own message comes
+// before the code beside it.
 func (t *tracer) mountMeans(v *tracedVolume, f facts.MountFailure) string {
 	if word, found := kubeletwords.Find(kubeletwords.MountWords, f.Reason); found && strings.HasPrefix(word.Text, codeAlone) {
 		if entry, known := facts.DriverSays(v.Driver, f.Reason); known && entry.Layer.Sure() && !entry.Wrapper {
@@ -26,7 +26,7 @@ func (t *tracer) mountMeans(v *tracedVolume, f facts.MountFailure) string {
 	return mountMeans(f, t.kubelet)
 }
 
-// codeAlone begins the kubelet's words that are no more than the code of a driver's answer.
+// codeAlone begins a kubelet's message that has only the code of a driver's answer.
 const codeAlone = "code = "
 
 // mountMeans is the meaning of a failed mount in the kubelet's release.

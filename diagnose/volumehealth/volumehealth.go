@@ -48,7 +48,7 @@ func Of(v *facts.View, pod *corev1.Pod, volume, driver string, claim *corev1.Per
 	var all []Condition
 	if claim != nil && claim.Status.HealthStatus != nil {
 		for _, c := range claim.Status.HealthStatus.HealthConditions {
-			all = append(all, Condition{"persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, "status.healthStatus",
+			all = append(all, Condition{"persistentvolumeclaim/" + facts.ClaimName(claim), "status.healthStatus",
 				claim.Status.HealthStatus.LastTransitionTime, string(c.Status), c.Reason, c.Message})
 		}
 	}

@@ -39,8 +39,8 @@ var NodeLost6Min = check.Check{
 	Run:   runNodeLost6Min,
 }
 
-// leftByCollector reports whether the volume is held by a pod that the node's out-of-service taint
-// should have ended, as VD417 tells.
+// leftByCollector reports whether a pod holds the volume that the node's out-of-service taint
+// should have ended: VD417.
 func leftByCollector(p *facts.View, _, effect finding.Finding) bool {
 	node := p.Snapshot.Node(effect.Node)
 	return node != nil && reconcile.OutOfService(node) && len(p.World.LivePods(effect.Pair())) > 0
@@ -59,9 +59,9 @@ func lostNode(p *facts.View, w facts.LostWait) finding.Finding {
 	return withoutAttacher(p, w.Attachment, heldByLostNode(p, w.Attachment, w.Waiters, w.Wait))
 }
 
-// withoutAttacher takes back that the wait ends by itself where the driver's attacher does not run.
-// Also a forced detach is no more than the deletion of the VolumeAttachment: it is the attacher that
-// has the driver detach the volume, and attach it elsewhere (CSIHandler.syncDetach, syncAttach).
+// withoutAttacher takes back that the wait ends by itself, where the driver's attacher does not
+// run. A forced detach, too, only deletes the VolumeAttachment: the attacher has the driver
+// detach the volume, and attach it elsewhere (CSIHandler.syncDetach, syncAttach).
 func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) finding.Finding {
 	lease := p.StaleAttacherLease(va.Spec.Attacher)
 	if lease == nil {
@@ -86,9 +86,9 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 	return f
 }
 
-// heldByLostNode is the count-down: nothing wants the volume there any more,
-// and the controller waits for an unmount that will not come. When it began to
-// wait it keeps to itself; the objects prove no earlier moment than these.
+// heldByLostNode is the count-down: no pod wants the volume there, and the controller waits for
+// an unmount that will not come. The start of its wait is not visible; the objects prove no
+// earlier moment than these.
 func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, wait time.Duration) finding.Finding {
 	notBefore, _ := p.DetachWanted(va.VolumeNode)
 	told, outstayed := outstayed(p, va, waiters)
@@ -127,7 +127,7 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	return f
 }
 
-// neverForced is why a controller has not detached by force what it should have.
+// neverForced is why a controller has not detached by force.
 func neverForced(p *facts.View) string {
 	if p.ControllerRuns() {
 		return "the controller has --disable-force-detach-on-timeout set"
@@ -135,9 +135,9 @@ func neverForced(p *facts.View) string {
 	return "the controller does not run or has --disable-force-detach-on-timeout set"
 }
 
-// outstayed reports whether the old pod may have left the node long after the first waiter
-// came, and when it was there still: the controller says to each that waits, once, which pods
-// use the volume elsewhere.
+// outstayed reports whether the old pod may have left the node long after the first waiter came,
+// and when it was last there: the controller tells each waiting pod, once, which pods use the
+// volume elsewhere.
 func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told metav1.Time, may bool) {
 	for _, pv := range p.World.Volumes(va.Volume) {
 		for _, pod := range waiters {
@@ -149,8 +149,8 @@ func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told 
 	return told, may || !p.Snapshot.CompleteIn(snapshot.Events, waiters[0].Namespace)
 }
 
-// heldByLostPod is the case without a count-down: the kubelet that would say
-// that the containers have ended is gone, so the pod goes on wanting the volume.
+// heldByLostPod is the case without a count-down: the kubelet that would report the end of the
+// containers is gone, so the pod still counts as a user of the volume.
 func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev1.Pod) finding.Finding {
 	holder := holders[0]
 	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), lastKept(p, va.VolumeNode)))
@@ -187,8 +187,8 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	return f
 }
 
-// collected is the wait for the pods of a node that does not exist: the garbage collector of
-// pods removes them, and the count-down begins.
+// collected completes the finding for a node that does not exist: the pod garbage collector
+// removes its pods, and then the count-down begins.
 func collected(p *facts.View, f *finding.Finding, holders []*corev1.Pod) {
 	if i := slices.IndexFunc(holders, func(pod *corev1.Pod) bool { return len(pod.Finalizers) > 0 }); i >= 0 {
 		f.SelfHeals = p.LostPodHeals(*f.Since, "whoever set the finalizers may take them off", fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s",
@@ -227,15 +227,15 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 		ByHand:         fmt.Sprintf("once the machine behind %s is known to be off, {taint-node}", va.Node),
 		AdviceCommands: []string{facts.TaintOutOfService(string(va.Node))},
 	})
-	if node == nil { // nobody can taint it
+	if node == nil { // without a Node nobody can taint it
 		f.ByHand, f.AdviceCommands = fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node), nil
 		f.Never = "delete the VolumeAttachment before the machine is known to be off: data loss if it still writes"
 	}
 	return f
 }
 
-// lastKept is since when the last of the pods that use the volume there, or that have ended
-// there, keeps it for nothing; zero where none is left to say so.
+// lastKept is since when the last pod there that uses the volume, or has ended, keeps it for
+// nothing; zero where no such pod is left.
 func lastKept(p *facts.View, pair reconcile.VolumeNode) metav1.Time {
 	var last metav1.Time
 	for _, pod := range p.Snapshot.PodsOnNode(pair.Node) {

@@ -43,8 +43,8 @@ func runVAStuckDeleting(p *check.Run) {
 	}
 }
 
-// detachStuck reports whether the driver has failed to detach the volume for longer
-// than any trouble of its own may last.
+// detachStuck reports whether the driver has failed to detach the volume for longer than its own
+// transient failures last.
 func detachStuck(p *facts.View, va facts.Attachment) bool {
 	failure := p.DetachError(va.VolumeAttachment)
 	if va.DeletionTimestamp == nil || !va.Ours() ||
@@ -116,9 +116,8 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	p.Report(f)
 }
 
-// attacherGone is the lease that says that nobody detaches the volume now, where
-// attacher-down tells of it. It changes only what is said about the detach: a
-// driver that failed before is a failure of its own.
+// attacherGone is the lease that shows that nobody detaches the volume now: attacher-down. It
+// changes only the text about the detach, as a driver that failed before is a failure of its own.
 func attacherGone(p *facts.View, va facts.Attachment) *coordinationv1.Lease {
 	if !p.Snapshot.Complete(snapshot.Leases) {
 		return nil
@@ -130,7 +129,7 @@ func attacherGone(p *facts.View, va facts.Attachment) *coordinationv1.Lease {
 	return lease
 }
 
-// detachCause says what the driver's words mean for the detach.
+// detachCause is the meaning of the driver's message for the detach.
 func detachCause(driver, message string, lasts time.Duration) string {
 	entry, known := facts.DetachMeans(driver, message)
 	if !known {

@@ -33,7 +33,6 @@ var InuseStuckUnmountFailed = check.Check{
 	Run:   runInuseStuckUnmountFailed,
 }
 
-// sameNode reports whether both findings are about one node.
 func sameNode(_ *facts.View, cause, effect finding.Finding) bool { return cause.Node == effect.Node }
 
 func runInuseStuckUnmountFailed(p *check.Run) {
@@ -55,8 +54,8 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 	}
 }
 
-// keptFinding is what the findings about a volume in use by nobody have in
-// common. Its message is only the end of theirs.
+// keptFinding is the common part of the findings about a volume in use by nobody. The caller
+// completes its message.
 func keptFinding(p *facts.View, va facts.Attachment) finding.Finding {
 	f := p.About(va, finding.Finding{
 		Evidence: []finding.Evidence{
@@ -83,7 +82,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 			if len(f.Pods) == 0 {
 				facts.Also(&f, "pod %s stays Terminating until then", facts.PodName(pod))
 			}
-			f.Pods, f.Severity = slices.Sorted(slices.Values(append(f.Pods, facts.PodName(pod)))), finding.Error // its end waits for good
+			f.Pods, f.Severity = slices.Sorted(slices.Values(append(f.Pods, facts.PodName(pod)))), finding.Error // the pod cannot end
 		}
 	}
 	look := "UnmountDevice or TearDown; find there what holds the mount (findmnt, multipath)"
@@ -125,8 +124,8 @@ func endedText(pod *corev1.Pod) string {
 	return text
 }
 
-// nobodyUnmounts reports whether the kubelet has no node plugin to ask, for want of
-// the driver.
+// nobodyUnmounts reports whether the kubelet has no node plugin to call, because the driver is
+// missing.
 func nobodyUnmounts(p *facts.View, cause, effect finding.Finding) bool {
 	return check.SameDriver(p, cause, effect) && check.UnpluggedDriver(p, effect) != ""
 }

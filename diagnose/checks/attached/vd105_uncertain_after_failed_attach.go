@@ -27,11 +27,11 @@ var UncertainAfterFailedAttach = check.Check{
 
 func runUncertainAfterFailedAttach(p *check.Run) {
 	if p.ControllerYounger(facts.DanglingGrace) {
-		return // a controller that starts takes the VolumeAttachment up again
+		return // a controller that starts takes over the VolumeAttachment
 	}
 	for _, va := range p.Attachments() {
 		node, failure := p.Snapshot.Node(va.Node), p.AttachError(va.VolumeAttachment)
-		// A call without an answer may still succeed, and its volume be attached.
+		// A call without an answer may still succeed and attach the volume.
 		if va.Status.Attached || va.DeletionTimestamp != nil || failure == nil || facts.Unanswered(va.Spec.Attacher, failure.Message) || !va.Ours() ||
 			!reconcile.NodeReady(node) || !p.World.Managed.Has(va.Node) || !p.Forgotten(va.VolumeNode) || goes(p.View, va) {
 			continue
@@ -47,10 +47,10 @@ func runUncertainAfterFailedAttach(p *check.Run) {
 	}
 }
 
-// nobodyWaitedSince is from when on the events prove that no pod has waited for
-// the attach; zero where they do not. The controller repeats an attach for as long
-// as a pod wants it, and writes an event about each failure: where all events were
-// read and none names the volume, nobody has waited for as long as events are kept.
+// nobodyWaitedSince is the moment since which the events prove that no pod has waited for the
+// attach; zero where they do not. The controller repeats an attach as long as a pod wants it,
+// with an event for each failure. Where all events were read and none names the volume, nobody
+// has waited for as long as events are kept.
 func nobodyWaitedSince(p *facts.View, va facts.Attachment) metav1.Time {
 	oldest := p.OldestEvent()
 	if oldest.IsZero() || p.Age(va.Status.AttachError.Time) < facts.ListsGrace || p.AttachEvents(p.ShortVolume(va.Volume)) {

@@ -25,10 +25,9 @@ var LeaderChangeDetachesLive = check.Check{
 }
 
 const (
-	// leaderChangeFades is how long damage that is already repaired is worth
-	// reporting. A judgement.
+	// leaderChangeFades is how long repaired damage is worth a report. A judgement.
 	leaderChangeFades = 24 * time.Hour
-	// leaderChangeMany is how many pods it takes: one alone may be anybody's hand.
+	// leaderChangeMany is the least number of pods: a single one may have been anybody's doing.
 	leaderChangeMany = 2
 )
 

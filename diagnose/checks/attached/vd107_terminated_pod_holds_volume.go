@@ -25,8 +25,8 @@ var TerminatedPodHoldsVolume = check.Check{
 	Run:         runTerminatedPodHoldsVolume,
 }
 
-// withoutKeepTerminated is the first release whose kubelet has no flag
-// --keep-terminated-pod-volumes any more.
+// withoutKeepTerminated is the first release whose kubelet lacks the flag
+// --keep-terminated-pod-volumes.
 const withoutKeepTerminated facts.KubeletRelease = 31
 
 func runTerminatedPodHoldsVolume(p *check.Run) {
@@ -43,8 +43,8 @@ func runTerminatedPodHoldsVolume(p *check.Run) {
 	}
 }
 
-// keptAfterUse reports whether the volume is attached to a node that lives and says
-// that it is in use, where no pod uses it any more.
+// keptAfterUse reports whether the volume is attached to a living node that reports it in use,
+// although no pod there uses it.
 func keptAfterUse(p *facts.View, va facts.Attachment) bool {
 	if va.Ran {
 		return false
@@ -55,12 +55,11 @@ func keptAfterUse(p *facts.View, va facts.Attachment) bool {
 		!p.World.HasRunningPod(va.VolumeNode)
 }
 
-// heldByEnded are the pods for which the kubelet keeps a volume though they have
-// ended, and why it does. Deleting them frees it.
+// heldByEnded are the ended pods whose volume the kubelet keeps, and why. Deleting them frees it.
 func heldByEnded(p *facts.View, pair reconcile.VolumeNode) (pods []*corev1.Pod, why string) {
 	pods = p.EndedPods(pair)
 	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil }) {
-		return nil, "" // on its way
+		return nil, "" // being detached
 	}
 	node := p.Snapshot.Node(pair.Node)
 	switch {

@@ -28,14 +28,14 @@ var AttachabilityFlipped = check.Check{
 	Run:         runAttachabilityFlipped,
 }
 
-// flipGrace is how long the controller may take to detach what it knows of
-// after a driver has ceased to need it: it looks at what is wanted, and detaches;
-// the margin is for a few operations more.
+// flipGrace is how long the controller may take to detach the volumes that it knows after a
+// driver no longer needs attaches: one look at the wanted volumes, one detach, and a few more
+// operations.
 const flipGrace = reconcile.PopulatorPeriod + reconcile.CSITimeout + 7*time.Minute
 
 func runAttachabilityFlipped(p *check.Run) {
 	for _, driver := range p.Snapshot.CSIDrivers {
-		// attachRequired cannot be changed: the object was made anew with it.
+		// attachRequired is immutable: the object was recreated with it.
 		if p.AttachRequired(driver.Name) || p.Age(driver.CreationTimestamp) < flipGrace {
 			continue
 		}
@@ -46,7 +46,7 @@ func runAttachabilityFlipped(p *check.Run) {
 			}
 		}
 		if len(left) > 0 {
-			// A repair takes the first, and none that a pod uses.
+			// A repair takes the first, so those that no pod uses come first.
 			slices.SortStableFunc(left, func(a, b *storagev1.VolumeAttachment) int {
 				return facts.BoolToInt(usedOnNode(p.View, a)) - facts.BoolToInt(usedOnNode(p.View, b))
 			})
@@ -56,9 +56,8 @@ func runAttachabilityFlipped(p *check.Run) {
 	waitInVain(p)
 }
 
-// waitInVain reports the pods that have a volume which the kubelet takes for one
-// that must be attached first: no CSIDriver said otherwise when they came. The
-// kubelet does not ask again for a pod that it has.
+// waitInVain reports pods whose volume the kubelet expects to be attached first, because no
+// CSIDriver said otherwise when they came. The kubelet does not ask again for a pod that it has.
 func waitInVain(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		if !reconcile.NodeReady(node) || p.HeartbeatStale(node) || facts.Virtual(node) {
@@ -77,9 +76,8 @@ func waitInVain(p *check.Run) {
 	}
 }
 
-// tookForAttached reports whether the kubelet lists the volume of the pod as in use,
-// as it does with attached ones alone, that no pod there has it mounted, and that
-// nothing tells of a mount that was tried.
+// tookForAttached reports whether the kubelet lists the pod's volume as in use, as it does only
+// for attached ones, while no pod there has it mounted and no event is about a mount of it.
 func tookForAttached(p *facts.View, node *corev1.Node, driver *storagev1.CSIDriver, v facts.PodVolume) bool {
 	pv := p.Snapshot.Volume(v.Name)
 	if pv == nil || pv.Spec.CSI == nil || !facts.InUse(node, flippedVolume(pv)) ||
@@ -120,9 +118,9 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 	}))
 }
 
-// passesOver reports whether the controller at work started after the driver's object
-// was made: it then knows nothing of the driver's VolumeAttachments, whatever pods
-// run ("no attacher interface found", attach_detach_controller.go).
+// passesOver reports whether the controller started after the driver's object was made. It then
+// ignores the driver's VolumeAttachments, whatever pods run ("no attacher interface found",
+// attach_detach_controller.go).
 func passesOver(p *facts.View, driver string) bool {
 	d, start := p.Snapshot.CSIDriver(driver), p.ControllerStart()
 	return d != nil && start.After(d.CreationTimestamp.Time)
@@ -136,9 +134,9 @@ func usedOnNode(p *facts.View, va *storagev1.VolumeAttachment) bool {
 	return claimedOn(p, node, pv) || n != nil && (facts.InUse(n, volume) || facts.Lists(n, volume))
 }
 
-// leftBehind reports whether the attachment was the controller's, and that nothing
-// will take it back: the controller passes over it, or nothing uses it, no pod,
-// not the kubelet, and the controller does not report it.
+// leftBehind reports whether the attachment is the controller's and nothing will take it back:
+// either the controller ignores it, or no pod and no kubelet uses it and the controller does not
+// report it.
 func leftBehind(p *facts.View, va *storagev1.VolumeAttachment) bool {
 	if va.Spec.Source.PersistentVolumeName == nil || va.DeletionTimestamp != nil && p.Age(*va.DeletionTimestamp) < flipGrace {
 		return false
@@ -151,24 +149,21 @@ func leftBehind(p *facts.View, va *storagev1.VolumeAttachment) bool {
 		(passesOver(p, va.Spec.Attacher) || !usedOnNode(p, va))
 }
 
-// flippedVolume is the name that the volume has in a node's status while its
-// driver has it attached.
+// flippedVolume is the volume's name in a node's status while its driver has it attached.
 func flippedVolume(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
 	return reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)
 }
 
-// claimedOn reports whether a pod on the node that has not ended names a claim to the
-// volume.
+// claimedOn reports whether a pod on the node that has not ended names the volume's claim.
 func claimedOn(p *facts.View, node types.NodeName, pv *corev1.PersistentVolume) bool {
 	return slices.ContainsFunc(p.Snapshot.PodsOnNode(node), func(pod *corev1.Pod) bool {
 		return !reconcile.PodTerminated(pod) && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &v)))
+			claim := p.ClaimOf(pod, &v)
 			return claim != nil && claim.Spec.VolumeName == pv.Name
 		})
 	})
 }
 
-// flipped makes one finding of the driver.
 func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.VolumeAttachment) {
 	first := left[0]
 	f := finding.Finding{

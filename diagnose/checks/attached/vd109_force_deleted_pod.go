@@ -5,9 +5,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// ForceDeletedPod has no Run: a pod that was force-deleted leaves no object to
-// tell of it. What it leaves behind is found as node-lost-6min where its node
-// is not Ready, and as a volume in use without a pod where it is.
+// ForceDeletedPod has no Run, because a force-deleted pod leaves no object. Its traces are
+// node-lost-6min on a node that is not Ready, and a volume in use without a pod on one that is.
 var ForceDeletedPod = check.Check{
 	Code:     "VD109",
 	Name:     "force-deleted-pod",

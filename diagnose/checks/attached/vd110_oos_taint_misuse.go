@@ -27,12 +27,11 @@ var OosTaintMisuse = check.Check{
 }
 
 const (
-	// tookOver is how long a node may be Ready under the taint. A judgement: whoever
-	// set it sees the node come back and takes it off.
+	// tookOver is how long a node may be Ready under the taint. A judgement: whoever set the
+	// taint sees the node come back and removes it.
 	tookOver = 2 * time.Minute
-	// heartbeatGrace is how old the kubelet's lease may be while its node still
-	// counts as alive. Ready lags behind a machine that was switched off and tainted
-	// immediately.
+	// heartbeatGrace is how old the kubelet's lease may be while its node still counts as alive.
+	// The Ready condition lags behind a machine that was switched off and immediately tainted.
 	heartbeatGrace = facts.NodeLeaseRenew + 20*time.Second
 )
 
@@ -57,8 +56,8 @@ func taintMisused(p *facts.View, node *corev1.Node) bool {
 	return lease == nil || lease.Spec.RenewTime == nil || p.Snapshot.TakenAt.Sub(lease.Spec.RenewTime.Time) < heartbeatGrace
 }
 
-// since returns the time from which the node was both Ready and tainted; nil if the taint does not say
-// since when it has been there, as kubectl sets it.
+// since is the time from which the node was both Ready and tainted; nil where the taint has no
+// time, as kubectl sets it.
 func since(node *corev1.Node) *metav1.Time {
 	at := facts.ReadyCondition(node).LastTransitionTime
 	for _, t := range node.Spec.Taints {

@@ -25,8 +25,8 @@ var GracefulShutdownLeavesInuse = check.Check{
 	Run:   runGracefulShutdownLeavesInuse,
 }
 
-// runGracefulShutdownLeavesInuse is node-lost-6min where the kubelet itself has
-// told why: the wait is the same, the next one can be avoided.
+// runGracefulShutdownLeavesInuse is node-lost-6min where the kubelet itself has reported the
+// cause. The wait is the same, and the next one can be avoided.
 func runGracefulShutdownLeavesInuse(p *check.Run) {
 	for _, w := range p.LostWaits() {
 		ended := p.ShutDown(p.Snapshot.Node(w.Node))

@@ -32,7 +32,7 @@ var AutoscalerDeletesBeforeDetach = check.Check{
 
 func runAutoscalerDeletesBeforeDetach(p *check.Run) {
 	if p.ControllerYounger(facts.EvictionGrace) {
-		return // it counts anew for every node that is missing
+		return // for every missing node it starts to count again
 	}
 	removed := removedNodes(p)
 	for _, va := range p.Attachments() {
@@ -42,8 +42,8 @@ func runAutoscalerDeletesBeforeDetach(p *check.Run) {
 		if len(p.KeptFrom(va.VolumeNode)) > 0 {
 			continue // node-lost-6min
 		}
-		// How long the Node has been gone only these two show. Less than a forced
-		// detach takes, or unknown, is in flight.
+		// Only these two show for how long the Node has been gone. A shorter or unknown time is a
+		// detach in flight.
 		if proof, ok := goneSince(p, removed, va); ok && p.Age(proof.since) >= facts.EvictionGrace {
 			attachedToNowhere(p, va, proof)
 		}
@@ -77,16 +77,16 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 	p.Report(f)
 }
 
-// goneProof is why the attachment is not merely in flight, and since when.
+// goneProof shows that the attachment is not merely in flight.
 type goneProof struct {
 	since    metav1.Time
 	how      string
 	evidence finding.Evidence
-	// elsewhere reports whether the volume has been attached to another node since.
+	// elsewhere reports whether the volume was attached to another node later.
 	elsewhere bool
 }
 
-// removedNodes are the last event that tells of a node's removal, for each node.
+// removedNodes are the last event about the removal of each node.
 func removedNodes(p *check.Run) map[types.NodeName]*corev1.Event {
 	removed := map[types.NodeName]*corev1.Event{}
 	for _, e := range p.Snapshot.Events {
@@ -101,11 +101,11 @@ func removedNodes(p *check.Run) map[types.NodeName]*corev1.Event {
 	return removed
 }
 
-// goneSince proves that the attachment's node is gone for good, and since when. A removal
-// before the VolumeAttachment was made is the removal of an earlier node of the name.
+// goneSince proves that the attachment's node is gone for good, and since when. A removal from
+// before the VolumeAttachment was made is about an earlier node of that name.
 func goneSince(p *check.Run, removed map[types.NodeName]*corev1.Event, va facts.Attachment) (goneProof, bool) {
 	last := removed[va.Node]
-	// Of a list that is not whole the last event may be missing.
+	// An incomplete list may lack the last event.
 	if last != nil && p.Snapshot.Complete(snapshot.Events) && facts.SaidSince(last, va.CreationTimestamp) {
 		at := snapshot.EventTime(last)
 		return goneProof{at, fmt.Sprintf("the node was removed %s ago", facts.Rounded(p.Age(at))),
@@ -120,6 +120,6 @@ func goneSince(p *check.Run, removed map[types.NodeName]*corev1.Event, va facts.
 		finding.Evidence{Object: other.Object(), Field: "metadata.creationTimestamp", Value: fmt.Sprintf("%s on node %s, for a volume that one node at a time may use", facts.Stamp(at), other.Node)}, true}, true
 }
 
-// removals are the reasons of the events with which the node controllers tell
-// that a Node has gone, or is about to because its machine has.
+// removals are the reasons of the events in which the node controllers report that a Node has
+// gone, or goes because its machine has.
 var removals = []string{"DeletingNode", "RemovingNode"}

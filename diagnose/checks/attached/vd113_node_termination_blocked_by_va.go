@@ -32,8 +32,8 @@ var NodeTerminationBlockedByVA = check.Check{
 }
 
 const (
-	// terminationTakes is how long the deletion of a node may take. A judgement:
-	// whatever deletes it drains it, and waits for the volumes that the pods leave.
+	// terminationTakes is how long the deletion of a node may take. A judgement: whatever deletes
+	// the node drains it, and waits for its volumes.
 	terminationTakes = 10 * time.Minute
 	// detachGrace is how long one detach may take: an operation of the
 	// controller, and its back-off, which is as long.
@@ -47,7 +47,7 @@ func runNodeTerminationBlockedByVA(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		if node.DeletionTimestamp == nil || p.Age(*node.DeletionTimestamp) < terminationTakes || !reconcile.NodeReady(node) ||
 			!statusUnchanged(p.View, node) || slices.ContainsFunc(p.Snapshot.PodsOnNode(facts.NodeName(node)), drainable) {
-			continue // of a node that is not Ready node-lost-6min and its like speak
+			continue // node-lost-6min and the like report a node that is not Ready
 		}
 		if left := leftOn(p.View, node); len(left) > 0 {
 			terminationBlocked(p, node, left)
@@ -55,8 +55,8 @@ func runNodeTerminationBlockedByVA(p *check.Run) {
 	}
 }
 
-// drainable reports whether a drain still has to end the pod: as long as there is
-// one, it is the drain that takes its time.
+// drainable reports whether a drain still has to end the pod: as long as there is one, the drain
+// itself takes its time.
 func drainable(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return !reconcile.PodTerminated(pod) && pod.Annotations[corev1.MirrorPodAnnotationKey] == "" && (owner == nil || owner.Kind != "DaemonSet" && owner.Kind != "Node") &&
@@ -73,9 +73,8 @@ type leftover struct {
 	stays bool
 }
 
-// leftOn are the node's VolumeAttachments that keep it. Those of volumes for
-// many nodes nobody waits for; those of pods that a drain leaves count only
-// where there is no other.
+// leftOn are the VolumeAttachments that keep the node. Nobody waits for those of volumes for many
+// nodes. Those of pods that a drain leaves count only where there is no other.
 func leftOn(p *facts.View, node *corev1.Node) []leftover {
 	var left, stays []leftover
 	for _, va := range p.AttachmentsOn(facts.NodeName(node)) {
@@ -153,8 +152,8 @@ func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 	p.Report(f)
 }
 
-// keepsNode reports whether the cause's VolumeAttachment is the only one that the node
-// waits for. Where there are several each of them keeps it.
+// keepsNode reports whether the node waits only for the cause's VolumeAttachment. Of several,
+// each keeps it.
 func keepsNode(p *facts.View, cause, effect finding.Finding) bool {
 	return cause.Node == effect.Node && waitsOnlyFor(p, effect, func(va *storagev1.VolumeAttachment) bool { return va.Name == cause.VolumeAttachment })
 }

@@ -35,9 +35,9 @@ func runAttachToDeletedNodeDetachFails(p *check.Run) {
 	}
 }
 
-// detachFromDeletedNode reports whether the driver cannot detach the volume because
-// the machine is gone with its node. Other words of the driver, and a node of
-// which pods are left, are va-stuck-deleting.
+// detachFromDeletedNode reports whether the driver cannot detach the volume because the machine
+// is gone with its node. With another message, or with pods left on the node, it is
+// va-stuck-deleting.
 func detachFromDeletedNode(p *facts.View, va facts.Attachment) bool {
 	return p.Snapshot.Node(va.Node) == nil && va.Status.DetachError != nil && facts.MachineNotFound(va.Spec.Attacher, va.Status.DetachError.Message) &&
 		len(p.World.LivePods(va.VolumeNode)) == 0
@@ -69,8 +69,8 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 	p.Report(f)
 }
 
-// goneWithTheOthers reports whether the node is among those from which the driver's
-// volumes were not detached when they all went.
+// goneWithTheOthers reports whether the node is one of those that went together, before the
+// driver's volumes were detached.
 func goneWithTheOthers(p *facts.View, cause, effect finding.Finding) bool {
 	return check.SameDriver(p, cause, effect) && p.Snapshot.Node(effect.Node) == nil &&
 		slices.ContainsFunc(p.AttachmentsOn(effect.Node), func(va *storagev1.VolumeAttachment) bool {

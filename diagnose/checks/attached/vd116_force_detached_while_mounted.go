@@ -33,8 +33,8 @@ var ForceDetachedWhileMounted = check.Check{
 	Run:   runForceDetachedWhileMounted,
 }
 
-// nodeUnlessUsedElsewhere is the node, except where pods on another one already
-// use the volume: the taint then is not all that is wrong.
+// nodeUnlessUsedElsewhere is the node, or "" where pods on another one already use the volume:
+// then more than the taint is wrong.
 func nodeUnlessUsedElsewhere(p *facts.View, f finding.Finding) string {
 	if f.VolumeAttachment != "" && len(f.Pods) > 0 {
 		return ""
@@ -42,8 +42,8 @@ func nodeUnlessUsedElsewhere(p *facts.View, f finding.Finding) string {
 	return check.OfNode(p, f)
 }
 
-// cleanUpTakes is how long a node that is back may take to unmount what its
-// pods, which were removed meanwhile, have left: one failed unmount, and the next.
+// cleanUpTakes is how long a node that is back may take to unmount the volumes of pods that were
+// removed meanwhile: one failed unmount, and the next.
 const cleanUpTakes = facts.KubeletRetries
 
 func runForceDetachedWhileMounted(p *check.Run) {
@@ -68,17 +68,17 @@ func runForceDetachedWhileMounted(p *check.Run) {
 	}
 }
 
-// statusUnchanged reports whether neither the kubelet nor the controller has written the
-// node's lists for a minute. A kubelet writes within 10 s of a change of volumesInUse, but
-// every five minutes without one, too.
+// statusUnchanged reports whether neither the kubelet nor the controller has written the node's
+// lists for a minute. A kubelet writes within 10 s of a change of volumesInUse, and every five
+// minutes without one.
 func statusUnchanged(p *facts.View, node *corev1.Node) bool {
 	_, written := facts.VolumesAttachedWriter(node)
 	return p.Lasted(facts.ReadyCondition(node).LastHeartbeatTime, facts.ListsGrace) && (written.IsZero() || p.Lasted(written, facts.ListsGrace))
 }
 
-// detachedUnder reports whether the kubelet has the volume in use without a user,
-// while neither the controller nor any VolumeAttachment knows it there. A
-// detach takes it off volumesInUse first, an attach has a pod that wants it.
+// detachedUnder reports whether the kubelet has the volume in use without a user, while neither
+// the controller nor a VolumeAttachment has it there. A detach takes it off volumesInUse first;
+// an attach has a pod that wants it.
 func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
 	driver, _, ok := reconcile.ParseCSI(volume)
@@ -86,7 +86,7 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 		len(p.World.Attachments(pair)) > 0 || p.World.Desired.Find(pair) != nil || len(p.World.LivePods(pair)) > 0 {
 		return false
 	}
-	// An attachment whose volume cannot be told may be this one.
+	// An attachment whose volume is not known may be this one.
 	if slices.ContainsFunc(p.AttachmentsOn(pair.Node), func(va *storagev1.VolumeAttachment) bool {
 		if va.Spec.Attacher != driver {
 			return false
@@ -96,19 +96,19 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 	}) {
 		return false
 	}
-	// The pod of a volume that waits for its detach from another node, which is deleted then,
-	// leaves it in the list for some seconds: it is told by the pod that takes its place.
+	// A pod that is deleted while its volume is still being detached elsewhere leaves the volume
+	// in the list for some seconds. The pod that takes its place shows it.
 	if p.HasNewUser(pair) {
 		return false
 	}
-	// A pod that ended before its volume was mounted keeps it in the list until
-	// the pod is deleted: nothing is mounted for it.
+	// A pod that ended before its volume was mounted keeps it in the list until the pod is
+	// deleted: nothing is mounted for it.
 	return !slices.ContainsFunc(p.Snapshot.PodsOnNode(pair.Node), func(pod *corev1.Pod) bool {
 		return p.Mounts(pod, volume) && (!facts.Started(pod) || facts.NeverRan(pod))
 	})
 }
 
-// using are those of the pods that may have their volumes mounted: one that waits there waits for
+// using are the pods that may have their volumes mounted. A pod that still waits there waits for
 // something else.
 func using(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !facts.MayUseVolumes(pod) })
@@ -142,7 +142,7 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 	}
 	f = f.UntilAgain(p.Snapshot.TakenAt, facts.ListsGrace, "a pod that waited there for the volume was deleted a moment ago, and the kubelet has not taken the volume off its list yet")
 	if !statusUnchanged(p.View, node) {
-		f.Severity = finding.Info // the volume may have come onto the list and gone within this minute
+		f.Severity = finding.Info // the volume may have entered and left the list within this minute
 	}
 	p.Report(f)
 }

@@ -25,8 +25,8 @@ var SpotPreemption = check.Check{
 	Run:   runSpotPreemption,
 }
 
-// runSpotPreemption is node-lost-6min where a taint on a spot node tells why.
-// Once the Node is gone nothing tells it from any other loss.
+// runSpotPreemption is node-lost-6min where a taint on a spot node shows the cause. Without the
+// Node it looks like any other loss.
 func runSpotPreemption(p *check.Run) {
 	for _, w := range p.LostWaits() {
 		sign := facts.Preemption(p.Snapshot.Node(w.Node))

@@ -28,7 +28,7 @@ var HibernationOrphansVAs = check.Check{
 	Run:      runHibernationOrphansVAs,
 }
 
-// shownOrphans bounds the evidence: there may be hundreds.
+// shownOrphans limits the evidence: there may be hundreds.
 const shownOrphans = 10
 
 func runHibernationOrphansVAs(p *check.Run) {
@@ -72,27 +72,26 @@ func hibernation(p *check.Run, driver string, o *orphans) {
 }
 
 const (
-	// wakeUpGrace is how long after its first node a cluster may take to detach
-	// what it remembers of the old ones: the wait for an unmount, and a detach that
-	// may have to be made twice.
+	// wakeUpGrace is how long after its first node a cluster may take to detach the volumes of
+	// the old ones: one wait for an unmount, and two tries of a detach.
 	wakeUpGrace = reconcile.DefaultMaxWaitForUnmount + 2*reconcile.CSITimeout
-	// orphanNodes and orphanAttachments tell a cluster that lost all its nodes
-	// from one that replaces a node.
+	// orphanNodes and orphanAttachments distinguish a cluster that lost all its nodes from one
+	// that replaces a node.
 	orphanNodes       = 2
 	orphanAttachments = 3
 )
 
-// orphans are the attachments of a driver to nodes that are gone, of how many
-// it has, and the nodes that have or want one of its volumes.
+// orphans are a driver's attachments to nodes that are gone, the number of all its attachments,
+// and the nodes that have or want one of its volumes.
 type orphans struct {
 	vas   []facts.Attachment
 	all   int
 	nodes map[types.NodeName]*corev1.Node
 }
 
-// orphaned are the drivers with at least half of their volumes attached
-// to nodes that are gone, while every node that has or wants one of the others
-// is younger than all of those attachments.
+// orphaned are the drivers with at least half of their volumes attached to nodes that are gone,
+// where every node that has or wants another of their volumes is younger than all those
+// attachments.
 func orphaned(p *check.Run) map[string]*orphans {
 	byDriver := map[string]*orphans{}
 	if p.ControllerYounger(facts.EvictionGrace) {
@@ -111,7 +110,7 @@ func orphaned(p *check.Run) map[string]*orphans {
 	}
 	maps.DeleteFunc(byDriver, func(_ string, o *orphans) bool { return !o.most() })
 	if len(byDriver) == 0 {
-		return byDriver // in nearly every cluster: nobody asks for the nodes then
+		return byDriver // as in nearly every cluster: the nodes do not matter then
 	}
 	for _, va := range p.Attachments() {
 		if o, node := byDriver[va.Spec.Attacher], p.Snapshot.Node(va.Node); o != nil && node != nil {
@@ -128,7 +127,7 @@ func orphaned(p *check.Run) map[string]*orphans {
 	return byDriver
 }
 
-// most reports whether they are many enough, and half of all.
+// most reports whether the orphans are many enough, and at least half of all.
 func (o *orphans) most() bool {
 	gone := map[types.NodeName]bool{}
 	for _, va := range o.vas {
@@ -137,7 +136,7 @@ func (o *orphans) most() bool {
 	return len(gone) >= orphanNodes && len(o.vas) >= orphanAttachments && 2*len(o.vas) >= o.all
 }
 
-// hibernated reports whether most of the orphans are older than all else.
+// hibernated reports whether most of the orphans are older than everything else.
 func hibernated(p *check.Run, o *orphans) bool {
 	var youngest metav1.Time
 	for _, va := range o.vas {

@@ -38,22 +38,22 @@ func runVAPVMissing(p *check.Run) {
 	}
 }
 
-// leftWithoutVolume reports whether the attachment outlives its volume. In the
-// ordinary course it goes first: the attacher's finalizer keeps the volume. But
-// the volumes are read after the attachments, and a detach may end in between.
+// leftWithoutVolume reports whether the attachment outlives its volume. Usually the attachment
+// goes first, as the attacher's finalizer keeps the volume. But the volumes are read after the
+// attachments, and a detach may end in between.
 func leftWithoutVolume(p *facts.View, va *storagev1.VolumeAttachment) bool {
 	switch {
 	case notFound(p.AttachError(va), facts.VolumeName(va)) || notFound(p.DetachError(va), facts.VolumeName(va)):
-		return true // the attacher has looked for it, too
+		return true // the attacher has not found it either
 	case va.DeletionTimestamp != nil && !facts.AttacherHolds(va):
-		return false // detached; what else holds the object is its owner's
+		return false // it is detached, and other finalizers are their owners' business
 	case len(p.ClaimsNaming(facts.VolumeName(va))) > 0:
-		return true // a volume that is deleted as it should be goes after its claim
+		return true // a volume that is deleted properly goes after its claim
 	case va.DeletionTimestamp != nil:
 		return p.Lasted(*va.DeletionTimestamp, facts.StuckDeleting)
 	}
-	// Nobody detaches it. A detach that began as the lists were read has just
-	// taken the volume off the node's list.
+	// Nobody detaches it. A detach that began while the lists were read has just taken the volume
+	// off the node's list.
 	_, reported := p.NodeHandle(va)
 	if reported || p.Age(va.CreationTimestamp) < facts.DanglingGrace {
 		return false

@@ -17,9 +17,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
-// vaPVMissingAdvice says what becomes of a disk that may still be attached: the attacher
-// detaches it once the PersistentVolume is there again. The command makes that where the
-// objects tell all that the attacher needs and nothing there uses the disk.
+// vaPVMissingAdvice is about a disk that may still be attached: the attacher detaches it once the
+// PersistentVolume is back. The command recreates it, where the objects show all that the
+// attacher needs and nothing on the node uses the disk.
 func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name string) (advice string, commands []string) {
 	if !facts.AttacherHolds(va) {
 		return "make sure that no pod on the node uses the disk and that the storage system shows it detached", nil
@@ -45,9 +45,9 @@ func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name strin
 		name, then, publishSecret(p, va.Spec.Attacher), va.Spec.NodeName, va.Name), []string{safetext.KubectlWithInput(manifest, "create", "-f", "-")}
 }
 
-// usesDisk says who may have the disk mounted and what to do about that first: the
-// attacher asks neither the kubelet nor the pods before it detaches. All VolumeAttachments
-// count that name the volume and are being deleted, because all are detached then.
+// usesDisk is who may have the disk mounted, and what to do about that first: the attacher asks
+// neither the kubelet nor the pods. All VolumeAttachments of the volume that are being deleted
+// count, because all are detached then.
 func usesDisk(p *facts.View, va *storagev1.VolumeAttachment, name string) error {
 	if err := p.StillUsed(va); err != nil {
 		return err
@@ -64,9 +64,9 @@ func usesDisk(p *facts.View, va *storagev1.VolumeAttachment, name string) error 
 }
 
 // volumeAgain is the PersistentVolume as the attacher needs it to detach: it reads the
-// volumeHandle and the Secret for publishing, and takes the node from the CSINode, or from
-// what it has noted on the VolumeAttachment (external-attacher, csiDetach). It is bound to
-// the one claim that names it, or to a claim that cannot be: nobody else must get the disk.
+// volumeHandle and the Secret for publishing, and takes the node from the CSINode or from its
+// note on the VolumeAttachment (external-attacher, csiDetach). The volume is bound to the one
+// claim that names it, or to a claim that cannot exist, so that nobody else gets the disk.
 func volumeAgain(p *facts.View, va *storagev1.VolumeAttachment, name string) (*corev1.PersistentVolume, error) {
 	handle, err := handleOf(p, va)
 	if err != nil {
@@ -83,7 +83,7 @@ func volumeAgain(p *facts.View, va *storagev1.VolumeAttachment, name string) (*c
 	}
 	pv := &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pv.Spec = corev1.PersistentVolumeSpec{
-		// The attacher reads neither. The API server asks for both.
+		// The attacher reads neither; the API server requires both.
 		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 
@@ -114,8 +114,8 @@ func volumeAgain(p *facts.View, va *storagev1.VolumeAttachment, name string) (*c
 	return pv, nil
 }
 
-// handleOf is the disk's handle: the name of the VolumeAttachment is a hash of it, so that
-// what the node, or a list of the storage system, has under that hash is it.
+// handleOf is the disk's handle. The name of the VolumeAttachment is a hash of it, which
+// identifies the handle in the lists of the node and of the storage system.
 func handleOf(p *facts.View, va *storagev1.VolumeAttachment) (string, error) {
 	if name, ok := p.NodeHandle(va); ok {
 		_, handle, _ := reconcile.ParseCSI(name)
@@ -127,7 +127,7 @@ func handleOf(p *facts.View, va *storagev1.VolumeAttachment) (string, error) {
 	return "", errors.New("find the disk at the storage system: no object tells its volumeHandle")
 }
 
-// publishSecret is what is known of the Secret that the driver may want for a detach.
+// publishSecret describes the Secret that the driver may want for a detach.
 func publishSecret(p *facts.View, driver string) string {
 	for _, pv := range p.Snapshot.Volumes {
 		if pv.Spec.CSI != nil && pv.Spec.CSI.Driver == driver && pv.Spec.CSI.ControllerPublishSecretRef != nil {

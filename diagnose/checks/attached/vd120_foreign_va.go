@@ -45,11 +45,11 @@ func runForeignVA(p *check.Run) {
 	}
 }
 
-// veleroRestore is the label that Velero puts on what it has restored.
+// veleroRestore is Velero's label on restored objects.
 const veleroRestore = "velero.io/restore-name"
 
-// restoredForNoNode reports whether a backup brought the attachment back for a node
-// that this cluster does not have; a restored one begins unattached.
+// restoredForNoNode reports whether a backup restored the attachment for a node that this cluster
+// does not have. A restored attachment begins unattached.
 func restoredForNoNode(p *facts.View, va facts.Attachment) bool {
 	return va.Labels[veleroRestore] != "" && !va.Status.Attached && p.Snapshot.Node(va.Node) == nil
 }
@@ -109,8 +109,8 @@ func foreign(p *check.Run, va facts.Attachment) {
 	p.Report(f)
 }
 
-// blockedBy are the pods on other nodes whose own attach fails while this one
-// holds the volume. Whoever made it may be at work with it for a while.
+// blockedBy are the pods on other nodes whose own attach fails while this attachment holds the
+// volume. Its maker may need it for a while.
 func blockedBy(p *facts.View, va facts.Attachment) []*corev1.Pod {
 	if !va.Holds() || !p.Forgotten(va.VolumeNode) {
 		return nil
@@ -136,7 +136,7 @@ func foreignFinding(p *facts.View, va facts.Attachment) finding.Finding {
 	return f
 }
 
-// ownerOf says who made the object, as far as it tells.
+// ownerOf is who made the object, where it shows that.
 func ownerOf(va facts.Attachment) string {
 	if owner := metav1.GetControllerOf(va); owner != nil {
 		return owner.Kind + " " + owner.Name

@@ -31,9 +31,9 @@ func runPVRecreatedUnderVA(p *check.Run) {
 	}
 }
 
-// volumeRecreated reports whether the controller made the attachment for another
-// volume of the same name: it is older than the volume, and its name is the
-// hash of another handle. Made anew with the same handle a volume does no harm.
+// volumeRecreated reports whether the controller made the attachment for another volume of the
+// same name: the attachment is older, and its name is the hash of another handle. A volume that
+// is recreated with the same handle does no harm.
 func volumeRecreated(p *facts.View, va facts.Attachment) bool {
 	pv := p.Snapshot.Volume(facts.VolumeName(va.VolumeAttachment))
 	return pv != nil && !va.Ours() && facts.AttachmentName(va.VolumeNode) != "" && facts.ComputedName.MatchString(va.Name) &&
@@ -69,8 +69,8 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	if len(users) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(users)
 	}
-	// A pod that ran before the volume was made has the disk of before mounted: nothing
-	// takes a mount from under a container.
+	// A pod that ran before the volume was made has the earlier disk mounted: no mount is removed
+	// under a container.
 	older := slices.IndexFunc(users, func(pod *corev1.Pod) bool {
 		since := facts.RunningSince(pod)
 		return !since.IsZero() && since.Before(&pv.CreationTimestamp) && pod.CreationTimestamp.Before(&pv.CreationTimestamp)

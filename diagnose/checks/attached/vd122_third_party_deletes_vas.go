@@ -15,8 +15,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// ThirdPartyDeletesVAs sees a VolumeAttachment that was deleted under a running pod by the
-// age of the one that has come since. Who deletes them shows only over time.
+// ThirdPartyDeletesVAs recognises a VolumeAttachment that was deleted under a running pod by the
+// age of its successor. Who deletes them shows only over time.
 var ThirdPartyDeletesVAs = check.Check{
 	Code:     "VD122",
 	Name:     "third-party-deletes-vas",
@@ -34,7 +34,7 @@ func runThirdPartyDeletesVAs(p *check.Run) {
 	for _, va := range p.Attachments() {
 		if !va.Ours() || va.CreationTimestamp.IsZero() || !movesByAttacher(p.View, va.Volume) ||
 			!slices.ContainsFunc(va.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
-			continue // without the attacher's finalizer the driver was never asked to detach anything
+			continue // without the attacher's finalizer the driver was never asked to detach
 		}
 		if runner := p.TakenFrom(va); runner != nil {
 			beingDetached(p, va, runner)
@@ -50,8 +50,8 @@ func runThirdPartyDeletesVAs(p *check.Run) {
 	}
 }
 
-// movesByAttacher reports whether the volume has always been one that its driver's attacher attaches
-// and detaches: one that has moved to CSI was attached without a VolumeAttachment before.
+// movesByAttacher reports whether an attacher has always attached the volume. One that has moved
+// to CSI was attached without a VolumeAttachment before.
 func movesByAttacher(p *facts.View, volume corev1.UniqueVolumeName) bool {
 	_, _, ok := reconcile.ParseCSI(volume)
 	pv := p.World.Volume(volume)
@@ -60,7 +60,7 @@ func movesByAttacher(p *facts.View, volume corev1.UniqueVolumeName) bool {
 
 const lostDevice = "the pod has the device that was taken away mounted: its reads and writes may fail"
 
-// beingDetached reports a volume that is taken from under a container that runs.
+// beingDetached reports a volume that is being detached under a running container.
 func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	f := taken(p, va.VolumeNode, runner)
 	f.Since, f.VolumeAttachment = va.DeletionTimestamp, va.Name
@@ -76,7 +76,7 @@ func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	p.Report(f)
 }
 
-// detached reports a volume that a container uses although no VolumeAttachment is there for it.
+// detached reports a volume that a container uses without a VolumeAttachment.
 func detached(p *check.Run, pair reconcile.VolumeNode) {
 	node, now := p.Snapshot.Node(pair.Node), metav1.NewTime(p.Snapshot.TakenAt)
 	runner := p.RunsSinceBefore(pair, now)
@@ -84,7 +84,7 @@ func detached(p *check.Run, pair reconcile.VolumeNode) {
 		return
 	}
 	if facts.Lists(node, pair.Volume) || len(p.AttachmentsOf(pair.Volume)) > 0 {
-		return // of one that the node still lists VD302 says more, and of one that another node has VD205
+		return // VD302 says more where the node still lists it, and VD205 where another node has it
 	}
 	f := taken(p, pair, runner)
 	f.Message = fmt.Sprintf("Volume %s lost its VolumeAttachment under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), pair.Node)
@@ -94,7 +94,7 @@ func detached(p *check.Run, pair reconcile.VolumeNode) {
 	p.Report(f)
 }
 
-// taken is what the findings about a detached volume have in common.
+// taken is the common part of the findings about a detached volume.
 func taken(p *check.Run, pair reconcile.VolumeNode, runner *facts.Runner) finding.Finding {
 	pod := facts.PodName(runner.Pod)
 	return finding.Finding{

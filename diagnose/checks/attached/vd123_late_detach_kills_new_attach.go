@@ -5,8 +5,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// LateDetachKillsNewAttach is known to the storage system alone: the objects
-// look right afterwards.
+// LateDetachKillsNewAttach has no Run: the objects look right, and only the storage system shows
+// it.
 var LateDetachKillsNewAttach = check.Check{
 	Code:     "VD123",
 	Name:     "late-detach-kills-new-attach",

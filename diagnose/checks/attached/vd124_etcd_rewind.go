@@ -5,7 +5,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
-// EtcdRewind has no proof in the objects: none says that it is of the past.
+// EtcdRewind has no Run: no object shows that it is an old version.
 var EtcdRewind = check.Check{
 	Code:     "VD124",
 	Name:     "etcd-rewind",

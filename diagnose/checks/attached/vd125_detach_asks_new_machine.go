@@ -28,14 +28,14 @@ func runDetachAsksNewMachine(p *check.Run) {
 	}
 }
 
-// asksNewMachine gives the machine that the volume was attached to and the one
-// that its detach asks about, where they differ, the Node was made anew in
-// between and no pod there uses the volume.
+// asksNewMachine returns the machine that the volume was attached to, and the one that its detach
+// asks about. ok is true where they differ, the Node was recreated in between and no pod there
+// uses the volume.
 func asksNewMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) {
 	node := p.Snapshot.Node(va.Node)
 	if node == nil || !va.Status.Attached || !va.Ours() || !va.CreationTimestamp.Before(&node.CreationTimestamp) || !p.RegisteredLongEnough(node) ||
 		len(p.World.LivePods(va.VolumeNode)) > 0 {
-		return "", "", false // same-name-new-instance tells of the pods there
+		return "", "", false // same-name-new-instance reports the pods there
 	}
 	return p.OtherMachine(va.VolumeAttachment)
 }

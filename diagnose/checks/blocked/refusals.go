@@ -17,7 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
 
-// refusal is one error that a driver, or the kubelet, gives for one volume.
+// refusal is one error of a driver, or of the kubelet, about one volume.
 type refusal struct {
 	driver, volume string // the volume as people know it
 	node           types.NodeName
@@ -25,24 +25,24 @@ type refusal struct {
 	pods           []*corev1.Pod
 	since          metav1.Time
 	evidence       finding.Evidence
-	// said is the message with the words.
+	// said is the whole message.
 	said string
-	// says is what the words mean, and who has to act.
+	// says is its meaning, and who has to act.
 	says string
-	// objects is what the cluster's own objects say of the cause; "" where they say nothing.
+	// objects is what the cluster's objects show about the cause; "" for nothing.
 	objects string
-	// helps is what helps, where more is known than the entry has.
+	// helps is the advice, where more is known than the entry has.
 	helps string
-	// actor is who has to act, "" where the words do not tell.
+	// actor has to act; "" where the message does not tell.
 	actor string
-	// one is the finding about this refusal alone, without what all have.
+	// one is the finding about this refusal alone, without the common part.
 	one finding.Finding
-	// doubt is what a refusal is about that may be over since it was given; nil where only
-	// somebody who acts ends what the driver says.
+	// doubt is the attachment whose refusal may be over by now; nil where somebody must act to
+	// end it.
 	doubt *facts.Attachment
 }
 
-// cause is the same for refusals that have one cause.
+// cause is equal for refusals with one cause.
 type cause struct {
 	driver, about string
 	meaning       driverwords.Meaning
@@ -53,7 +53,7 @@ func (r refusal) cause() cause {
 	about, _ := r.entry.Meaning.About()
 	switch {
 	case r.driver == "":
-		// Volumes without a driver have no name of their own across pods.
+		// A volume without a driver has no name that several pods share.
 		c.about = r.pods[0].Namespace + " " + r.volume
 		if r.one.Subject.Kind != "Pod" {
 			c.about = r.one.Subject.String()
@@ -66,7 +66,7 @@ func (r refusal) cause() cause {
 	return c
 }
 
-// reportRefusals makes one finding for each cause. verb is what is refused.
+// reportRefusals makes one finding for each cause. verb is the refused call.
 func reportRefusals(p *check.Run, refusals []refusal, verb, retries string) {
 	for _, list := range check.GroupBy(refusals, refusal.cause) {
 		slices.SortStableFunc(list, func(a, b refusal) int { return a.since.Compare(b.since.Time) })
@@ -74,7 +74,7 @@ func reportRefusals(p *check.Run, refusals []refusal, verb, retries string) {
 	}
 }
 
-// enough is how many refusals of one cause are shown as evidence.
+// enough is the largest number of refusals of one cause in the evidence.
 const enough = 5
 
 func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding {

@@ -26,7 +26,7 @@ var NodeNotControllerManaged = check.Check{
 
 func runNodeNotControllerManaged(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
-		// A kubelet annotates its node as it registers it.
+		// A kubelet annotates its node when it registers it.
 		if p.World.Managed.Has(facts.NodeName(node)) || p.Age(node.CreationTimestamp) < facts.ListsGrace || facts.TakesNoPlugin(node) {
 			continue
 		}
@@ -36,8 +36,8 @@ func runNodeNotControllerManaged(p *check.Run) {
 	}
 }
 
-// ignoredVolumes are the CSI volumes that pods on the node wait for and that
-// nobody has begun to attach. The kubelet attaches other kinds itself.
+// ignoredVolumes are the CSI volumes that pods on the node wait for and nobody has begun to
+// attach. The kubelet attaches other kinds itself.
 func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
 	var ignored []facts.PodVolume
 	for _, pod := range p.PendingOn(facts.NodeName(node)) {
@@ -58,9 +58,10 @@ func ignoredVolumes(p *facts.View, node *corev1.Node) []facts.PodVolume {
 	return ignored
 }
 
-// heldElsewhere is another node for which the volume has a VolumeAttachment. A controller keeps a node that has
-// had the annotation until it restarts, and no object shows whether this one had it: that nothing
-// is attached proves that it is ignored only where nothing is in the way.
+// heldElsewhere is another node for which the volume has a VolumeAttachment. A controller manages
+// a node that once had the annotation until the controller restarts, and no object shows whether
+// this one had it. That nothing is attached therefore proves it only where nothing else is in the
+// way.
 func heldElsewhere(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) (types.NodeName, bool) {
 	for _, va := range p.AttachmentsOf(volume) {
 		if va.Node != facts.NodeName(node) {
@@ -70,8 +71,7 @@ func heldElsewhere(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 	return "", false
 }
 
-// notManaged makes one finding of the node, whose kubelet's setting is the one
-// thing wrong.
+// notManaged makes one finding about the node: only the setting of its kubelet is wrong.
 func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 	first, pods := ignored[0], facts.PodsOf(ignored)
 	f := facts.AboutNode(node, finding.Finding{

@@ -30,8 +30,8 @@ var StsTerminatingOnDeadNode = check.Check{
 	Run:         runSTSTerminatingOnDeadNode,
 }
 
-// rebootTakes is how long a node may be silent. A judgement: a machine that restarts is
-// back by then, and its kubelet ends the pod.
+// rebootTakes is how long a node may be silent. A judgement: a machine that restarts is back by
+// then, and its kubelet ends the pod.
 const rebootTakes = 5 * time.Minute
 
 func runSTSTerminatingOnDeadNode(p *check.Run) {
@@ -42,8 +42,8 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 		if !p.Lasted(p.LostPodSince(pod), facts.LostPodWarns) || !silent(p.View, pod.Spec.NodeName) {
 			continue
 		}
-		// Of a volume that is recreated there va-recreated-on-dead-node says more, and of one that
-		// pods elsewhere wait for node-lost-6min.
+		// va-recreated-on-dead-node says more about a recreated attachment, and node-lost-6min
+		// about one that pods elsewhere wait for.
 		told := func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 }
 		held := heldFor(p.View, pod)
 		if (len(held) > 0 || reconcile.PodTerminated(pod)) && !slices.ContainsFunc(held, told) {
@@ -52,7 +52,7 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 	}
 }
 
-// lastSaid is what the kubelet last reported of the pod's containers.
+// lastSaid is the kubelet's last report about the pod's containers.
 func lastSaid(pod *corev1.Pod) string {
 	if reconcile.PodTerminated(pod) {
 		return "no container counted as running when its kubelet was last heard of"
@@ -60,8 +60,8 @@ func lastSaid(pod *corev1.Pod) string {
 	return "a container counts as running"
 }
 
-// silent reports whether nothing has been heard of the node's kubelet for so long. From a
-// node without a Node object, or with the out-of-service taint, the pod goes by itself.
+// silent reports whether the node's kubelet has been silent for rebootTakes. A pod of a missing
+// node, or of one with the out-of-service taint, goes by itself.
 func silent(p *facts.View, name string) bool {
 	node := p.Snapshot.Node(types.NodeName(name))
 	return node != nil && !reconcile.OutOfService(node) && lostForLong(p, node)
@@ -72,7 +72,7 @@ func lostForLong(p *facts.View, node *corev1.Node) bool {
 	return c != nil && c.Status == corev1.ConditionUnknown && p.Lost(node) && p.Lasted(c.LastTransitionTime, rebootTakes)
 }
 
-// heldFor are the attachments on the pod's node of the volumes that it uses.
+// heldFor are the attachments of the pod's volumes to its node.
 func heldFor(p *facts.View, pod *corev1.Pod) []facts.Attachment {
 	var held []facts.Attachment
 	for i := range pod.Spec.Volumes {
@@ -110,7 +110,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
 	}, pod, held)
 	if volume == "" {
-		return // it has no volume whose data outlives it
+		return // no data outlives the pod
 	}
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
 	if len(held) == 0 {
@@ -124,7 +124,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 	}
 	for i, va := range held {
 		if i == 0 {
-			continue // keeps names it
+			continue // keeps has named it
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolume(va.Volume))})
 	}

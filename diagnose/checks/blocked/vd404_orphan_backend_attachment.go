@@ -27,12 +27,11 @@ var OrphanBackendAttachment = check.Check{
 }
 
 const (
-	// orphanGrace is how long an attach must have been failing: by then the
-	// attacher has tried several times at its longest back-off.
+	// orphanGrace is how long an attach must have failed: by then the attacher has tried several
+	// times at its longest back-off.
 	orphanGrace = 3 * facts.AttacherMaxBackoff
-	// detachMayTake is how long after the other node's list was last written a
-	// refusal may still be due to a detach that was under way. One that takes
-	// longer is a failure of its own.
+	// detachMayTake is how long after the last write of the other node's list an ordinary detach
+	// may still explain the refusal. A longer detach is a failure of its own.
 	detachMayTake = facts.StuckDeleting
 )
 
@@ -62,17 +61,17 @@ func runOrphanBackendAttachment(p *check.Run) {
 	}
 }
 
-// mayBeDetaching reports whether the refusal may be older than the end of an ordinary
-// detach. A volume for one node at a time has a VolumeAttachment only because the
-// controller has let go of the other node.
+// mayBeDetaching reports whether the refusal may be from before the end of an ordinary detach. A
+// ReadWriteOnce volume has a VolumeAttachment only after the controller has let go of the other
+// node.
 func mayBeDetaching(p *facts.View, va facts.Attachment, holder *corev1.Node) bool {
 	_, written := facts.VolumesAttachedWriter(holder)
 	return !p.OneNode(va.Volume) && !written.IsZero() && va.Status.AttachError.Time.Sub(written.Time) < detachMayTake
 }
 
-// heldOutside reports whether the words can only be about a machine that the cluster
-// does not know: no other node has an attachment of the volume, wants it
-// or reports it, and the words do not merely repeat the pod's own node.
+// heldOutside reports whether the message can only be about a machine outside the cluster: no
+// other node has an attachment of the volume, wants it or reports it, and the message does not
+// merely repeat the pod's own node.
 func heldOutside(p *facts.View, va facts.Attachment) bool {
 	message, named := va.Status.AttachError.Message, va.Spec.Source.PersistentVolumeName
 	if !p.OneNode(va.Volume) || len(p.AttachmentsOf(va.Volume)) > 1 || named != nil && len(p.AttachmentsNaming(*named)) > 1 ||
@@ -83,8 +82,8 @@ func heldOutside(p *facts.View, va facts.Attachment) bool {
 		facts.HeldElsewhere(va.Spec.Attacher, message) && !p.Names(va, message)
 }
 
-// orphanElsewhere reports a volume that a machine has which is no node, or of
-// which the driver does not say which it is.
+// orphanElsewhere reports a volume on a machine that is no node, or that the driver does not
+// name.
 func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) {
 	f := orphanFinding(p, va, pods, entry)
 	f.Severity = finding.Warning
@@ -102,8 +101,8 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 	p.Report(f)
 }
 
-// suspectUntilRefusedAlone: a detach that has just succeeded leaves the refusals that came
-// before it. They stand until the attacher asks again, for as long as it pauses.
+// suspectUntilRefusedAlone makes the finding suspected: refusals from before a detach that has
+// just succeeded stay on record until the attacher's next attempt.
 func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Finding) {
 	if f.Follow == 0 {
 		return
@@ -122,7 +121,7 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 	f.Cause = fmt.Sprintf("suspected, and certain at %s if %s: %s. Or it has been detached since %s",
 		facts.Stamp(f.Settles.At), f.Settles.If, f.Cause, facts.Stamp(failure.Time))
 	f.SelfHeals.Because = fmt.Sprintf("if the volume is still attached there, no object asks the driver to detach it; if it is not, the attach succeeds when the attacher asks again, by %s", facts.Stamp(by))
-	if p.Age(va.CreationTimestamp) > orphanGrace { // it was refused again and again, and a look harms nobody
+	if p.Age(va.CreationTimestamp) > orphanGrace { // it was refused again and again, and the advice is only a look
 		if f.ByHand != "" {
 			f.Advice += "; only then detach it at the storage system"
 		}
@@ -131,8 +130,7 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 	f.Advice = fmt.Sprintf("{wait} for the attacher, which asks again by %s; {if if it is refused then,} %s", facts.Stamp(by), f.Advice)
 }
 
-// orphanFinding is what the findings of a volume that is attached elsewhere have
-// in common.
+// orphanFinding is the common part of the findings about a volume that is attached elsewhere.
 func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *storage.Entry) finding.Finding {
 	f := p.About(va, finding.Finding{
 		Subject:   facts.PodObject(pods[0]),
@@ -154,8 +152,8 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 	return f
 }
 
-// unrecorded reports whether nothing in the cluster tells of the volume on the node.
-// A volume that the node still uses was detached under a mount, which is worse.
+// unrecorded reports whether no object shows the volume on the node. A volume that the node still
+// uses was detached under a mount, which is worse.
 func unrecorded(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node) bool {
 	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
 	return len(p.World.Attachments(pair)) == 0 && p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)) == nil &&
@@ -176,7 +174,7 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 	p.Report(f)
 }
 
-// noRecord is the evidence that the cluster knows nothing of the volume on the node.
+// noRecord is the evidence that no object shows the volume on the node.
 func noRecord(holder *corev1.Node) []finding.Evidence {
 	return []finding.Evidence{
 		{Object: "node/" + holder.Name, Field: "volumeattachments", Value: "none for the volume"},

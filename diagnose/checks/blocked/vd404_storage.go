@@ -13,9 +13,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// heldAtStorage reports what the storage systems' lists show to be attached where the
-// cluster has no record of it. It returns the names of the attachments that it
-// explains, whatever the driver says of them.
+// heldAtStorage reports attachments in the storage systems' lists of which the cluster has no
+// record. It returns the names of the VolumeAttachments that they explain, whatever the driver
+// says.
 func heldAtStorage(p *check.Run, truth *storage.Truth) sets.Set[string] {
 	explained := sets.New[string]()
 	if truth == nil {
@@ -49,10 +49,9 @@ func heldAtStorage(p *check.Run, truth *storage.Truth) sets.Set[string] {
 	return explained
 }
 
-// keptElsewhere reports whether the list shows why the attach does not succeed: one machine
-// has the volume, which one node at a time may have, and the cluster let go of it
-// before the list was taken. The controller makes a VolumeAttachment for another node
-// only after that.
+// keptElsewhere reports whether the list explains the failing attach: one machine has the
+// ReadWriteOnce volume, and the cluster let go of it before the list was taken. The controller
+// creates a VolumeAttachment for another node only after that.
 func keptElsewhere(p *check.Run, va facts.Attachment, entry *storage.Entry) bool {
 	if va.DeletionTimestamp != nil || !va.Ours() || !p.OneNode(va.Volume) || entry.Volume.Shared || !entry.Settled || len(entry.Holders) != 1 ||
 		!entry.Saw(va.CreationTimestamp, facts.AttacherMaxBackoff) || len(p.AttachmentsOf(va.Volume)) > 1 || p.UsedElsewhere(va.VolumeNode) {
@@ -77,7 +76,7 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 		f.Evidence = append(f.Evidence, noRecord(h.Node)...)
 		f.Advice = fmt.Sprintf("{check} check on node %s that nothing has the volume mounted", h.Node.Name)
 		f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
-		// On the word of a list alone nothing is written: the driver has to say it, too.
+		// A list alone never justifies a write: the driver has to confirm it.
 		if failure := p.AttachError(va.VolumeAttachment); failure != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
 			f.Holder = facts.NodeName(h.Node)
 		}
@@ -87,9 +86,9 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 	p.Report(f)
 }
 
-// leftBehind reports whether a node of the cluster has the volume, that nothing in the
-// cluster tells of it, and that no detach which ended after the list was taken explains
-// that: the controller writes the node's list before it detaches.
+// leftBehind reports whether a node has the volume without any record in the cluster, and no
+// detach that ended after the list was taken explains it: the controller writes the node's list
+// before it detaches.
 func leftBehind(p *facts.View, volume corev1.UniqueVolumeName, h storage.Holder, entry *storage.Entry) bool {
 	writer, written := facts.VolumesAttachedWriter(h.Node)
 	driver, _, _ := reconcile.ParseCSI(volume)
@@ -101,7 +100,7 @@ func leftBehind(p *facts.View, volume corev1.UniqueVolumeName, h storage.Holder,
 func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueVolumeName, h storage.Holder, entry *storage.Entry) {
 	p.Report(finding.Finding{
 		Severity:         finding.Warning,
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Volume:           volume,
 		Node:             facts.NodeName(h.Node),
 		PersistentVolume: pv.Name,

@@ -30,8 +30,8 @@ var AttachedButNotRecorded = check.Check{
 	Run:   runAttachedButNotRecorded,
 }
 
-// unrecordedGrace is how long an attacher may take to write down how an attach
-// went: two calls, so that there is room for a queue.
+// unrecordedGrace is how long an attacher may take to record the outcome of an attach: two calls,
+// the first of which may wait in a queue.
 const unrecordedGrace = 2 * facts.LongSidecarCall
 
 func runAttachedButNotRecorded(p *check.Run) {
@@ -43,7 +43,7 @@ func runAttachedButNotRecorded(p *check.Run) {
 		}
 		lease := longLeader(p.View, va.Spec.Attacher)
 		if lease == nil || mayWaitForDetach(p.View, va) {
-			continue // whether it lives is another question
+			continue // no attacher leads, or it waits for the other node
 		}
 		if pods := p.WaitingHere(va.VolumeNode); len(pods) > 0 {
 			notRecorded(p, va, lease, pods)
@@ -51,8 +51,8 @@ func runAttachedButNotRecorded(p *check.Run) {
 	}
 }
 
-// longLeader is the lease of the driver's attacher if it is renewed by one that
-// has held it long enough to have come to everything.
+// longLeader is the lease of the driver's attacher, where its holder renews it and has held it
+// long enough to have processed everything.
 func longLeader(p *facts.View, driver string) *coordinationv1.Lease {
 	lease := p.AttacherLease(driver)
 	if lease == nil || lease.Spec.AcquireTime == nil || p.Age(facts.Renewed(lease)) > facts.AttacherLeaseGrace ||
@@ -62,8 +62,8 @@ func longLeader(p *facts.View, driver string) *coordinationv1.Lease {
 	return lease
 }
 
-// mayWaitForDetach reports whether another node has the volume, which is for one node
-// at a time, or has it still: some drivers hold the call up for that.
+// mayWaitForDetach reports whether another node has the ReadWriteOnce volume, or is still losing
+// it: some drivers hold up the call until then.
 func mayWaitForDetach(p *facts.View, va facts.Attachment) bool {
 	return p.OneNode(va.Volume) && slices.ContainsFunc(p.AttachmentsOf(va.Volume), func(other facts.Attachment) bool {
 		return other.Node != va.Node && (other.Status.Attached || other.DeletionTimestamp != nil)

@@ -27,13 +27,12 @@ var VaNeverProcessed = check.Check{
 	Run:      runVANeverProcessed,
 }
 
-// untouchedGrace is how long an attacher may leave a new VolumeAttachment
-// alone: it acts on one within seconds, and after a roll-out of the driver, whose
-// images are pulled first, within minutes.
+// untouchedGrace is how long an attacher may leave a new VolumeAttachment alone: it acts within
+// seconds, and after a rollout of the driver, with its images to pull, within minutes.
 const untouchedGrace = facts.AttacherAway + 2*time.Minute
 
-// untouchedFor is untouchedGrace; where no attacher runs at all, none of another
-// version is about to come either.
+// untouchedFor is untouchedGrace, or less where no attacher runs at all: then no newer version is
+// about to come either.
 func untouchedFor(p *facts.View, driver string) time.Duration {
 	if p.NoAttacherRuns(driver) {
 		return facts.AttacherAway
@@ -41,9 +40,9 @@ func untouchedFor(p *facts.View, driver string) time.Duration {
 	return untouchedGrace
 }
 
-// leaderGrace is how long an attacher that has taken the lease over may take
-// to come to everything. A judgement: it makes some five requests a second,
-// several for each VolumeAttachment, and a large cluster has some thousands.
+// leaderGrace is how long an attacher may take to process everything after it took the lease
+// over. A judgement: it makes some five requests a second, several for each VolumeAttachment, and
+// a large cluster has thousands.
 const leaderGrace = 15 * time.Minute
 
 func runVANeverProcessed(p *check.Run) {
@@ -57,13 +56,13 @@ func runVANeverProcessed(p *check.Run) {
 	}
 }
 
-// untouched reports whether nothing on the object was written after it was made.
+// untouched reports whether nothing was written to the object after its creation.
 func untouched(va facts.Attachment) bool {
 	return !va.Status.Attached && va.Status.AttachError == nil && va.Status.DetachError == nil && va.DeletionTimestamp == nil &&
 		len(va.Finalizers) == 0 && va.Annotations[reconcile.NodeIDAnnotation] == ""
 }
 
-// busyElsewhere reports whether the driver's attacher has come to others since: it
+// busyElsewhere reports whether the driver's attacher has processed younger attachments: it
 // lives, and is only slow.
 func busyElsewhere(p *facts.View, va facts.Attachment) bool {
 	return p.LastAnswer(va.Spec.Attacher).After(va.CreationTimestamp.Time) || slices.ContainsFunc(p.Tasks(va.Spec.Attacher), func(t facts.Task) bool {
@@ -71,10 +70,9 @@ func busyElsewhere(p *facts.View, va facts.Attachment) bool {
 	})
 }
 
-// attacherExplained reports whether another check tells why nobody comes: the driver
-// is not installed or has another name, its attacher does not run or does
-// nothing, or there is neither a CSIDriver nor an attacher and the driver
-// attaches nothing.
+// attacherExplained reports whether another check has the cause: the driver is missing or
+// renamed, its attacher is down or idle, or the driver has neither a CSIDriver nor an attacher
+// because it attaches nothing.
 func attacherExplained(p *facts.View, driver string) bool {
 	lease := p.AttacherLease(driver)
 	switch {
@@ -83,7 +81,7 @@ func attacherExplained(p *facts.View, driver string) bool {
 	case lease == nil:
 		return p.AttachesByMistake(driver)
 	default:
-		// One that has only lately begun to lead works its way through the list.
+		// A new leader works its way through the list.
 		return p.Age(facts.Renewed(lease)) < facts.AttacherLeaseGrace && lease.Spec.AcquireTime != nil &&
 			!p.Lasted(metav1.NewTime(lease.Spec.AcquireTime.Time), leaderGrace)
 	}

@@ -25,14 +25,13 @@ var SeLinuxLabelConflict = check.Check{
 	Run:         runSELinuxLabelConflict,
 }
 
-// seLinuxWords are the kubelet's for the three ways in which labels collide: with
-// those of another pod that has the volume mounted, of another pod that is about
-// to, and of the pod's own containers.
+// seLinuxWords are the kubelet's messages for the three collisions of labels: with a pod that has
+// the volume mounted, with one that is about to, and within the pod itself.
 var seLinuxWords = []string{kubeletwords.LabelMounted, kubeletwords.LabelsCollide, kubeletwords.LabelsInPod}
 
-// labelGrace is how long a pod with the old label may take to give the volume
-// up, as in an update that changes the label: its grace, and an unmount. The
-// kubelet repeats its event each time that it syncs the pod.
+// labelGrace is how long a pod with the old label may take to release the volume, as in an update
+// that changes the label: its grace period, and an unmount. The kubelet repeats its event at each
+// sync of the pod.
 const labelGrace = facts.DefaultTerminationGrace + reconcile.CSITimeout + facts.PodResync + time.Minute
 
 func runSELinuxLabelConflict(p *check.Run) {
@@ -46,7 +45,7 @@ func runSELinuxLabelConflict(p *check.Run) {
 	}
 }
 
-// seLinuxWord is the kubelet's last word about labels, where it is recent.
+// seLinuxWord is the kubelet's last event about labels, where it is recent.
 func seLinuxWord(p *facts.View, pod *corev1.Pod) *corev1.Event {
 	return p.LastEvent(pod, func(e *corev1.Event) bool {
 		return facts.ContainsAny(e.Message, seLinuxWords...) && e.Reason == "FailedMount" && p.Age(snapshot.EventTime(e)) < labelGrace
@@ -92,8 +91,7 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	p.Report(f)
 }
 
-// seLinuxLabels are the pod's label and those of its containers that differ from
-// it, as far as its spec gives any.
+// seLinuxLabels are the labels in the pod's spec: its own, and those of containers that differ.
 func seLinuxLabels(pod *corev1.Pod) string {
 	var labels []string
 	if s := pod.Spec.SecurityContext; s != nil && s.SELinuxOptions != nil {

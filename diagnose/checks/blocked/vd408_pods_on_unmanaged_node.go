@@ -27,9 +27,9 @@ var PodsOnUnmanagedNode = check.Check{
 	Run:   runPodsOnUnmanagedNode,
 }
 
-// runPodsOnUnmanagedNode looks for the danger that node-not-controller-managed
-// does not tell of: a controller at work keeps a node that it once managed, and
-// one that starts anew passes over its pods (addNodeToDswp, and nodeAdd).
+// runPodsOnUnmanagedNode reports a danger that node-not-controller-managed does not cover: a
+// controller at work keeps a node that it once managed, and one that restarts ignores its pods
+// (addNodeToDswp and nodeAdd).
 func runPodsOnUnmanagedNode(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		if p.World.Managed.Has(facts.NodeName(node)) || facts.TakesNoPlugin(node) || p.Age(node.CreationTimestamp) < facts.RegistrationGrace {

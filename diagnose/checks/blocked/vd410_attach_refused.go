@@ -50,8 +50,8 @@ func runAttachRefused(p *check.Run) {
 	reportRefusals(p, refusals, "attach", "the attacher tries again, at most 5 min apart")
 }
 
-// namesItsNode reports whether the driver refuses because the machine of the cause's node has the volume,
-// as its message says: the node has it mounted still.
+// namesItsNode reports whether the driver's message names the machine of the cause's node as the
+// holder of the volume: the node still has it mounted.
 func namesItsNode(p *facts.View, cause, effect finding.Finding) bool {
 	va := p.Snapshot.VolumeAttachment(effect.VolumeAttachment)
 	if va == nil || va.Status.AttachError == nil || cause.Volume != effect.Volume {
@@ -61,9 +61,9 @@ func namesItsNode(p *facts.View, cause, effect finding.Finding) bool {
 	return held != nil && facts.NodeName(held) == cause.Node && facts.HeldElsewhere(va.Spec.Attacher, va.Status.AttachError.Message)
 }
 
-// explained reports whether objects say more than the driver's words, and other checks
-// tell of them, or know that it is too early to. publish-secret-missing and
-// attach-limit have one finding for many attachments.
+// explained reports whether objects say more than the message, for which other checks exist, or
+// it is too early for those. publish-secret-missing and attach-limit have one finding for many
+// attachments.
 func explained(p *facts.View, t facts.RefusedAttach, meaning driverwords.Meaning) bool {
 	switch meaning {
 	case driverwords.SecretMissing:
@@ -103,7 +103,7 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 		evidence: finding.Evidence{Object: "volumeattachment/" + t.Name, Field: "status.attachError",
 			Value: fmt.Sprintf("%s at %s", t.Failure.Message, facts.Stamp(t.Failure.Time))},
 		one: finding.Finding{
-			Subject:          finding.Object{Kind: "VolumeAttachment", Name: t.Name, UID: t.UID},
+			Subject:          facts.VaObject(t.VolumeAttachment),
 			Volume:           t.Pair.Volume,
 			VolumeAttachment: t.Name,
 			Said:             facts.QuoteDriver(t.Spec.Attacher, t.Failure),

@@ -45,7 +45,7 @@ func runMountRefused(p *check.Run) {
 	var refusals []refusal
 	for _, pod := range p.PendingPods() {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || facts.HasCondition(pod, corev1.PodReadyToStartContainers) {
-			continue // past the mounts the kubelet starts the sandbox
+			continue // after the mounts the kubelet starts the sandbox
 		}
 		events := facts.InOrder(p.EventsOf(pod))
 		for i := range pod.Spec.Volumes {
@@ -59,11 +59,11 @@ func runMountRefused(p *check.Run) {
 	reportRefusals(p, refusals, "mount", "the kubelet tries again, at most 2m2s apart")
 }
 
-// mountRefusal is what the failures of one volume mean. There is none for one
-// that is not attached: what it waits for comes before the mount.
+// mountRefusal is the meaning of the failures of one volume. A volume that is not attached has
+// none: its wait comes before the mount.
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
-	if claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v))); claim != nil && p.Snapshot.Volume(claim.Spec.VolumeName) == nil {
-		return refusal{}, false // nor for one whose claim leads to no volume any more
+	if claim := p.ClaimOf(pod, v); claim != nil && p.Snapshot.Volume(claim.Spec.VolumeName) == nil {
+		return refusal{}, false // nor has one whose claim no longer leads to a volume
 	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)
@@ -124,8 +124,8 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	return r, true
 }
 
-// sameAttachment reports whether both findings are about one VolumeAttachment: what is
-// attached to another machine cannot be mounted here, whatever the driver says of it.
+// sameAttachment reports whether both findings are about one VolumeAttachment. A volume that is
+// attached to another machine cannot be mounted here, whatever the driver's message.
 func sameAttachment(_ *facts.View, cause, effect finding.Finding) bool {
 	return cause.VolumeAttachment != "" && cause.VolumeAttachment == effect.VolumeAttachment
 }
@@ -133,8 +133,8 @@ func sameAttachment(_ *facts.View, cause, effect finding.Finding) bool {
 // ofFileSystem are the meanings that tempt people to format a volume.
 var ofFileSystem = []driverwords.Meaning{driverwords.FilesystemDamaged, driverwords.WrongFilesystem, driverwords.StorageError, driverwords.VolumeFailed}
 
-// heldBy is what the storage system's list says of the volume where some machine has it, nil
-// for nothing: also of one whose driver attaches nothing.
+// heldBy is the storage system's entry for a volume that some machine has; else nil. It exists
+// for drivers that attach nothing, too.
 func heldBy(p *facts.View, volume string) *storage.Entry {
 	pv := p.Snapshot.Volume(volume)
 	if pv == nil || pv.Spec.CSI == nil {
@@ -147,7 +147,7 @@ func heldBy(p *facts.View, volume string) *storage.Entry {
 	return entry
 }
 
-// mountSubject is the driver or the object that is missing, and else the pod.
+// mountSubject is the driver or the missing object, or else the pod.
 func mountSubject(p *facts.View, pod *corev1.Pod, driver string, meaning driverwords.Meaning, failure facts.MountFailure) finding.Object {
 	if meaning == driverwords.NotRegistered && driver != "" {
 		return p.DriverObject(driver)
@@ -158,13 +158,13 @@ func mountSubject(p *facts.View, pod *corev1.Pod, driver string, meaning driverw
 	return facts.PodObject(pod)
 }
 
-// missing is a Secret or a ConfigMap that is missing, or the key that it lacks.
+// missing is a Secret or a ConfigMap that does not exist or lacks a key.
 type missing struct {
 	object finding.Object
 	key    string
 }
 
-// missingIn is what the kubelet's reason says is missing; its name is "" where none is
+// missingIn reads the missing object from the kubelet's reason; its name is "" where it is not
 // known.
 func missingIn(pod *corev1.Pod, v *corev1.Volume, reason string) missing {
 	if kind, name := facts.MissingObject(reason); kind != "" {
@@ -177,8 +177,8 @@ func missingIn(pod *corev1.Pod, v *corev1.Volume, reason string) missing {
 	return missing{holderOf(pod, v, m[1], strings.HasPrefix(reason, "configmap")), m[1]}
 }
 
-// namespaceOf is where the object is that the reason names: a volume may name a Secret for
-// its driver in any namespace.
+// namespaceOf is the namespace of the object in the reason: a driver's Secret may be in any
+// namespace.
 func namespaceOf(reason string, pod *corev1.Pod) string {
 	if m := kubeletwords.DriversSecret.FindStringSubmatch(reason); m != nil {
 		return m[1]
@@ -193,7 +193,7 @@ func (m missing) says() string {
 	return fmt.Sprintf("%s %s does not exist", m.object.Kind, m.object.Name)
 }
 
-// helps is the same advice of the object by its name.
+// helps is the advice with the object's name.
 func (m missing) helps(helps string) string {
 	o := fmt.Sprintf("%s %s/%s", m.object.Kind, m.object.Namespace, m.object.Name)
 	for _, words := range []string{"the Secret or the ConfigMap", "the " + m.object.Kind} {
@@ -208,8 +208,8 @@ func (m missing) helps(helps string) string {
 	return strings.Replace(helps, "the key", "the key "+m.key, 1)
 }
 
-// holderOf is the ConfigMap or the Secret of the pod's volume that should have the key;
-// its name is "" where the volume does not tell.
+// holderOf is the ConfigMap or Secret of the pod's volume that should have the key; its name is
+// "" where the volume does not show it.
 func holderOf(pod *corev1.Pod, v *corev1.Volume, key string, configMap bool) finding.Object {
 	o := finding.Object{Kind: "Secret", Namespace: pod.Namespace}
 	has := func(items []corev1.KeyToPath) bool {

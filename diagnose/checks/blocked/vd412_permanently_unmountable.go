@@ -27,7 +27,7 @@ var PermanentlyUnmountable = check.Check{
 	Run:         runPermanentlyUnmountable,
 }
 
-// unmountable is one pod's volume, and why it cannot be mounted.
+// unmountable is a volume of a pod that cannot be mounted.
 type unmountable struct {
 	pod   *corev1.Pod
 	pv    *corev1.PersistentVolume // nil for an inline volume
@@ -35,7 +35,7 @@ type unmountable struct {
 	why   string
 	actor string
 	since metav1.Time
-	said  *corev1.Event // nil where the objects tell by themselves
+	said  *corev1.Event // nil where the objects alone show it
 }
 
 func runPermanentlyUnmountable(p *check.Run) {
@@ -55,7 +55,7 @@ func runPermanentlyUnmountable(p *check.Run) {
 	}
 }
 
-// disk is the same for pods that share a volume.
+// disk is equal for pods that share a volume.
 func (u unmountable) disk() string {
 	if u.pv != nil {
 		return u.pv.Name
@@ -89,12 +89,12 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	return u, true
 }
 
-// lacksSidecar reports whether the driver's webhook put no sidecar into the pod.
+// lacksSidecar reports whether the driver's webhook added no sidecar to the pod.
 func (u unmountable) lacksSidecar() bool {
 	return facts.ContainsAny(u.said.Message, kubeletwords.NotInjected, kubeletwords.NoSidecar)
 }
 
-// toCorrect is what the kubelet's words ask for, and in which object it stands.
+// toCorrect is the correction, and the object that needs it.
 func (u unmountable) toCorrect() string {
 	switch {
 	case u.lacksSidecar():

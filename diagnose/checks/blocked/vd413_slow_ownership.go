@@ -28,12 +28,12 @@ var SlowOwnership = check.Check{
 	Run:         runSlowOwnership,
 }
 
-// ownership is one pod's volume whose files get another owner.
+// ownership is a pod's volume whose files get another owner.
 type ownership struct {
 	pod   *corev1.Pod
 	pv    *corev1.PersistentVolume
 	since metav1.Time
-	// said is the kubelet's last report, nil where its release makes none.
+	// said is the kubelet's last report; nil where its release makes none.
 	said *corev1.Event
 }
 
@@ -60,9 +60,8 @@ func runSlowOwnership(p *check.Run) {
 	}
 }
 
-// waitsInMount reports whether the kubelet is at work on the pod's volumes: it has
-// begun with the pod, all that is to be attached is, and no event tells of
-// anything else that the pod waits for.
+// waitsInMount reports whether the kubelet works on the pod's volumes: it has begun with the pod,
+// everything is attached, and no event shows another cause of the wait.
 func waitsInMount(p *facts.View, pod *corev1.Pod, node *corev1.Node) bool {
 	context := pod.Spec.SecurityContext
 	if context == nil || context.FSGroup == nil || node == nil || !reconcile.NodeReady(node) || p.HeartbeatStale(node) || reconcile.PodTerminated(pod) ||
@@ -112,8 +111,8 @@ func changesOwner(p *facts.View, pod *corev1.Pod, node *corev1.Node, v *corev1.V
 	return o, p.Age(o.since) >= facts.MountTakes
 }
 
-// gaveUp reports whether the kubelet's failed waits for the pod's volumes have another
-// cause: they are for another volume, or the release writes one only for an error.
+// gaveUp reports whether the kubelet's failed waits have another cause: they name another volume,
+// or its release writes such an event only for an error.
 func gaveUp(p *facts.View, pod *corev1.Pod, volume string, kubelet facts.KubeletRelease) bool {
 	return slices.ContainsFunc(p.EventsOf(pod), func(e *corev1.Event) bool {
 		m := kubeletwords.WaitFailed.FindStringSubmatch(e.Message)
@@ -121,7 +120,7 @@ func gaveUp(p *facts.View, pod *corev1.Pod, volume string, kubelet facts.Kubelet
 	})
 }
 
-// slowCreate reports a container that its runtime still creates.
+// slowCreate reports a container that its runtime is still creating.
 func slowCreate(p *check.Run, pod *corev1.Pod, slow facts.SlowCreate) {
 	name := p.KubeletName(pod, slow.Volume)
 	f := finding.Finding{

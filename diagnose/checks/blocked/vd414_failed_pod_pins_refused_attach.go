@@ -30,8 +30,8 @@ var FailedPodPinsRefusedAttach = check.Check{
 	Run:   runFailedPodPinsRefusedAttach,
 }
 
-// refusedByLimit is the driver and the node, except for a pod that failed for
-// another reason than the node's attach limit.
+// refusedByLimit is the driver and the node, where the pod failed because of the node's attach
+// limit.
 func refusedByLimit(p *facts.View, f finding.Finding) string {
 	if f.Subject.Kind == "Pod" {
 		pod := p.Snapshot.Pod(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
@@ -54,9 +54,8 @@ func runFailedPodPinsRefusedAttach(p *check.Run) {
 	}
 }
 
-// pinned reports whether the controller would detach the volume if the kubelet did not
-// list it as in use, and that the kubelet does so for pods alone that failed
-// before it mounted the volume.
+// pinned reports whether only the kubelet's list keeps the controller from detaching the volume,
+// and the kubelet lists it only for pods that failed before their mount.
 func pinned(p *facts.View, va facts.Attachment) bool {
 	node, d := p.Snapshot.Node(va.Node), p.Plan.Decision(va.VolumeNode)
 	if d == nil || d.Verb != reconcile.Wait || d.Reason != reconcile.StillMounted || !reconcile.NodeReady(node) || facts.Virtual(node) {

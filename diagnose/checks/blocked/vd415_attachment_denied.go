@@ -27,7 +27,7 @@ var AttachmentDenied = check.Check{
 	Run:         runAttachmentDenied,
 }
 
-// denied is one pod that waits for a VolumeAttachment.
+// denied is a pod that waits for a VolumeAttachment.
 type denied struct {
 	pod    *corev1.Pod
 	pair   reconcile.VolumeNode
@@ -41,7 +41,7 @@ func runAttachmentDenied(p *check.Run) {
 		for _, pod := range pods {
 			pair := reconcile.VolumeNode{Volume: volume, Node: types.NodeName(pod.Spec.NodeName)}
 			if len(p.World.Attachments(pair)) > 0 {
-				continue // it has come into being since
+				continue // it was created since
 			}
 			if d, found := p.AttachDenied(pod, p.ShortVolume(volume)); found && p.Lasted(facts.BoundAt(pod), facts.RefusalGrace) {
 				whom := [2]string{string(d.Kind), d.Name}

@@ -25,7 +25,7 @@ var MountBroken = check.Check{
 	Run:         runMountBroken,
 }
 
-// deadMount are the kernel's words for a mount whose process, server or device is gone.
+// deadMount are the kernel's messages for a mount whose process, server or device is gone.
 var deadMount = []string{"transport endpoint is not connected", "socket not connected", "stale file handle", "stale NFS file handle", "input/output error",
 	"no such device", "host is down"}
 
@@ -42,7 +42,7 @@ func runMountBroken(p *check.Run) {
 
 func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) {
 	if p.Age(broken.Since) <= facts.MountFails {
-		return // the kubelet starts the container again within that time
+		return // by then the kubelet starts the container again
 	}
 	name := p.KubeletName(pod, broken.Volume)
 	f := finding.Finding{
@@ -58,7 +58,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name
 	}
-	driver, _ := p.CsiVolume(pod, broken.Volume) // whether it attaches its volumes changes nothing
+	driver, _ := p.CsiVolume(pod, broken.Volume) // also of a driver that attaches nothing
 	if facts.ContainsAny(strings.ToLower(broken.Words), deadMount...) {
 		f.Cause = "what serves the mount has gone: a process of the driver, a server, or the device"
 		f.Advice = "{check} see that what serves the mount runs again; {delete-pod}: a new pod gets a new mount. " +
@@ -79,7 +79,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	p.Report(f)
 }
 
-// withoutPath are the words about a path without it, which the headline names otherwise.
+// withoutPath is the message about a path without the path: the headline names the volume.
 func withoutPath(words string) string {
 	if _, reason, found := strings.Cut(words, ": "); found && strings.HasPrefix(words, "/") {
 		return reason

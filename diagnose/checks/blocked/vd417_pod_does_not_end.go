@@ -51,25 +51,25 @@ func runPodDoesNotEnd(p *check.Run) {
 			leftOnLostNode(p, pod, node, held)
 		case reconcile.OutOfService(node):
 		case reconcile.NodeReady(node) && p.LeaseStale(facts.NodeName(node)):
-			// Its kubelet is silent, and does not kill anything: nobody has noticed yet.
-		case p.Age(p.GraceEnds(pod)) < 0: // its containers may run on as long
+			// A silent kubelet kills nothing, and nobody has noticed yet.
+		case p.Age(p.GraceEnds(pod)) < 0: // its containers may run until then
 		case hadTime(p.View, node) && p.Lasted(p.GraceEnds(pod), facts.KillTakes):
 			podDoesNotEnd(p, pod, running[0], held)
 		}
 	}
 }
 
-// hadTime reports whether the node's kubelet lives and has had the time to kill a container: one
-// that has just come back renews its lease some seconds before it reports the node's status.
+// hadTime reports whether the node's kubelet lives and has had the time to kill a container. A
+// kubelet that comes back renews its lease some seconds before it reports the node's status.
 func hadTime(p *facts.View, node *corev1.Node) bool {
 	ready := facts.ReadyCondition(node)
 	return (reconcile.NodeReady(node) || p.KubeletLives(node) && ready != nil && ready.Status == corev1.ConditionFalse) &&
 		(ready.LastTransitionTime.IsZero() || p.Lasted(ready.LastTransitionTime, facts.KillTakes))
 }
 
-// staysAfterAll reports whether a pod of a lost node that has ended, as its kubelet last said, keeps a
-// volume for which no timer runs: one that should have been detached by force since, or that is not
-// attached and that no other node may use.
+// staysAfterAll reports whether an ended pod of a lost node keeps a volume for which no timer
+// runs. Either a forced detach is overdue, or the volume is not attached and no other node may
+// use it.
 func staysAfterAll(p *facts.View, pod *corev1.Pod, node *corev1.Node, held []facts.Attachment) bool {
 	if facts.GivenUp(pod) {
 		return false
@@ -83,7 +83,7 @@ func staysAfterAll(p *facts.View, pod *corev1.Pod, node *corev1.Node, held []fac
 }
 
 // leftOnLostNode is about a pod that stays Terminating on a lost node and keeps a volume,
-// whether that is attached or not.
+// attached or not.
 func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []facts.Attachment) {
 	f := finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp, Node: facts.NodeName(node),
@@ -103,9 +103,10 @@ func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []fac
 	}
 }
 
-// keeps completes a finding about a pod that does not end with the volume that it keeps, and says
-// how to call that: an attachment that somebody waits for tells most, then any attachment, then a
-// volume whose data outlives the pod, though none shows it: "" where the pod has no such volume.
+// keeps completes a finding about a pod that does not end with the volume that it keeps, and
+// returns the volume's name. An attachment that somebody waits for comes first, then any
+// attachment, then a volume whose data outlives the pod. The name is "" where the pod has no such
+// volume.
 func keeps(p *facts.View, f finding.Finding, pod *corev1.Pod, held []facts.Attachment) (finding.Finding, string) {
 	if len(held) > 0 {
 		va := held[max(0, slices.IndexFunc(held, func(va facts.Attachment) bool { return len(p.KeptFrom(va.VolumeNode)) > 0 }))]
@@ -120,7 +121,7 @@ func keeps(p *facts.View, f finding.Finding, pod *corev1.Pod, held []facts.Attac
 	return f, lastingInline(pod)
 }
 
-// lastingVolume is the first volume of the pod that a claim is bound to; nil where it has none.
+// lastingVolume is the first volume of the pod with a bound claim; nil where there is none.
 func lastingVolume(p *facts.View, pod *corev1.Pod) *corev1.PersistentVolume {
 	for i := range pod.Spec.Volumes {
 		if pv := p.BoundVolume(pod, &pod.Spec.Volumes[i]); pv != nil {
@@ -130,8 +131,8 @@ func lastingVolume(p *facts.View, pod *corev1.Pod) *corev1.PersistentVolume {
 	return nil
 }
 
-// lastingInline is the first volume that stands in the pod itself and whose data outlives the pod;
-// "" where it has none.
+// lastingInline is the first volume in the pod's own spec whose data outlives the pod; "" where
+// there is none.
 func lastingInline(pod *corev1.Pod) string {
 	i := slices.IndexFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return reconcile.CanBeAttached(&v) && v.PersistentVolumeClaim == nil && v.Ephemeral == nil && v.CSI == nil
@@ -142,8 +143,8 @@ func lastingInline(pod *corev1.Pod) string {
 	return pod.Spec.Volumes[i].Name
 }
 
-// sharedByMany reports whether several nodes may have the volume at a time: a pod that stays keeps it
-// from nobody.
+// sharedByMany reports whether several nodes may have the volume: a pod that stays keeps it from
+// nobody.
 func sharedByMany(p *facts.View, name string) bool {
 	pv := p.Snapshot.Volume(name)
 	return pv != nil && (&reconcile.VolumeSpec{PV: pv}).MultiAttach()
@@ -171,13 +172,13 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 }
 
 // waitedFor reports whether somebody waits for a volume of the pod, or for the pod's name:
-// node-lost-6min and sts-terminating-on-dead-node tell that.
+// node-lost-6min or sts-terminating-on-dead-node.
 func waitedFor(p *facts.View, pod *corev1.Pod, held []facts.Attachment) bool {
 	return facts.ControlledBy(pod, "StatefulSet") ||
 		slices.ContainsFunc(held, func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 })
 }
 
-// leftOnSilentNode is about a pod for whose volume nobody waits yet: whoever comes will.
+// leftOnSilentNode is about a pod for whose volume nobody waits yet.
 func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *corev1.Node, volume string) {
 	f.Message = fmt.Sprintf("Pod %s stays Terminating on silent node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
@@ -192,14 +193,15 @@ func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *co
 	p.Report(f)
 }
 
-// keepDisksFirst puts before what ends the pod how a disk is kept that goes with it.
+// keepDisksFirst adds, before the advice that ends the pod, how to keep a disk that would go with
+// it.
 func keepDisksFirst(p *facts.View, f *finding.Finding, pod *corev1.Pod) {
 	first, commands := p.KeepDisks(pod)
 	f.Advice = first + f.Advice
 	f.AdviceCommands = append(commands, f.AdviceCommands...)
 }
 
-// onlyOn reports whether the volume's node affinity leaves no node but this one.
+// onlyOn reports whether the volume's node affinity leaves only this node.
 func onlyOn(p *facts.View, pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	return facts.UnmetAffinity(pv, node) == "" && p.Snapshot.Complete(snapshot.Nodes) && !slices.ContainsFunc(p.Snapshot.Nodes, func(other *corev1.Node) bool {
 		return other.Name != node.Name && facts.UnmetAffinity(pv, other) == ""
@@ -215,7 +217,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 	case !reconcile.NodeReady(node):
 		lives = "its kubelet lives and says that the node is not Ready"
 		cause = "what keeps the node from being Ready keeps the container runtime from ending the container, or its kubelet from asking for it"
-	case !ended.Equal(pod.DeletionTimestamp): // before, there was no kubelet to kill it
+	case !ended.Equal(pod.DeletionTimestamp): // until then there was no kubelet to kill it
 		lives = fmt.Sprintf("the node has been Ready again for %s, and its kubelet grants the whole grace period from then on",
 			facts.Rounded(p.Age(facts.ReadyCondition(node).LastTransitionTime)))
 	}
@@ -234,7 +236,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	}, pod, held)
 	if volume == "" {
-		return // it has no volume whose data outlives it
+		return // no data outlives the pod
 	}
 	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	if !reconcile.NodeReady(node) {
@@ -257,7 +259,8 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 }
 
 // podNotStopped is about a pod whose containers have ended and whose sandbox the kubelet fails to
-// stop. Of one that nobody has deleted it tells where the kubelet has an attached volume of it in use.
+// stop. A pod that nobody has deleted counts only where the kubelet has an attached volume in use
+// for it.
 func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	node, held := p.Snapshot.Node(facts.NodeOf(pod)), heldFor(p.View, pod)
 	ended := facts.LastSign(pod)
@@ -278,7 +281,7 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	}, pod, held)
 	if volume == "" {
-		return // it has no volume whose data outlives it
+		return // no data outlives the pod
 	}
 	f.Message = fmt.Sprintf("Pod %s does not end on node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	if stops.Network {
@@ -291,13 +294,13 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	reportWithWaiting(p, f, pod)
 }
 
-// quote completes the finding with what the kubelet said of the pod's end.
+// quote adds the kubelet's event about the pod's end to the finding.
 func quote(f *finding.Finding, e *corev1.Event) {
 	f.Said = facts.QuoteEvent(e)
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
 }
 
-// reportWithWaiting reports a pod that does not end, with those that wait for its volume.
+// reportWithWaiting reports a pod that does not end, with the pods that wait for its volume.
 func reportWithWaiting(p *check.Run, f finding.Finding, pod *corev1.Pod) {
 	if waiting := p.KeptFrom(f.Pair()); len(waiting) > 0 {
 		if p.Lasted(*f.Since, facts.KillFails) {

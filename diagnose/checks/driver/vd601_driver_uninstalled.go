@@ -25,9 +25,8 @@ var DriverUninstalled = check.Check{
 	Run:   runDriverUninstalled,
 }
 
-// goneGrace is how long a driver must have been without a trace. A judgement:
-// an upgrade that removes it and installs it again, all its images pulled, ends
-// within it.
+// goneGrace is how long a driver must have left no trace. A judgement: an upgrade that removes
+// and reinstalls it, with all its images pulled, ends within it.
 const goneGrace = 15 * time.Minute
 
 func runDriverUninstalled(p *check.Run) {
@@ -43,10 +42,9 @@ func runDriverUninstalled(p *check.Run) {
 	}
 }
 
-// goneTasks are the tasks of a driver that has left no trace: no CSIDriver,
-// no node that has it, no lease that is renewed, no answer, and the tasks
-// themselves have waited as long. A driver that merely restarts keeps one of
-// these, and one whose attacher is out of sight gives answers.
+// goneTasks are the tasks of a driver without a trace: no CSIDriver, no node that lists it, no
+// renewed lease and no recent answer, for as long as the tasks have waited. A driver that merely
+// restarts keeps one of these; one whose attacher is out of sight still answers.
 func goneTasks(p *facts.View, driver string) []facts.Task {
 	if p.Installed(driver) || p.Age(p.LastAnswer(driver)) < goneGrace {
 		return nil
@@ -57,7 +55,7 @@ func goneTasks(p *facts.View, driver string) []facts.Task {
 	return p.Older(p.Tasks(driver), goneGrace)
 }
 
-// goneFinding is what the failures of a driver that is not there have in common.
+// goneFinding is the common part of the findings about a driver that is not there.
 func goneFinding(p *facts.View, driver string, tasks []facts.Task) finding.Finding {
 	pods := p.TaskPods(tasks)
 	f := finding.Finding{

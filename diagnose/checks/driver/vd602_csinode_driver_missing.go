@@ -40,7 +40,7 @@ func runCSINodeDriverMissing(p *check.Run) {
 		}
 		needs := p.Unregistered(node)
 		for _, driver := range slices.Sorted(maps.Keys(needs)) {
-			waiting := slices.DeleteFunc(needs[driver], inline) // inline-driver-missing tells of those
+			waiting := slices.DeleteFunc(needs[driver], inline) // inline-driver-missing reports those
 			if len(waiting) > 0 && p.Installed(driver) && !p.PluginYoung(node, driver) {
 				driverMissing(p, node, driver, waiting)
 			}
@@ -48,7 +48,7 @@ func runCSINodeDriverMissing(p *check.Run) {
 	}
 }
 
-// inline reports whether the volume stands in the pod.
+// inline reports whether the pod itself defines the volume.
 func inline(v facts.PodVolume) bool {
 	return slices.ContainsFunc(v.Pod.Spec.Volumes, func(own corev1.Volume) bool { return own.Name == v.Name && own.CSI != nil })
 }
@@ -92,8 +92,8 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	p.Report(f)
 }
 
-// pluginFails adds how the driver's node plugins on the finding's node fail: one that crashes
-// before one that is not Ready, and that before one that is.
+// pluginFails adds how the driver's node plugins on the finding's node fail. A plugin that
+// crashes is named before one that is not Ready, and a Ready one last.
 func pluginFails(f *finding.Finding, driver string, plugins []*corev1.Pod) {
 	crashes := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return facts.CrashLoops(pod) != "" })
 	starts := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) })
@@ -108,7 +108,7 @@ func pluginFails(f *finding.Finding, driver string, plugins []*corev1.Pod) {
 	readLog(f, driver, plugin)
 }
 
-// keepsPlugin reports whether the cause is what the driver's own node plugin waits for.
+// keepsPlugin reports whether the driver's own node plugin waits for the cause.
 func keepsPlugin(p *facts.View, cause, driver finding.Finding) bool {
 	node := p.Snapshot.Node(driver.Node)
 	return node != nil && slices.ContainsFunc(p.NodePlugins(node, "/plugins/"+driver.Subject.Name), func(plugin *corev1.Pod) bool {
@@ -116,8 +116,8 @@ func keepsPlugin(p *facts.View, cause, driver finding.Finding) bool {
 	})
 }
 
-// evictsPlugin reports whether the driver is missing because the taint has no node
-// plugin run on the node: one that is there fails for a reason of its own.
+// evictsPlugin reports whether the taint keeps the node plugin off the node. A plugin that is
+// there fails for a reason of its own.
 func evictsPlugin(p *facts.View, taint, driver finding.Finding) bool {
 	node := p.Snapshot.Node(taint.Node)
 	return node != nil && taint.Node == driver.Node && len(p.NodePlugins(node, "/plugins/"+driver.Subject.Name)) == 0

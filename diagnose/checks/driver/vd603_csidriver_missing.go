@@ -21,8 +21,8 @@ var CsiDriverMissing = check.Check{
 	Run:      runCSIDriverMissing,
 }
 
-// csiDriverGrace is how long the installation of a driver may take from its
-// node plugins to its CSIDriver object and its attacher.
+// csiDriverGrace is how long an installation may take from the node plugins to the CSIDriver
+// object and the attacher.
 const csiDriverGrace = facts.RolloutGrace
 
 func runCSIDriverMissing(p *check.Run) {
@@ -41,7 +41,7 @@ func askedInVain(p *check.Run, driver string) {
 		row := p.World.Desired.Find(va.VolumeNode)
 		if va.Spec.Attacher != driver || !va.Ours() || row == nil || row.Spec.Migrated || !p.Lasted(va.CreationTimestamp, csiDriverGrace) ||
 			!facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
-			continue // the drivers of volumes that were in-tree attach; csinode-driver-missing comes first
+			continue // an in-tree volume that has moved to CSI needs no CSIDriver; csinode-driver-missing comes first
 		}
 		for _, pod := range p.WaitingPods(va.VolumeNode) {
 			list, vas = append(list, facts.PodVolume{Pod: pod, Volume: va.Volume, Name: p.ShortVolume(va.Volume)}), append(vas, va)

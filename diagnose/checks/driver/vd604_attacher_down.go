@@ -55,8 +55,8 @@ func runAttacherDown(p *check.Run) {
 	}
 }
 
-// endFirst puts before the advice to bring an attacher back what keeps it from taking volumes from
-// under pods that run.
+// endFirst adds what to do before the attacher comes back: it would detach volumes under running
+// pods.
 func endFirst(p *facts.View, f *finding.Finding, tasks []facts.Task) {
 	pods := p.TakenTasks(tasks)
 	if len(pods) == 0 {
@@ -67,8 +67,9 @@ func endFirst(p *facts.View, f *finding.Finding, tasks []facts.Task) {
 	f.Advice = step.DeletePod.Of(names...) + " before the attacher is back; {do} " + f.Advice
 }
 
-// bringBack completes a finding about a sidecar that no longer renews its lease with why that is,
-// what brings it back, and how its pods in the namespace do; whose they are their images do not tell.
+// bringBack completes a finding about a sidecar that no longer renews its lease: why, what brings
+// it back, and the state of such pods in its namespace. Images do not show which driver a pod
+// serves.
 func bringBack(p *facts.View, f *finding.Finding, lease *coordinationv1.Lease, isSidecar func(corev1.Container) bool) {
 	f.Advice = p.BringBack(lease)
 	var down []*corev1.Pod

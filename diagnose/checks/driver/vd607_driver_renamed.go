@@ -43,9 +43,9 @@ func runDriverRenamed(p *check.Run) {
 	}
 }
 
-// driverMisspelt reports a driver that nobody has ever seen here, and whose name
-// is nearly the name of one which is installed. No driver that restarts or is being
-// upgraded looks like that, so that there is nothing to wait for.
+// driverMisspelt reports a driver that was never seen here and whose name is nearly that of an
+// installed one. It needs no grace: a driver that restarts or is upgraded does not look like
+// that.
 func driverMisspelt(p *check.Run, driver string) {
 	tasks, meant := p.Older(p.Tasks(driver), facts.ListsGrace), p.Mistyped(driver)
 	if len(tasks) == 0 || meant == "" {

@@ -81,8 +81,8 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	p.Report(f)
 }
 
-// limitSettings is what sets the limit that a driver announces. Each driver has its own, and
-// many have none.
+// limitSettings is where each driver sets the limit that it announces; many drivers have no such
+// setting.
 var limitSettings = map[string]string{
 	"ebs.csi.aws.com":                 "volume-attach-limit or reserved-volume-attachments",
 	"disk.csi.azure.com":              "volume-attach-limit or reserved-data-disk-slot-num",
@@ -91,7 +91,7 @@ var limitSettings = map[string]string{
 	"diskplugin.csi.alibabacloud.com": "MAX_VOLUMES_PERNODE in its node plugin",
 }
 
-// correctLimit is what makes the limit right.
+// correctLimit is the advice that corrects the limit.
 func correctLimit(driver string) string {
 	if setting := limitSettings[driver]; setting != "" {
 		return "correct the driver's limit (" + setting + ")"
@@ -99,9 +99,9 @@ func correctLimit(driver string) string {
 	return "see whether the limit of the driver can be set, and make it what the machine takes"
 }
 
-// leftWaiting reports whether the kubelet would reject the pod but for a setting of the
-// driver: it does from 1.35 on where the attacher records the code, and the
-// CSIDriver says how often the limit is to be asked for (VerifyExhaustedResource).
+// leftWaiting reports whether only a setting of the driver keeps the kubelet from rejecting the
+// pod. From 1.35 on it rejects where the attacher records the code and the CSIDriver says how
+// often to ask for the limit (VerifyExhaustedResource).
 func leftWaiting(p *facts.View, l *facts.Load, stuck []facts.Task) bool {
 	d := p.Snapshot.CSIDriver(l.Driver)
 	kubelet := facts.ParseKubelet(l.Node.Status.NodeInfo.KubeletVersion)
@@ -111,8 +111,8 @@ func leftWaiting(p *facts.View, l *facts.Load, stuck []facts.Task) bool {
 		})
 }
 
-// rejected are the pods that the kubelet refused because of the limit, that have
-// failed, and whose attachment stays as long as they are there.
+// rejected are the failed pods that the kubelet refused because of the limit. Their attachment
+// stays as long as they exist.
 func rejected(p *facts.View, l *facts.Load) []*corev1.Pod {
 	var pods []*corev1.Pod
 	for _, pod := range p.PodsByRole().Refused[facts.NodeName(l.Node)] {
@@ -148,8 +148,8 @@ func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 	p.Report(f)
 }
 
-// limitExceeded tells of a node on which pods wait for more volumes than fit,
-// though none has been refused yet. A full node on which nobody waits is no fault.
+// limitExceeded reports a node whose pods wait for more volumes than fit, though none has been
+// refused yet. A full node without a waiting pod is no fault.
 func limitExceeded(p *check.Run, l *facts.Load, waiting []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Severity, f.Pods = finding.Info, facts.PodNames(waiting)
@@ -180,8 +180,7 @@ func limitFinding(p *facts.View, l *facts.Load) finding.Finding {
 	return f
 }
 
-// takesLastPlace reports whether all that pods want there fits once the volume that
-// nothing uses is off the node.
+// takesLastPlace reports whether all wanted volumes fit once the unused one leaves the node.
 func takesLastPlace(p *facts.View, unused, full finding.Finding) bool {
 	if unused.Node != full.Node || !check.SameDriver(p, unused, full) {
 		return false

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,9 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// limitForecast tells of pods without a node that want more volumes of a driver
-// than all nodes together have room for. Where a single node gives no limit, or
-// cannot be asked for one, there is no forecast.
+// limitForecast reports pods without a node that want more volumes of a driver than all nodes
+// together have room for. Where the limit of one node is not known, there is no forecast.
 func limitForecast(p *check.Run, loads map[facts.NodeDriver]*facts.Load) {
 	unplaced := unplaced(p.View)
 	for _, driver := range slices.Sorted(maps.Keys(unplaced)) {
@@ -27,8 +25,8 @@ func limitForecast(p *check.Run, loads map[facts.NodeDriver]*facts.Load) {
 	}
 }
 
-// unplaced are the volumes by driver, attached nowhere, of pods that have had no
-// node for a while. One that is attached may be used where it is.
+// unplaced are the volumes, by driver, of pods that have had no node for a while. An attached
+// volume does not count: it may be used where it is.
 func unplaced(p *facts.View) map[string][]facts.PodVolume {
 	byDriver := map[string][]facts.PodVolume{}
 	for _, pod := range p.Snapshot.Pods {
@@ -36,7 +34,7 @@ func unplaced(p *facts.View) map[string][]facts.PodVolume {
 			continue
 		}
 		for i := range pod.Spec.Volumes {
-			claim := p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, &pod.Spec.Volumes[i])))
+			claim := p.ClaimOf(pod, &pod.Spec.Volumes[i])
 			if claim == nil {
 				continue
 			}
@@ -54,8 +52,7 @@ func unplaced(p *facts.View) map[string][]facts.PodVolume {
 	return byDriver
 }
 
-// provisioner is the driver that will make the claim's volume; "" where its
-// class is not known.
+// provisioner is the driver that will make the claim's volume; "" where its class is not known.
 func provisioner(p *facts.View, claim *corev1.PersistentVolumeClaim) string {
 	for _, class := range p.Snapshot.StorageClasses {
 		if claim.Spec.StorageClassName != nil && class.Name == *claim.Spec.StorageClassName {
@@ -65,7 +62,7 @@ func provisioner(p *facts.View, claim *corev1.PersistentVolumeClaim) string {
 	return ""
 }
 
-// volumesOf are the names of the list's volumes, each once.
+// volumesOf are the names of the volumes in the list, each once.
 func volumesOf(list []facts.PodVolume) []string {
 	var names []string
 	for _, v := range list {
@@ -102,10 +99,10 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 	}
 	severity := finding.Info
 	if kept := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !keptOffByLimit(pod) }); len(kept) > 0 {
-		severity, pods = finding.Warning, kept // what was to come has come
+		severity, pods = finding.Warning, kept // the forecast has come true
 	}
 	atLeast := ""
-	if !p.Snapshot.Complete(snapshot.StorageClasses) { // of what class a claim is that has no volume yet
+	if !p.Snapshot.Complete(snapshot.StorageClasses) { // for the classes of claims that have no volume yet
 		atLeast = "at least "
 	}
 	p.Report(finding.Finding{
@@ -123,10 +120,7 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 	})
 }
 
-// keptOffByLimit reports whether the scheduler says that nodes have as many volumes as they
-// take.
+// keptOffByLimit reports whether the scheduler says that nodes have reached their volume limit.
 func keptOffByLimit(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && strings.Contains(c.Message, facts.MaxVolumes)
-	})
+	return facts.SchedulerSays(pod, facts.MaxVolumes)
 }

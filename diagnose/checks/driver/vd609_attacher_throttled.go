@@ -23,11 +23,11 @@ var AttacherThrottled = check.Check{
 }
 
 const (
-	// manyTasks is how many attachments must wait for their driver before that
-	// counts as a queue: more than a sidecar's ten workers have in hand at once.
+	// manyTasks is how many attachments of a driver must wait to count as a queue: more than a
+	// sidecar's ten workers handle at a time.
 	manyTasks = 15
-	// queueMoves is how long ago the last answer may be in a queue that moves:
-	// the attacher's longest back-off.
+	// queueMoves is how old the last answer may be in a queue that moves: the attacher's longest
+	// back-off.
 	queueMoves = facts.AttacherMaxBackoff
 )
 
@@ -59,8 +59,7 @@ func limitedSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
 	return finding.Info
 }
 
-// queueSeverity is that of a queue which is worked off: a warning only once a pod has waited
-// in it for longer than is usual.
+// queueSeverity is a warning once a pod has waited in the queue for longer than is usual.
 func queueSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
 	if !p.Lasted(tasks[0].Since, facts.StuckDeleting) {
 		return finding.Info
@@ -70,7 +69,7 @@ func queueSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
 
 func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.Task, what, cause, advice string) {
 	heals := finding.SelfHeals{Will: true, Because: "the attacher tries again, at most 5 min apart, and works its list off"}
-	if p.Lasted(tasks[0].Since, facts.StuckDeleting) { // it may be starved for good
+	if p.Lasted(tasks[0].Since, facts.StuckDeleting) { // the queue may never reach it
 		heals = finding.SelfHeals{Unknown: true, Because: heals.Because + "; that has taken longer than usual"}
 		advice = step.PastWait(advice)
 	}

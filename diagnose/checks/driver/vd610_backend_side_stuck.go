@@ -41,7 +41,7 @@ func runBackendSideStuck(p *check.Run) {
 			if stuckAtStorage(p, truth, t) {
 				continue
 			}
-			// A detach that fails is va-stuck-deleting, whatever the words.
+			// va-stuck-deleting reports a detach that fails.
 			if t.DeletionTimestamp != nil || t.Failure == nil || p.Age(t.Failure.Time) >= facts.AttacherSilent {
 				continue
 			}
@@ -52,9 +52,8 @@ func runBackendSideStuck(p *check.Run) {
 	}
 }
 
-// backendHint says what the driver's words hint at, and how long that may pass
-// as a delay; "" where they speak of something else. Only what the driver itself
-// said counts.
+// backendHint is the likely cause by the driver's own message, and how long it may pass as a
+// delay; "" where the message is about something else.
 func backendHint(p *facts.View, t facts.Task) (string, time.Duration) {
 	entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure)
 	if !known || !facts.FromDriver(t.Failure.Message) {
@@ -67,7 +66,7 @@ func backendHint(p *facts.View, t facts.Task) (string, time.Duration) {
 	case driverwords.TimedOut, driverwords.DriverUnavailable, driverwords.Unreachable:
 		return facts.Clause(about.Says), facts.OutageGrace
 	case driverwords.AttachedElsewhere, driverwords.MultiAttach:
-		// of a volume that only one node may have rwo-many-consumers and its like tell
+		// rwo-many-consumers and the like report volumes that only one node may have
 		pair, ok := p.TaskPair(t)
 		if user, _ := usedElsewhere(p, pair); ok && user != nil && !p.OneNode(pair.Volume) {
 			return facts.Clause(about.Says), facts.RefusalGrace
@@ -82,7 +81,7 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	pair, ok := p.TaskPair(t)
 	pods := p.TaskPods([]facts.Task{t})
 	if !ok || len(pods) == 0 {
-		return // nobody waits: an attempt that is left over
+		return // the attempt is left over: nobody waits
 	}
 	f := waitsForStorage(p, t, pair, pods)
 	f.Message += ": its storage seems stuck"
@@ -94,7 +93,7 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 		f.KnownFrom = facts.KnownFrom(entry)
 	}
 	if about, _ := entry.Meaning.About(); known && entry.Helps != about.Helps && !strings.HasPrefix(entry.Helps, step.Wait.Of()) {
-		f.Advice = facts.Helps(entry, p.Age(t.Since)) // what these very words ask for, and whom it hits
+		f.Advice = facts.Helps(entry, p.Age(t.Since)) // the advice for this very message, and whom it hits
 	} else {
 		f.Advice += ": the cluster's own objects are right"
 	}
@@ -110,8 +109,8 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	p.Report(f)
 }
 
-// waitsForStorage is what both findings have: pods wait for an attach that the storage
-// system keeps from ending.
+// waitsForStorage is the common part of both findings: pods wait for an attach that the storage
+// system holds up.
 func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods []*corev1.Pod) finding.Finding {
 	return p.About(facts.Attachment{VolumeAttachment: t.VolumeAttachment, VolumeNode: pair}, finding.Finding{
 		Pods:      facts.PodNames(pods),
@@ -123,8 +122,8 @@ func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods
 	})
 }
 
-// usedElsewhere returns a pod that has the volume on another node, and the node; nil if there is
-// none.
+// usedElsewhere returns a pod on another node that has the volume, and the node; nil where there
+// is none.
 func usedElsewhere(p *facts.View, pair reconcile.VolumeNode) (*corev1.Pod, types.NodeName) {
 	for _, va := range p.Attachments() {
 		if va.Volume != pair.Volume || va.Node == pair.Node || !va.Holds() || va.DeletionTimestamp != nil {
@@ -139,7 +138,7 @@ func usedElsewhere(p *facts.View, pair reconcile.VolumeNode) (*corev1.Pod, types
 	return nil, ""
 }
 
-// inUse is for a volume that the storage system rightly calls in use.
+// inUse completes the finding about a volume that really is in use.
 func inUse(p *facts.View, f *finding.Finding, user *corev1.Pod, node types.NodeName) {
 	name := facts.PodName(user)
 	f.Message = strings.TrimSuffix(f.Message, ": its storage seems stuck") + ", which node " + string(node) + " has"

@@ -8,9 +8,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 )
 
-// stuckAtStorage reports an attach that the storage system's own list explains: it was
-// asked for long before the list was taken, and the volume is in a state in which it is
-// attached to nothing.
+// stuckAtStorage reports an attach that the storage system's own list explains: the volume is
+// attached to nothing, in a state that allows no attach, and the attach was asked for long before
+// the list was taken.
 func stuckAtStorage(p *check.Run, truth *storage.Truth, t facts.Task) bool {
 	pair, ok := p.TaskPair(t)
 	if !ok || t.DeletionTimestamp != nil || truth == nil {

@@ -43,7 +43,7 @@ func runPluginNotRegistered(p *check.Run) {
 				users := p.VolumesByDriver(p.Snapshot.PodsOnNode(facts.NodeName(node)), holdsMounts(p.View), func(d string) bool { return d == driver })
 				waiting := p.Unregistered(node)[driver]
 				if len(waiting) > 0 && !slices.ContainsFunc(here, facts.Ready) {
-					continue // the plugin fails: csinode-driver-missing says how
+					continue // csinode-driver-missing reports how the plugin fails
 				}
 				notRegistered(p, node, driver, here, facts.PodsOf(users[driver]), waiting)
 			}
@@ -56,7 +56,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	cannot := "can neither mount nor unmount"
 	if !facts.Ready(plugin) {
-		cannot = "may neither mount nor unmount" // while it tries to register the driver again it has it for a moment
+		cannot = "may neither mount nor unmount" // while it tries to register, the node has the driver for a moment
 	}
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
@@ -76,12 +76,12 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	}
 	readLog(&f, driver, plugin)
 	if attachedSince(p.View, node, driver, *f.Since) {
-		f.Since = nil // it had registered, and no object shows when that was lost
+		f.Since = nil // it had registered, and no object shows when the registration was lost
 	}
 	if len(waiting) > 0 {
 		pods := facts.PodsOf(waiting)
 		f.Severity, f.Pods = finding.Error, facts.PodNames(pods)
-		f.Since = new(facts.Latest(facts.ReadyChanged(plugin), facts.BoundAt(facts.LongestFirst(slices.Clone(pods))[0]))) // the wait, not what it is for
+		f.Since = new(facts.Latest(facts.ReadyChanged(plugin), facts.BoundAt(facts.LongestFirst(slices.Clone(pods))[0]))) // since the pod waits
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: the plugin of %s is not registered", facts.PodName(waiting[0].Pod), node.Name, driver)
 		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the plugin, pod %s, runs there",
 			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
@@ -91,17 +91,16 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	p.Report(f)
 }
 
-// attachedSince reports whether a volume of the driver has been attached to the node since that moment,
-// which the attacher does only where the driver is registered.
+// attachedSince reports whether the attacher has attached a volume of the driver to the node
+// since that moment. It does so only where the driver is registered.
 func attachedSince(p *facts.View, node *corev1.Node, driver string, since metav1.Time) bool {
 	return slices.ContainsFunc(p.AttachmentsOn(facts.NodeName(node)), func(va *storagev1.VolumeAttachment) bool {
 		return va.Spec.Attacher == driver && va.Status.Attached && va.CreationTimestamp.After(since.Time)
 	})
 }
 
-// readLog is the advice about a plugin that is not registered: to read what the kubelet has told
-// its registrar, and to restart it. One that crashes is restarted all the time, and its log
-// tells why it ends.
+// readLog is the advice about a plugin that is not registered: read the kubelet's answer in the
+// registrar's log, and restart it. One that crashes restarts by itself, and its log tells why.
 func readLog(f *finding.Finding, driver string, plugin *corev1.Pod) {
 	if container := facts.CrashLoops(plugin); container != "" {
 		f.Advice = fmt.Sprintf("{check} read why container %s of pod %s ends again and again", container, facts.PodName(plugin))
@@ -113,8 +112,8 @@ func readLog(f *finding.Finding, driver string, plugin *corev1.Pod) {
 	f.AdviceCommands = []string{facts.Logs(plugin)}
 }
 
-// refused adds what the kubelet has last answered to one of the plugins, where the status
-// of its container has it, and who has to act after that.
+// refused adds the kubelet's last answer to one of the plugins, where a container's status has
+// it, and who has to act.
 func refused(f *finding.Finding, plugins []*corev1.Pod) {
 	last, ok := facts.LastWordsOf(plugins)
 	if !ok {

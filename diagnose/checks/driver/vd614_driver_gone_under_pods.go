@@ -28,8 +28,7 @@ var DriverGoneUnderPods = check.Check{
 	Run:   runDriverGoneUnderPods,
 }
 
-// unmountGrace is how long a pod whose containers have ended may take to have
-// its volumes unmounted.
+// unmountGrace is how long the unmounts may take once a pod's containers have ended.
 const unmountGrace = facts.KubeletRetries
 
 func runDriverGoneUnderPods(p *check.Run) {
@@ -44,8 +43,8 @@ func runDriverGoneUnderPods(p *check.Run) {
 			continue
 		}
 		for _, driver := range slices.Sorted(maps.Keys(users)) {
-			// With a plugin there it is plugin-not-registered; while plugins are
-			// replaced, or where one has just come, the entry is on its way.
+			// A plugin on the node makes it plugin-not-registered. During a rollout, or with a
+			// young plugin, the driver is about to register.
 			if len(all[driver][facts.NodeName(node)]) == 0 && !p.Rolling(all[driver]) && !p.PluginYoung(node, driver) {
 				goneUnderPods(p, node, driver, users[driver], len(all[driver]) > 0)
 			}
@@ -78,8 +77,8 @@ func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []fac
 			break
 		}
 	}
-	// That plugins run elsewhere proves that this node is the exception. Where
-	// none is known the driver may be on its way from one version to the next.
+	// Plugins elsewhere show that this node is the exception. Without any, the driver may be
+	// changing its version.
 	if f.Severity == "" && !elsewhere {
 		f.Severity = finding.Info
 	}
@@ -87,29 +86,28 @@ func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []fac
 	p.Report(f)
 }
 
-// stuckUnmounting reports whether the pod's containers have ended and the object stays
-// for longer than an unmount takes.
+// stuckUnmounting reports whether the pod's containers have ended, and the pod stays for longer
+// than an unmount takes.
 func stuckUnmounting(p *facts.View, pod *corev1.Pod) bool {
 	return pod.DeletionTimestamp != nil && p.Lasted(*pod.DeletionTimestamp, unmountGrace) && reconcile.PodTerminated(pod) && len(pod.Finalizers) == 0
 }
 
-// endsInVain makes the finding an error where one of the pods waits for the unmount to be gone.
+// endsInVain makes the finding an error where one of the pods cannot go before the unmount.
 func endsInVain(p *facts.View, f *finding.Finding, users []*corev1.Pod) {
 	if slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return stuckUnmounting(p, pod) }) {
 		f.Severity = finding.Error
 	}
 }
 
-// holdsMounts reports whether a pod has volumes mounted, or has ended and
-// cannot have them unmounted. A kubelet from 1.27 on gives a pod that was deleted
-// its last phase before it unmounts.
+// holdsMounts reports whether a pod has volumes mounted, or has ended and cannot have them
+// unmounted. From 1.27 on a kubelet sets the last phase of a deleted pod before it unmounts.
 func holdsMounts(p *facts.View) func(*corev1.Pod) bool {
 	return func(pod *corev1.Pod) bool {
 		return facts.Mounted(pod) || facts.Started(pod) && stuckUnmounting(p, pod)
 	}
 }
 
-// othersLike counts the pods but for one, which are in the same case.
+// othersLike counts the pods except for the first.
 func othersLike(pods []*corev1.Pod) string {
 	switch len(pods) {
 	case 1:

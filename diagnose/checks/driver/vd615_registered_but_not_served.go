@@ -25,9 +25,9 @@ var RegisteredButNotServed = check.Check{
 	Run:      runRegisteredButNotServed,
 }
 
-// runRegisteredButNotServed reports a plugin that fails as such. That there is
-// none proves little, as a driver may run beside the cluster: what proves it is
-// the kubelet's word that nobody answers, or a pod that cannot go.
+// runRegisteredButNotServed reports a plugin that fails. A missing plugin proves little, as a
+// driver may run beside the cluster: the proof is a kubelet that gets no answer, or a pod that
+// cannot go.
 func runRegisteredButNotServed(p *check.Run) {
 	all := p.Plugins()
 	for _, node := range p.Snapshot.Nodes {
@@ -56,8 +56,8 @@ func runRegisteredButNotServed(p *check.Run) {
 	}
 }
 
-// nobodyAnswers is the kubelet's word, recent and not the first, that it cannot
-// reach the driver's socket for the volume; nil where there is none.
+// nobodyAnswers is the kubelet's recent and repeated event that it cannot reach the driver's
+// socket for the volume; nil where there is none.
 func nobodyAnswers(p *facts.View, v facts.PodVolume) *corev1.Event {
 	for _, f := range p.MountFailures(v.Pod, v.Name) {
 		if facts.ContainsAny(f.Reason, kubeletwords.NobodyListens, kubeletwords.SocketMissing) &&
@@ -68,13 +68,13 @@ func nobodyAnswers(p *facts.View, v facts.PodVolume) *corev1.Event {
 	return nil
 }
 
-// waitsForMount reports whether the pod, which is pending, has waited on its node for longer than a mount
+// waitsForMount reports whether the pending pod has waited on its node for longer than a mount
 // takes.
 func waitsForMount(p *facts.View, pod *corev1.Pod) bool {
 	return !reconcile.PodTerminated(pod) && p.Lasted(facts.BoundAt(pod), facts.PluginDown)
 }
 
-// attachedOf are those of the volumes that wait for nothing but the mount.
+// attachedOf are the pods whose volume waits for nothing but the mount.
 func attachedOf(p *facts.View, volumes []facts.PodVolume, node *corev1.Node) []*corev1.Pod {
 	return facts.LongestFirst(facts.PodsOf(slices.DeleteFunc(slices.Clone(volumes), func(v facts.PodVolume) bool {
 		return v.Volume != "" && !slices.ContainsFunc(p.World.Attachments(reconcile.VolumeNode{Volume: v.Volume, Node: facts.NodeName(node)}),
@@ -114,7 +114,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		f.Pods = facts.PodNames(users)
 		cannot := "can be neither mounted nor unmounted"
 		if len(here) > 0 && facts.Runs(here[0]) {
-			cannot = "may be neither mounted nor unmounted: a container of it still runs" // which may be the driver's own
+			cannot = "may be neither mounted nor unmounted: a container of it still runs" // the container may be the driver's own
 		}
 		f.Message = fmt.Sprintf("Driver %s is registered on node %s and not served there", driver, node.Name)
 		f.Detail = finding.Clauses(what, "volumes of it "+cannot, facts.OthersUse(users))

@@ -45,7 +45,7 @@ func runRegistrationLost(p *check.Run) {
 		}
 		for _, d := range csiNode.Spec.Drivers {
 			here := all[d.Name][facts.NodeName(node)]
-			// A plugin that is not Ready is registered-but-not-served.
+			// registered-but-not-served reports a plugin that is not Ready.
 			if len(waiting[d.Name]) > 0 && !slices.ContainsFunc(here, func(pod *corev1.Pod) bool { return !facts.Ready(pod) || !p.PluginHadTime(pod) }) {
 				registrationLost(p, node, d.Name, here, waiting[d.Name])
 			}
@@ -53,8 +53,8 @@ func runRegistrationLost(p *check.Run) {
 	}
 }
 
-// unknownTo is the driver that the kubelet says it does not know, and has said
-// for longer than a registration takes; "" where it does not.
+// unknownTo is the driver that the kubelet has not known for longer than a registration takes; ""
+// where it reports none.
 func unknownTo(p *facts.View, pod *corev1.Pod) (driver string, said *corev1.Event) {
 	for _, e := range p.EventsOf(pod) {
 		m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message)

@@ -21,9 +21,9 @@ var CsiNodeNotInitialized = check.Check{
 	Run:      runCSINodeNotInitialized,
 }
 
-// runCSINodeNotInitialized goes by what the kubelet writes in the condition
-// while it tries. It ends after about 140 s of failures and starts anew, so that
-// RegistrationGrace covers the first life of a kubelet.
+// runCSINodeNotInitialized reads the condition that the kubelet writes while it tries. The
+// kubelet ends after about 140 s of failures and restarts: RegistrationGrace covers its first
+// life.
 func runCSINodeNotInitialized(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		c := facts.ReadyCondition(node)

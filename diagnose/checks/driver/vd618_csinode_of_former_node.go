@@ -24,13 +24,13 @@ var CsiNodeOfFormerNode = check.Check{
 	Run:      runCSINodeOfFormerNode,
 }
 
-// ownsCSINode: a kubelet recreates the CSINode where it is not owned by the Node object
-// that was there when the kubelet started (kubernetes pull request 131098). An older one
-// asks for the Node each time, and leaves the rest to the garbage collector.
+// ownsCSINode is the first release whose kubelet recreates a CSINode that an earlier Node object
+// owns (kubernetes pull request 131098). An older kubelet asks for the Node each time, and leaves
+// the rest to the garbage collector.
 const ownsCSINode facts.KubeletRelease = 35
 
-// runCSINodeOfFormerNode waits for RolloutGrace: the garbage collector comes
-// within minutes of the old Node's end, and the kubelet once it has started.
+// runCSINodeOfFormerNode waits for RolloutGrace: the garbage collector comes within minutes of
+// the old Node's end, and the kubelet once it has started.
 func runCSINodeOfFormerNode(p *check.Run) {
 	for _, csiNode := range p.Snapshot.CSINodes {
 		node := p.Snapshot.Node(types.NodeName(csiNode.Name))

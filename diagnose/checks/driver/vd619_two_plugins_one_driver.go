@@ -30,7 +30,7 @@ func runTwoPluginsOneDriver(p *check.Run) {
 	all := p.Plugins()
 	for _, driver := range slices.Sorted(maps.Keys(all)) {
 		if !p.Installed(driver) {
-			continue // a directory of that name, not a driver
+			continue // the directory has another name than a driver
 		}
 		var first []*corev1.Pod
 		nodes := 0
@@ -48,9 +48,8 @@ func runTwoPluginsOneDriver(p *check.Run) {
 	}
 }
 
-// rivals are pods of different DaemonSets that both bring a registrar for the
-// driver and have been there for longer than the one takes to replace the other.
-// The two pods of one DaemonSet that overlap belong to its update.
+// rivals are pods of different DaemonSets that both bring a registrar for the driver, for longer
+// than one replaces the other. Two pods of one DaemonSet overlap only while it is updated.
 func rivals(p *facts.View, pods []*corev1.Pod) []*corev1.Pod {
 	var rivals []*corev1.Pod
 	seen := map[types.UID]bool{}

@@ -42,8 +42,8 @@ func runNodeUnknownToDriver(p *check.Run) {
 	}
 }
 
-// lives reports whether the node, by its own word, is there and has the driver: its
-// kubelet renews the lease, where there is one, and the node is Ready.
+// lives reports whether the node is Ready, its kubelet renews its lease, if any, and it has the
+// driver.
 func lives(p *facts.View, t facts.RefusedAttach, driver string) bool {
 	node := p.Snapshot.Node(t.Pair.Node)
 	lease := p.Snapshot.Lease(corev1.NamespaceNodeLease, t.Spec.NodeName)

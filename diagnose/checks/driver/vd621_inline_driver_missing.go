@@ -27,8 +27,8 @@ var InlineDriverMissing = check.Check{
 	Run:   runInlineDriverMissing,
 }
 
-// runInlineDriverMissing looks at volumes that only the kubelet handles: they
-// have no claim, and nothing attaches them.
+// runInlineDriverMissing checks volumes that only the kubelet handles: they have no claim, and
+// nothing attaches them.
 func runInlineDriverMissing(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		missing := inlineMissing(p.View, node)
@@ -38,8 +38,8 @@ func runInlineDriverMissing(p *check.Run) {
 	}
 }
 
-// inlineMissing are the inline volumes on the node whose driver is not
-// registered there and has had its time, by driver.
+// inlineMissing are the node's inline volumes, by driver, whose driver is not registered there
+// and has had its time.
 func inlineMissing(p *facts.View, node *corev1.Node) map[string][]facts.PodVolume {
 	missing := map[string][]facts.PodVolume{}
 	for _, pod := range p.PendingOn(facts.NodeName(node)) {

@@ -57,9 +57,9 @@ func runControllerDown(p *check.Run) {
 	p.Report(f)
 }
 
-// unattended are the pods that have waited for at least so long for an attach that nobody has begun,
-// but for those whose volume another pod, which nobody has told to go, has on another node: for
-// such a pod a controller that leads does nothing.
+// unattended are the pods that have waited for at least the grace for an attach that nobody has
+// begun. A pod does not count where another pod, which nobody has deleted, has its volume on
+// another node: a controller that leads would do nothing for it either.
 func unattended(p *facts.View, grace time.Duration) []*corev1.Pod {
 	var list []*corev1.Pod
 	for _, row := range p.World.Desired.Items() {
@@ -76,7 +76,7 @@ func unattended(p *facts.View, grace time.Duration) []*corev1.Pod {
 	return facts.EachOnce(list)
 }
 
-// rivalHas reports whether a pod that nobody has told to go has the volume on one of the nodes that
+// rivalHas reports whether a pod that nobody has deleted has the volume on one of the nodes that
 // keep it from this one.
 func rivalHas(p *facts.View, pair reconcile.VolumeNode) bool {
 	decision := p.Plan.Decision(pair)

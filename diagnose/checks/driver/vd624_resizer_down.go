@@ -52,7 +52,7 @@ func runResizerDown(p *check.Run) {
 	}
 }
 
-// asks is the clause about what the claim asks for.
+// asks is a clause: what the claim asks for.
 func asks(claim *corev1.PersistentVolumeClaim) string {
 	if facts.Grows(claim) {
 		asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
@@ -61,7 +61,7 @@ func asks(claim *corev1.PersistentVolumeClaim) string {
 	return fmt.Sprintf("claim %s asks for VolumeAttributesClass %s, which its volume does not have", facts.ClaimName(claim), ptr.Deref(claim.Spec.VolumeAttributesClassName, ""))
 }
 
-// others is the clause about n more claims that wait; "" for none.
+// others is a clause: n more claims wait; "" for none.
 func others(n int) string {
 	switch n {
 	case 0:

@@ -27,9 +27,9 @@ var TwoVAsOneRWO = check.Check{
 	Run:         runTwoVAsOneRWO,
 }
 
-// handOver is how long a volume may be on its way from one node to another: the
-// controller's time-out for an unmount, after which it detaches the old node by
-// force. One that has just started counts from its own start.
+// handOver is how long a volume may take to move between nodes: the controller's time-out for an
+// unmount, after which it detaches by force. A controller that has just started counts from its
+// own start.
 const handOver = reconcile.DefaultMaxWaitForUnmount
 
 func runTwoVAsOneRWO(p *check.Run) {
@@ -41,8 +41,8 @@ func runTwoVAsOneRWO(p *check.Run) {
 		if len(all) < 2 || all[0].Name != va.Name {
 			continue
 		}
-		// The attachments of nodes that are gone, and those that nothing uses,
-		// endanger nobody's data; they are failures of their own.
+		// The attachments of missing nodes, and those that nothing uses, endanger no data and are
+		// failures of their own.
 		vas := slices.DeleteFunc(slices.Clone(all), func(va facts.Attachment) bool {
 			return !va.Holds() || p.Age(va.CreationTimestamp) < handOver || p.Snapshot.Node(va.Node) == nil || p.Forgotten(va.VolumeNode)
 		})
@@ -56,7 +56,7 @@ func runTwoVAsOneRWO(p *check.Run) {
 func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.Attachment) {
 	pv := p.World.Volume(volume)
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Volume:           volume,
 		PersistentVolume: pv.Name,
 		Evidence:         []finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},

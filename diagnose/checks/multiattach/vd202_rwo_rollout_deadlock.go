@@ -32,7 +32,7 @@ var RwoRolloutDeadlock = check.Check{
 
 func runRWORolloutDeadlock(p *check.Run) {
 	for _, c := range p.Conflicts() {
-		// The Deployment ends an old pod that is not Ready, as on a node that is lost.
+		// The Deployment ends an old pod that is not Ready, as on a lost node.
 		if r, ok := c.Rollout(); ok && reconcile.NodeReady(p.Snapshot.Node(c.Node)) {
 			rolloutDeadlock(p, c, r)
 		}
@@ -59,7 +59,7 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 	}))
 }
 
-// strategyCause says why the Deployment keeps the old pod, where it was read.
+// strategyCause is why the Deployment keeps the old pod, where the Deployment was read.
 func strategyCause(p *facts.View, r facts.Rollout) string {
 	const otherwise = "a rolling update starts the new pod before it ends the old one, and a ReadWriteOnce volume cannot follow"
 	d := p.Snapshot.Deployment(types.NamespacedName{Namespace: r.Namespace, Name: r.Deployment})

@@ -31,10 +31,10 @@ var RwoManyConsumers = check.Check{
 func runRWOManyConsumers(p *check.Run) {
 	for _, c := range p.Conflicts() {
 		if _, rollout := c.Rollout(); rollout {
-			continue // rwo-rollout-deadlock, as long as the node is not lost
+			continue // rwo-rollout-deadlock, unless the node is lost
 		}
 		claim := claimOf(p.View, c.Waiters[0], c.Volume)
-		// One pod at a time is another rule, which the scheduler keeps.
+		// The scheduler enforces ReadWriteOncePod.
 		if claim == nil || slices.Contains(claim.Spec.AccessModes, corev1.ReadWriteOncePod) {
 			continue
 		}
@@ -48,7 +48,7 @@ func runRWOManyConsumers(p *check.Run) {
 func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolumeClaim) {
 	waiter, holder, pv := c.Waiters[0], c.Holders[0], p.ShortVolume(c.Volume)
 	f := p.About(c.Attachment, finding.Finding{
-		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject: facts.ClaimObject(claim),
 		Pods:    facts.PodNames(c.Waiters),
 		Since:   new(facts.BoundAt(waiter)), Severity: p.ConflictSeverity(facts.BoundAt(waiter)),
 		Message: fmt.Sprintf("Pod %s waits on node %s for volume %s, which pod %s uses", facts.PodName(waiter), waiter.Spec.NodeName, pv, facts.PodName(holder)),
@@ -56,7 +56,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 			facts.Alike(c.Waiters)),
 		Cause: "pods on several nodes share the claim: " + sharers(waiter, holder),
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			modesOf(claim),
 			{Object: "pod/" + facts.PodName(holder), Field: "spec.nodeName", Value: holder.Spec.NodeName},
 			{Object: "pod/" + facts.PodName(waiter), Field: "spec.nodeName", Value: waiter.Spec.NodeName},
 			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
@@ -75,7 +75,12 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 	p.Report(f)
 }
 
-// sharers says what makes several pods of one claim.
+// modesOf is the evidence of the claim's access modes.
+func modesOf(claim *corev1.PersistentVolumeClaim) finding.Evidence {
+	return finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)}
+}
+
+// sharers is why the claim has several pods.
 func sharers(a, b *corev1.Pod) string {
 	switch {
 	case ownerName(a) == "" || ownerName(b) == "":
@@ -87,12 +92,12 @@ func sharers(a, b *corev1.Pod) string {
 	}
 }
 
-// claimOf is the claim through which the pod reaches the volume.
+// claimOf is the claim through which the pod uses the volume.
 func claimOf(p *facts.View, pod *corev1.Pod, volume corev1.UniqueVolumeName) *corev1.PersistentVolumeClaim {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if name, _, err := p.World.PodVolume(pod, v); err == nil && name == volume {
-			return p.Snapshot.Claim(facts.ClaimKey(pod, reconcile.ClaimName(pod, v)))
+			return p.ClaimOf(pod, v)
 		}
 	}
 	return nil

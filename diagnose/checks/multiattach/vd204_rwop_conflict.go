@@ -28,13 +28,12 @@ var RwopConflict = check.Check{
 
 func runRWOPConflict(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
-		// Beside another mode it binds nobody.
-		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
+		if !forOnePod(claim) {
 			continue
 		}
 		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
 		if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID != claim.UID {
-			continue // nobody gets it, whatever its mode
+			continue // the volume is not the claim's
 		}
 		var holders, waiters []*corev1.Pod
 		for _, pod := range p.ClaimUsers(claim) {
@@ -47,7 +46,7 @@ func runRWOPConflict(p *check.Run) {
 			}
 		}
 		if len(holders) == 0 {
-			continue // the one that had it goes: the next one follows
+			continue // the holder is being deleted, and the next pod follows
 		}
 		waiters = slices.DeleteFunc(waiters, func(pod *corev1.Pod) bool {
 			return rolloutElsewhere(pod, holders[0]) || !p.Rivals(holders, facts.BoundAt(pod))
@@ -58,19 +57,23 @@ func runRWOPConflict(p *check.Run) {
 	}
 }
 
-// heldBackByRWOP reports whether it is this rule that the pod waits for: the
-// scheduler has said so, or has been passed by. The scheduler goes by the claim's
-// modes, and the kubelet and the controller by the volume's.
+// forOnePod reports whether the claim is bound and ReadWriteOncePod, which has no effect beside
+// another mode.
+func forOnePod(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Status.Phase == corev1.ClaimBound && slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod})
+}
+
+// heldBackByRWOP reports whether the pod waits for this rule: the scheduler says so, or
+// spec.nodeName bypasses it. The scheduler goes by the claim's modes, the kubelet and the
+// controller by the volume's.
 func heldBackByRWOP(pod *corev1.Pod, pv *corev1.PersistentVolume) bool {
 	if pod.Spec.NodeName != "" {
 		return slices.Contains(pv.Spec.AccessModes, corev1.ReadWriteOncePod)
 	}
-	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && facts.ContainsAny(c.Message, "ReadWriteOncePod")
-	})
+	return facts.SchedulerSays(pod, "ReadWriteOncePod")
 }
 
-// rolloutElsewhere reports whether rwo-rollout-deadlock tells it.
+// rolloutElsewhere reports whether rwo-rollout-deadlock reports the pair.
 func rolloutElsewhere(waiter, holder *corev1.Pod) bool {
 	return waiter.Spec.NodeName != "" && waiter.Spec.NodeName != holder.Spec.NodeName && snapshot.DeploymentOf(waiter) != "" && snapshot.DeploymentOf(waiter) == snapshot.DeploymentOf(holder)
 }
@@ -82,7 +85,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		place, who = "waits on node "+waiter.Spec.NodeName, "the kubelet mounts the volume for no second pod"
 	}
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
 		Node:             facts.NodeOf(holder),
 		Pods:             facts.PodNames(waiters),
@@ -94,7 +97,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 			place, claim.Spec.VolumeName, holder.Spec.NodeName), facts.Alike(waiters)),
 		Cause: "two pods share a ReadWriteOncePod claim: " + sharers(waiter, holder),
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			modesOf(claim),
 			{Object: "pod/" + facts.PodName(holder), Field: "status", Value: fmt.Sprintf("%s on node %s, not being deleted", holder.Status.Phase, holder.Spec.NodeName)},
 			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
 		},
@@ -112,8 +115,8 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 	p.Report(f)
 }
 
-// recreatedBy names the controllers of both pods, one of which has to be scaled down; "" where a pod
-// has none, or both have the same.
+// recreatedBy names the controllers of both pods, one of which has to be scaled down; "" where a
+// pod has none, or both have the same.
 func recreatedBy(waiter, holder *corev1.Pod) string {
 	a, b := metav1.GetControllerOf(waiter), metav1.GetControllerOf(holder)
 	if a == nil || b == nil || a.UID == b.UID || a.Kind == "Job" || b.Kind == "Job" {
@@ -122,7 +125,8 @@ func recreatedBy(waiter, holder *corev1.Pod) string {
 	return fmt.Sprintf("the controller of one, %s or %s,", controllerText(waiter, a), controllerText(holder, b))
 }
 
-// controllerText is the controller that a person scales: the Deployment in place of its ReplicaSet.
+// controllerText is the controller that a person scales: the Deployment instead of its
+// ReplicaSet.
 func controllerText(pod *corev1.Pod, owner *metav1.OwnerReference) string {
 	if d := snapshot.DeploymentOf(pod); d != "" {
 		return "Deployment " + d

@@ -13,21 +13,17 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// runOnePodTwice reports two pods on two nodes that use a ReadWriteOncePod volume
-// which is never attached, such as an NFS share. Nothing but the scheduler keeps
-// them apart: it is passed by where spec.nodeName is set, and it forgets a pod that
-// was deleted by force.
+// runOnePodTwice reports two pods on two nodes with a ReadWriteOncePod volume that is never
+// attached, such as an NFS share. Only the scheduler keeps them apart: spec.nodeName bypasses it,
+// and it forgets a pod that was deleted by force.
 func runOnePodTwice(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
-		if claim.Status.Phase != corev1.ClaimBound || !slices.Equal(claim.Spec.AccessModes, []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOncePod}) {
-			continue
-		}
 		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
-		if pv == nil || pv.Spec.CSI == nil {
+		if !forOnePod(claim) || pv == nil || pv.Spec.CSI == nil {
 			continue
 		}
 		if _, err := p.World.VolumeName(pv); err == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
-			continue // an attached volume has a place in volumesInUse: runSilentDoubleUse
+			continue // runSilentDoubleUse finds an attached volume in volumesInUse
 		}
 		users := slices.DeleteFunc(p.ClaimUsers(claim), func(pod *corev1.Pod) bool {
 			return !facts.MayUseVolumes(pod) || reconcile.PodTerminated(pod) || !reconcile.NodeReady(p.Snapshot.Node(facts.NodeOf(pod)))
@@ -43,7 +39,7 @@ func runOnePodTwice(p *check.Run) {
 
 func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, first, second *corev1.Pod) {
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Node:             facts.NodeOf(second),
 		PersistentVolume: pv.Name,
 		Pods:             facts.PodNames([]*corev1.Pod{first, second}),
@@ -51,7 +47,7 @@ func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.P
 		Message:          fmt.Sprintf("Pods %s and %s both use ReadWriteOncePod volume %s", facts.PodName(first), facts.PodName(second), pv.Name),
 		Detail:           fmt.Sprintf("the former runs on node %s, the latter on node %s, and both may write to it", first.Spec.NodeName, second.Spec.NodeName),
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.accessModes", Value: fmt.Sprint(claim.Spec.AccessModes)},
+			modesOf(claim),
 			{Object: "csidriver/" + pv.Spec.CSI.Driver, Field: "spec.attachRequired", Value: "false"},
 		},
 		Cause: "only the scheduler enforces ReadWriteOncePod between nodes, because the driver's volumes are not attached; the second pod has a node " +

@@ -34,18 +34,18 @@ type place struct {
 	evidence []finding.Evidence
 }
 
-// runSilentDoubleUse needs no grace: a kubelet takes a volume off volumesInUse
-// before the controller detaches it, and only then is it attached elsewhere. The
-// attachments are read before the nodes, and the nodes before the pods.
+// runSilentDoubleUse needs no grace: a kubelet takes a volume off volumesInUse before the
+// controller detaches it, and only then is it attached elsewhere. The attachments are read before
+// the nodes, and the nodes before the pods.
 func runSilentDoubleUse(p *check.Run) {
 	users := map[corev1.UniqueVolumeName][]place{}
 	for _, node := range p.Snapshot.Nodes {
 		if !reconcile.NodeReady(node) {
-			continue // lost: its lists are old, and other checks tell what it holds
+			continue // its lists are old, and other checks are about lost nodes
 		}
 		for _, volume := range node.Status.VolumesInUse {
 			if !elsewhere(p.View, reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}) {
-				continue // as nearly all are in one place
+				continue // nearly every volume is in one place
 			}
 			if used, ok := usedOn(p.View, node, volume); ok {
 				users[volume] = append(users[volume], used)
@@ -67,13 +67,13 @@ func runSilentDoubleUse(p *check.Run) {
 	runOnePodTwice(p)
 }
 
-// elsewhere reports whether there may be another place beside the pair's node.
+// elsewhere reports whether there may be another place than the pair's node.
 func elsewhere(p *facts.View, pair reconcile.VolumeNode) bool {
 	return p.UsedElsewhere(pair) ||
 		slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(va facts.Attachment) bool { return va.Node != pair.Node })
 }
 
-// usedOn shows that a pod on the node may write to the volume.
+// usedOn is the place where a pod on the node may write to the volume; false where none does.
 func usedOn(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) (place, bool) {
 	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
 	pods := slices.DeleteFunc(p.World.LivePods(pair), func(pod *corev1.Pod) bool {
@@ -89,7 +89,7 @@ func usedOn(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeName) (p
 	}}, true
 }
 
-// attachedTo shows that the volume is attached to a node that lives.
+// attachedTo are the living nodes to which the volume is attached.
 func attachedTo(p *facts.View, volume corev1.UniqueVolumeName) []place {
 	var places []place
 	for _, va := range p.AttachmentsOf(volume) {
@@ -102,8 +102,8 @@ func attachedTo(p *facts.View, volume corev1.UniqueVolumeName) []place {
 	return places
 }
 
-// twoPlaces are a node that uses the volume, the one that has done so longest,
-// and another that uses it or has it attached.
+// twoPlaces are the node that has used the volume longest, and another that uses it or has it
+// attached.
 func twoPlaces(p *facts.View, volume corev1.UniqueVolumeName, users []place) (two [2]place, ok bool) {
 	slices.SortStableFunc(users, func(a, b place) int { return a.since.Compare(b.since.Time) })
 	two[0] = users[0]
@@ -116,9 +116,8 @@ func twoPlaces(p *facts.View, volume corev1.UniqueVolumeName, users []place) (tw
 	return two, false
 }
 
-// ofOthers leaves the finding to two-vas-one-rwo, which has waited until it is sure
-// of the attachments, or to dangling-after-kcm-restart, where nothing uses one of
-// them any more.
+// ofOthers reports whether the finding is another check's: two-vas-one-rwo once it is sure of the
+// attachments, or dangling-after-kcm-restart where nothing uses one of them any more.
 func ofOthers(p *facts.View, volume corev1.UniqueVolumeName, two [2]place) bool {
 	old := func(va facts.Attachment) bool {
 		if p.Forgotten(va.VolumeNode) {
@@ -134,7 +133,7 @@ func ofOthers(p *facts.View, volume corev1.UniqueVolumeName, two [2]place) bool 
 	return !p.ControllerYounger(handOver) && has(two[0].node) && has(two[1].node)
 }
 
-// isAttached reports whether a VolumeAttachment says that the node has the volume.
+// isAttached reports whether a VolumeAttachment attaches the volume to the node.
 func isAttached(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node) bool {
 	return slices.ContainsFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool { return va.Holds() && va.Node == facts.NodeName(node) })
 }
@@ -156,7 +155,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	pv := p.World.Volume(volume)
 	first, second := two[0], two[1]
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolume", Name: pv.Name, UID: pv.UID},
+		Subject:          facts.PvObject(pv),
 		Volume:           volume,
 		Node:             facts.NodeName(second.node),
 		PersistentVolume: pv.Name,

@@ -29,7 +29,7 @@ var InuseNotAttached = check.Check{
 
 func runInuseNotAttached(p *check.Run) {
 	if p.ControllerJustStarted() {
-		return // a controller that starts takes the VolumeAttachment up again
+		return // a controller that starts takes over the VolumeAttachment
 	}
 	for _, node := range p.Snapshot.Nodes {
 		if !reconcile.NodeReady(node) {
@@ -53,10 +53,10 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	driver, handle, ok := wanted.Spec.CSI()
 	if !ok || va.Name != reconcile.VolumeAttachmentName(handle, driver, pair.Node) ||
 		!va.Status.Attached || va.DeletionTimestamp != nil {
-		return // an attach or a detach is under way, or another check's case
+		return // an attach or a detach is under way, or another check reports it
 	}
 	if va.CreationTimestamp.Before(&node.CreationTimestamp) && emptied(node, p.AttachmentsByNode()[node.Name]) {
-		return // volumesattached-wiped; another machine may have the name, and what is attached may not be attached here
+		return // volumesattached-wiped; or another machine has the name, and the volume may not be attached here
 	}
 	if p.OneNode(volume) && slices.ContainsFunc(p.AttachmentsOf(volume), func(other facts.Attachment) bool {
 		return other.Node != pair.Node && other.Holds() && reconcile.NodeReady(p.Snapshot.Node(other.Node)) && !p.Forgotten(other.VolumeNode)
@@ -69,8 +69,8 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	if len(pods) == 0 {
 		return
 	}
-	// A pod that waits comes before one that runs. Which one it is about must not
-	// hang on what could be read, so that its age is asked only now.
+	// A waiting pod comes before a running one. The subject must not depend on what could be
+	// read, so the pod's age is checked only after the choice.
 	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int {
 		return facts.BoolToInt(facts.Started(a)) - facts.BoolToInt(facts.Started(b))
 	})
@@ -109,12 +109,12 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	p.Report(f)
 }
 
-// mayStillBeReported reports whether the controller may just not have come to report
-// the volume for the pod.
+// mayStillBeReported reports whether the controller may only be late to report the volume for the
+// pod.
 func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Time) bool {
 	bound := facts.BoundAt(pod)
-	// The controller may be in its back-off. After a burst its events come far apart: the one
-	// that was written last need not be about the attach that failed last.
+	// The controller may be in its back-off. After a burst its events are far apart: the last one
+	// need not be about the last attach that failed.
 	if failed := p.LastAttachFailure(pod); !failed.IsZero() && (p.Age(failed) <= facts.AttachGrace || !p.Lasted(failed, facts.EventRepeats+facts.AttachGrace)) {
 		return true
 	}
@@ -127,8 +127,8 @@ func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Ti
 	return !p.Lasted(attachmentMade, facts.AttachGrace)
 }
 
-// nameLostEntryCause says how the entry can have been lost, as far as the node and the
-// release tell.
+// nameLostEntryCause adds how the entry may have been lost, as far as the node and the release
+// show.
 func nameLostEntryCause(p *check.Run, f *finding.Finding, node *corev1.Node, lost facts.LostEntry) {
 	bug, fixedIn := lost.Bug(p.Snapshot.Source.ServerVersion)
 	switch _, at := facts.VolumesAttachedWriter(node); {

@@ -30,12 +30,11 @@ var AttachedPhantom = check.Check{
 }
 
 const (
-	// phantomMargin is how much longer than its verify sync the controller may take to
-	// notice that a VolumeAttachment is gone and to take the entry off the list: one attach.
+	// phantomMargin is how much longer than its verify sync the controller may take to notice
+	// that a VolumeAttachment is gone, and to remove the entry: one attach.
 	phantomMargin = reconcile.CSITimeout
-	// phantomGraceUnseen is the same where nobody recorded when the list was
-	// written: then only the pod's age bounds the age of the entry, and the attach may
-	// have taken all of it.
+	// phantomGraceUnseen is the same where no time of the list's last write is known: only the
+	// pod's age limits the entry's, and the attach may have taken all of it.
 	phantomGraceUnseen = facts.AttachGraceUnseen
 )
 
@@ -44,7 +43,7 @@ func runAttachedPhantom(p *check.Run) {
 		return // it compares a minute after its start
 	}
 	for _, node := range p.Snapshot.Nodes {
-		// Where no controller attaches, node-not-controller-managed says why.
+		// Where no controller attaches, node-not-controller-managed has the cause.
 		if !reconcile.NodeReady(node) || !p.World.Managed.Has(facts.NodeName(node)) {
 			continue
 		}
@@ -61,7 +60,7 @@ func runAttachedPhantom(p *check.Run) {
 func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode) {
 	driver, handle, ok := reconcile.ParseCSI(pair.Volume)
 	if row := p.World.Actual.Find(pair); ok && row != nil && row.Attachment != nil && reconcile.IsVolumeAttachmentName(row.Attachment.Name, handle, driver, pair.Node) {
-		return // as nearly all are, and the name need not be made
+		return // nearly all have one, and no name has to be computed
 	}
 	name := facts.AttachmentName(pair)
 	if !ok || !p.AttachRequired(driver) || p.Snapshot.VolumeAttachment(name) != nil {
@@ -80,7 +79,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 		return
 	}
 	if added && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), facts.AttachGrace) {
-		return // the controller does not know of the entry, and attaches the volume for the pod
+		return // the controller does not know the entry, and attaches the volume for the pod
 	}
 	pv := p.ShortVolume(pair.Volume)
 	f := facts.AboutNode(node, finding.Finding{
@@ -110,30 +109,29 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	reportPhantom(p, f, pods, added, writer)
 }
 
-// handedOver reports whether the volume has just gone to another node, or is about to: where the
-// list of nodes is older than that of VolumeAttachments, it still has the entry.
+// handedOver reports whether the volume moves to another node just now. A list of nodes that is
+// older than that of VolumeAttachments still has the entry.
 func handedOver(p *check.Run, pair reconcile.VolumeNode) bool {
 	return p.HasNewUser(pair) || slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(other facts.Attachment) bool {
 		return other.Node != pair.Node && !p.Lasted(other.CreationTimestamp, facts.ListsGrace)
 	})
 }
 
-// addedByRepair tells why an entry that this tool has written is still there: the controller
-// writes the list when something of its own changes, and takes off what it has never listed
-// only then.
+// addedByRepair adds why an entry that this program has written is still there: the controller
+// writes the list only when one of its own entries changes, and then removes this one.
 func addedByRepair(f *finding.Finding) {
 	f.Cause = fmt.Sprintf("volume-doctor added the entry while the volume was attached, as the annotation %s says; the volume was detached since, and "+
 		"the controller, which does not know of the entry, has left it there", facts.MarkAnnotation)
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(f.Node), Field: "metadata.annotations", Value: facts.MarkAnnotation + " names the volume"})
 	if len(f.Pods) > 0 {
-		return // what becomes of the entry is not what they need
+		return // they need something else than the entry
 	}
 	f.SelfHeals = finding.SelfHeals{Because: "the controller does not know of the entry, and takes it off when it next writes the list: when a volume is attached " +
 		"to or detached from this node"}
 }
 
-// phantomHeals returns whether and when the controller fixes it. Only an event can show how
-// long the VolumeAttachment has been missing: see missingRelationship.
+// phantomHeals is whether and when the controller fixes it. Only an event can show how long the
+// VolumeAttachment has been missing: see missingRelationship.
 func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
 	if sync < 0 {
 		return finding.SelfHeals{Because: "the controller is told not to compare what is attached (--disable-attach-detach-reconcile-sync)"}
@@ -151,7 +149,7 @@ func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
 		"the controller does not know, until about %s after a restart of kube-controller-manager", every, facts.Rounded(bound), facts.Rounded(restart))}
 }
 
-// notTheKubelet is not to be done about an entry for which no pod waits.
+// notTheKubelet must not be done about an entry for which no pod waits.
 const notTheKubelet = "restart the kubelet: the controller keeps the list, and the kubelet only reads it"
 
 func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool, writer string) {
@@ -197,9 +195,8 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 	p.Report(f)
 }
 
-// missingRelationship is the event in which the kubelet says that it may not
-// read the VolumeAttachment, which is how the API server puts that there is none. It
-// says so as long as there is none.
+// missingRelationship is the kubelet's event that it may not read the VolumeAttachment: so the
+// API server answers where there is none.
 func missingRelationship(p *facts.View, pod *corev1.Pod) *corev1.Event {
 	for _, e := range p.EventsOf(pod) {
 		if e.Reason == "FailedMount" && strings.Contains(e.Message, "no relationship found") && p.Age(snapshot.EventTime(e)) <= facts.MountRetries {

@@ -24,9 +24,8 @@ var VolumesAttachedWiped = check.Check{
 	Run:      runVolumesAttachedWiped,
 }
 
-// wipedGrace is how long the controller may take to write the list of a node
-// that has come back, or that a pod has come to: it does immediately, and again
-// after operations that time out.
+// wipedGrace is how long the controller may take to write the list of a node that has come back,
+// or to which a pod has come: it writes immediately, and again after operations that time out.
 const wipedGrace = facts.AttachGraceUnseen
 
 func runVolumesAttachedWiped(p *check.Run) {
@@ -39,9 +38,8 @@ func runVolumesAttachedWiped(p *check.Run) {
 	}
 }
 
-// wiped are the attachments that are older than the node's object and that pods
-// use, where the node's volumesAttached lists none that is older. The pods that
-// wait come first.
+// wiped are the attachments that are older than the Node and that pods use, where the Node's
+// volumesAttached has no such entry. Waiting pods come first.
 func wiped(p *facts.View, node *corev1.Node, vas []facts.Attachment) (lost []facts.Attachment, pods []*corev1.Pod) {
 	if !reconcile.NodeReady(node) || !p.World.Managed.Has(facts.NodeName(node)) || facts.Virtual(node) ||
 		!p.Lasted(node.CreationTimestamp, wipedGrace) || p.ControllerYounger(wipedGrace) {
@@ -68,9 +66,9 @@ func wiped(p *facts.View, node *corev1.Node, vas []facts.Attachment) (lost []fac
 	return lost, slices.Compact(pods)
 }
 
-// emptied reports whether the node's volumesAttached lists nothing that was attached
-// before the node was registered, though something was: it was lost with the
-// old Node object, and not by the way that inuse-not-attached is about.
+// emptied reports whether the node's volumesAttached has no entry from before its registration,
+// although volumes were attached then: the entries were lost with the old Node object.
+// inuse-not-attached has another cause.
 func emptied(node *corev1.Node, vas []facts.Attachment) bool {
 	before := func(va facts.Attachment) bool { return older(va, node) }
 	return slices.ContainsFunc(vas, before) &&
@@ -81,8 +79,8 @@ func older(va facts.Attachment, node *corev1.Node) bool {
 	return va.Holds() && va.Ours() && va.CreationTimestamp.Before(&node.CreationTimestamp)
 }
 
-// anotherMachine reports whether a driver knows the node by another id than it had
-// when the volumes were attached: that is same-name-new-instance.
+// anotherMachine reports whether a driver's id for the node differs from the one when the volumes
+// were attached: same-name-new-instance.
 func anotherMachine(p *facts.View, vas []facts.Attachment) bool {
 	return slices.ContainsFunc(vas, func(va facts.Attachment) bool {
 		_, _, differ := p.OtherMachine(va.VolumeAttachment)

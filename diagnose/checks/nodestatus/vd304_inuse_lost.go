@@ -30,8 +30,8 @@ func runInuseLost(p *check.Run) {
 	for _, node := range p.ReportingNodes() {
 		runs := func(pod *corev1.Pod, va facts.Attachment) bool {
 			since := facts.RunningSince(pod)
-			// A volume that was attached under a running pod was none that is attached
-			// when the kubelet took it up, and it does not ask again.
+			// A volume that was attached later, under a running pod, counted as not attachable
+			// when the kubelet saw the pod, and the kubelet does not ask again.
 			return pod.DeletionTimestamp == nil && !since.IsZero() && p.Age(since) >= facts.KubeletReports && !since.Before(&va.CreationTimestamp)
 		}
 		if list := p.Unlisted(node, byNode[node.Name], runs); len(list) > 0 {
@@ -40,8 +40,8 @@ func runInuseLost(p *check.Run) {
 	}
 }
 
-// inuseLost makes one finding of the node: a kubelet that has lost one volume
-// has mostly lost several.
+// inuseLost makes one finding about the node: a kubelet that has lost one volume has mostly lost
+// several.
 func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	first, pods := list[0], facts.PodsOf(list)
 	f := facts.AboutNode(node, finding.Finding{

@@ -41,8 +41,8 @@ func runInuseNotReported(p *check.Run) {
 	}
 }
 
-// kubeletObjects reports whether the kubelet does not mean to mount one of the pod's
-// volumes as they are, and has told the pod why.
+// kubeletObjects reports whether the kubelet rejects a volume of the pod as it is, and has told
+// the pod why.
 func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
 	return slices.ContainsFunc(p.EventsOf(pod), func(e *corev1.Event) bool {
 		return e.Reason == "FailedMount" && facts.ContainsAny(e.Message, kubeletwords.ClaimFailed, kubeletwords.NotProcessed, kubeletwords.ClaimOfAnother,
@@ -51,8 +51,7 @@ func kubeletObjects(p *facts.View, pod *corev1.Pod) bool {
 	})
 }
 
-// notReported makes one finding of the node, whose kubelet is the one thing
-// wrong.
+// notReported makes one finding about the node: only its kubelet is at fault.
 func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	first, pods := list[0], facts.PodsOf(list)
 	since := facts.BoundAt(first.Pod)

@@ -26,11 +26,11 @@ var InuseClobbered = check.Check{
 	Run:      runInuseClobbered,
 }
 
-// listWriters are who writes the lists by rights, as distributions call them:
-// the kubelet and the controller, or one program with both in it.
+// listWriters are the rightful writers of the lists, under the names that distributions use: the
+// kubelet, the controller, or one program with both.
 var listWriters = []string{"kubelet", reconcile.ControllerManager, "k3s", "kubelite", "microshift", "hyperkube", "kwok", "vcluster"}
 
-// nodeLists are the two lists, with whose each is.
+// nodeLists are the two lists, with their owners.
 var nodeLists = []struct{ field, owner string }{{"volumesInUse", "the kubelet"}, {"volumesAttached", "the controller"}}
 
 func runInuseClobbered(p *check.Run) {
@@ -65,10 +65,10 @@ func runInuseClobbered(p *check.Run) {
 	}
 }
 
-// byRights reports whether the writer owns one of the lists, or is a person's hand. Whoever
-// writes the node's heartbeat is its kubelet, under whatever name, and writes volumesInUse;
-// but where a known kubelet writes to the node as well, it may be a program that writes
-// back the whole of a status that it has read.
+// byRights reports whether the writer owns one of the lists, or is a person. The writer of the
+// node's heartbeat is its kubelet, under whatever name, and owns volumesInUse. Where a known
+// kubelet writes to the node as well, the heartbeat's writer may be a program that writes back a
+// whole status.
 func byRights(node *corev1.Node, field, writer string) bool {
 	return isKnown(writer) || field == "volumesInUse" && slices.ContainsFunc(node.ManagedFields, func(e metav1.ManagedFieldsEntry) bool {
 		return e.Manager == writer && facts.WritesHeartbeat(e)
@@ -82,9 +82,9 @@ func isKnown(writer string) bool {
 	return slices.Contains(listWriters, name) || strings.HasPrefix(name, "kubectl")
 }
 
-// inUseListRewritten reports whether somebody who should not has written to
-// volumesInUse; left alone the kubelet puts it right. An entry of volumesAttached
-// stays lost when the writing ends: that is a failure of its own.
+// inUseListRewritten reports whether a program without the right to has written volumesInUse;
+// without it the kubelet corrects the list. A lost entry of volumesAttached stays lost after such
+// a write, which is a failure of its own.
 func inUseListRewritten(p *facts.View, cause, effect finding.Finding) bool {
 	node := p.Snapshot.Node(cause.Node)
 	if node == nil || cause.Node != effect.Node {

@@ -48,10 +48,9 @@ func runSameNameNewInstance(p *check.Run) {
 	}
 }
 
-// otherMachine gives the driver's names for the machine that the volume was
-// attached to and for the one that has the node's name now, where they differ
-// and the node was made anew in between. A driver that names nodes otherwise
-// since an upgrade changes the name too, but the Node stays.
+// otherMachine returns the driver's ids of the machine that the volume was attached to, and of
+// the one that has the node's name now. ok is true where they differ and the Node was recreated
+// in between. A driver's upgrade may change the id as well, but not the Node.
 func otherMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) {
 	node := p.Snapshot.Node(va.Node)
 	if node == nil || !older(va, node) {
@@ -82,7 +81,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 	}))
 }
 
-// unstarted are the pods as what has to end before the controller detaches.
+// unstarted are the pods in the advice: they have to end before the controller detaches.
 func unstarted(pods []*corev1.Pod) string {
 	if len(pods) == 1 {
 		return "pod " + facts.PodName(pods[0]) + ", which has not started"

@@ -52,22 +52,22 @@ func runAttachedTrueButNot(p *check.Run) {
 	}
 }
 
-// waitingUnstarted are the pods on the node that have not come to use the volume.
+// waitingUnstarted are the pods on the node that do not use the volume yet.
 func waitingUnstarted(p *facts.View, va facts.Attachment) []*corev1.Pod {
 	return facts.LongestFirst(slices.DeleteFunc(facts.Pending(p.World.LivePods(va.VolumeNode)), func(pod *corev1.Pod) bool {
 		return !p.ContainersUse(pod, va.Volume)
 	}))
 }
 
-// attachedToFormerNode reports whether the volume was attached to another machine of
-// the same name, which is another failure.
+// attachedToFormerNode reports whether the volume was attached to another machine of the same
+// name, which is another failure.
 func attachedToFormerNode(p *facts.View, va facts.Attachment) bool {
 	_, _, differ := p.OtherMachine(va.VolumeAttachment)
 	return differ
 }
 
-// deviceMissing is the event in which the kubelet has for some time reported
-// that the driver does not find the volume's device, since it was attached.
+// deviceMissing is the kubelet's event that the driver does not find the volume's device, where
+// it has reported that for some time since the attach.
 func deviceMissing(p *facts.View, pod *corev1.Pod, pv string, va facts.Attachment) *corev1.Event {
 	for _, e := range p.EventsOf(pod) {
 		first, last := facts.FirstTime(e), snapshot.EventTime(e)

@@ -12,9 +12,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 )
 
-// detachedAtStorage reports a volume that a pod has or waits for, and that the storage
-// system's list shows as not attached to the pod's node although it was for the
-// cluster when the list was taken.
+// detachedAtStorage reports a volume that a pod has or waits for, that was attached to the pod's
+// node for the cluster when the storage system's list was taken, and that is not attached in that
+// list.
 func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, entry *storage.Entry) bool {
 	if _, detached := entry.On(va.Node); !detached {
 		return false
@@ -41,7 +41,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 		p.Report(f)
 		return true
 	}
-	// A pod that runs has used the volume: the list is held against what it says.
+	// A running pod has used the volume, which contradicts the list.
 	f.Severity, f.Subject, f.Pods = finding.Warning, facts.PodObject(users[0]), facts.PodNames(users)
 	runs := fmt.Sprintf("Pod %s runs on node %s with volume %s, which storage shows", facts.PodName(users[0]), va.Node, pv)
 	f.Message = runs + " detached"
@@ -60,10 +60,10 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	return true
 }
 
-// attachedBefore reports whether the volume counted as attached to the node before the list
-// was taken. No object has the time at which status.attached was set; later signs
-// bound it: the controller's entry in the node's list, a pod that ran with the volume,
-// and a kubelet that has begun to stage it.
+// attachedBefore reports whether the volume counted as attached to the node before the list was
+// taken. No object has the time at which status.attached was set. Later signs bound it: the
+// controller's entry in the node's list, a pod that ran with the volume, and a kubelet that has
+// begun to stage it.
 func attachedBefore(p *check.Run, va facts.Attachment, node *corev1.Node, users []*corev1.Pod, entry *storage.Entry) bool {
 	if !entry.Saw(va.CreationTimestamp, 0) {
 		return false

@@ -42,8 +42,8 @@ func runNodeIDDiffers(p *check.Run) {
 	}
 }
 
-// leftID reports whether the node still has an id of the driver of the cause, which is not
-// there to register again.
+// leftID reports whether the node still has an id of the cause's driver, which cannot register
+// again.
 func leftID(p *facts.View, cause, effect finding.Finding) bool {
 	node, driver := p.Snapshot.Node(effect.Node), p.DriverOf(cause)
 	ids, _ := facts.NodeIDs(node)
@@ -75,7 +75,7 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 		case id == d.NodeID || p.PluginYoung(node, d.Name):
 			continue
 		case there:
-			if f.Severity != finding.Warning { // the first driver that has two ids is the one to name
+			if f.Severity != finding.Warning { // the first driver with two ids is named
 				f.Severity, named = finding.Warning, d.Name
 				f.Message = fmt.Sprintf("Driver %s has two ids for node %s", d.Name, node.Name)
 				f.Detail = fmt.Sprintf("it is %q in the CSINode and %q in the node's annotation; the attacher goes by the former, and one of them is another "+

@@ -20,25 +20,25 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-// byClaim are the volumes by the claim that their claimRef names.
-type byClaim struct {
-	*index.Index[types.NamespacedName, *corev1.PersistentVolume]
+var keptByClaim facts.Kept[*index.Index[types.NamespacedName, *corev1.PersistentVolume]]
+
+// volumesOfClaim are the volumes whose claimRef has the claim's name.
+func volumesOfClaim(v *facts.View, namespace, name string) []*corev1.PersistentVolume {
+	return keptByClaim.Of(v, func(v *facts.View) *index.Index[types.NamespacedName, *corev1.PersistentVolume] {
+		return index.New(v.Snapshot.Volumes, func(pv *corev1.PersistentVolume) types.NamespacedName {
+			ref := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
+			return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
+		})
+	}).All(types.NamespacedName{Namespace: namespace, Name: name})
 }
 
-func volumesByClaim(v *facts.View) byClaim {
-	return byClaim{index.New(v.Snapshot.Volumes, func(pv *corev1.PersistentVolume) types.NamespacedName {
-		ref := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
-		return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
-	})}
-}
-
-// keptOf are the volumes of earlier claims with this one's name: the name is in their
-// claimRef, with another UID or with none. The binder joins the claim to none of them, in
-// whatever phase they are, so that a volume without a UID counts only where something
-// keeps the binder from it.
+// keptOf are the volumes of earlier claims with this one's name: their claimRef has the name,
+// with another UID or with none. The binder gives none of them to the claim, in whatever phase
+// they are. A volume without a UID therefore counts only where something keeps the binder from
+// it.
 func keptOf(v *facts.View, claim *corev1.PersistentVolumeClaim) []*corev1.PersistentVolume {
 	var kept []*corev1.PersistentVolume
-	for _, pv := range facts.Once(v, volumesByClaim).All(types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}) {
+	for _, pv := range volumesOfClaim(v, claim.Namespace, claim.Name) {
 		switch ref := pv.Spec.ClaimRef; {
 		case ref.UID == claim.UID:
 		case ref.UID == "" && !goes(pv) && !asksForAnother(claim, pv) && cannotHave(claim, pv) == nil:
@@ -54,18 +54,17 @@ func deletes(pv *corev1.PersistentVolume) bool {
 	return pv.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// goes reports whether the volume is Terminating: it is bound to no claim any more, and
-// its deletion cannot be taken back.
+// goes reports whether the volume is Terminating. Its deletion cannot be taken back.
 func goes(pv *corev1.PersistentVolume) bool { return pv.DeletionTimestamp != nil }
 
-// asksForAnother reports whether the claim names a volume that is not this one.
+// asksForAnother reports whether the claim names another volume.
 func asksForAnother(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName != pv.Name
 }
 
-// keptVolume is about a claim without a volume whose predecessor of the same name has left
-// one behind. Whatever else keeps the claim waiting, to help it to another volume would
-// start the pod on an empty disk, so that this comes first.
+// keptVolume is about a claim without a volume, where an earlier claim of that name has left one.
+// It comes before every other cause of the wait: another volume would start the pod on an empty
+// disk.
 func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*corev1.PersistentVolume) finding.Finding {
 	f := finding.Finding{
 		Cause:     "the earlier claim was deleted, and the new claim has another UID than the claimRef of the volume",
@@ -102,7 +101,7 @@ func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*core
 	return f
 }
 
-// keptAs says what became of a volume whose claim is gone.
+// keptAs is a clause: the state of a volume whose claim is gone.
 func keptAs(pv *corev1.PersistentVolume) string {
 	switch {
 	case goes(pv) && deletes(pv):
@@ -120,7 +119,7 @@ func keptAs(pv *corev1.PersistentVolume) string {
 	}
 }
 
-// whyApart says why the binder does not give the volume to the claim.
+// whyApart is a clause: why the binder does not give the volume to the claim.
 func whyApart(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
 	switch {
 	case goes(pv):
@@ -142,7 +141,7 @@ func claimRefText(pv *corev1.PersistentVolume) string {
 	return fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)
 }
 
-// severalKept is for several volumes: only their data tell which is the right one.
+// severalKept is about several volumes: only their data show which is the right one.
 func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVolume) {
 	var names, goWith, taken []string
 	for _, pv := range kept {
@@ -162,12 +161,12 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 	f.Advice += "find out which of the volumes has the pod's data; only that one may be given to the claim, by taking the UID out of its claimRef" + strings.Join(taken, "")
 }
 
-// keepDisk is what comes before all else where the data on the volume may still be wanted,
-// and its commands; "" where neither the disk nor the object will go.
+// keepDisk is what to do first where the volume's data may still be wanted, and its commands; ""
+// where neither the disk nor the object will go.
 func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
 	wanted := "if the data on volume " + pv.Name + " may still be wanted, "
 	switch {
-	case goes(pv) && deletes(pv): // Retain may take off the last finalizer, and then the object is gone
+	case goes(pv) && deletes(pv): // Retain may remove the last finalizer, and then the object is gone
 		first = "{check} " + wanted + "save its object; {do} set the reclaim policy of volume " + pv.Name + " to Retain, but only with its object saved: it may then go; {do} "
 	case goes(pv):
 		first = "{check} " + wanted + "save its object before anything else; {do} "
@@ -183,7 +182,7 @@ func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
 	return first, commands
 }
 
-// keepDiskFirst puts how the disk is kept before what lets the volume go.
+// keepDiskFirst adds how to keep the disk before the advice that lets the volume go.
 func keepDiskFirst(f *finding.Finding, pv *corev1.PersistentVolume) {
 	if deletes(pv) {
 		first, commands := keepDisk(pv)
@@ -191,9 +190,8 @@ func keepDiskFirst(f *finding.Finding, pv *corev1.PersistentVolume) {
 	}
 }
 
-// giveBack says how the claim gets the volume, as far as the objects allow it, and what
-// keeps the disk until then. It gives the volume's data to whoever made the claim, so that
-// a person says first whose they are.
+// giveBack is how the claim gets the volume, as far as the objects allow it, and how the disk is
+// kept until then. The claim's owner gets the data, so a person has to say first whose they are.
 func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, whose string) (advice string, commands []string) {
 	first, commands := keepDisk(pv)
 	whose = first + whose
@@ -209,7 +207,7 @@ func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 		then = ""
 	}
 	switch err := cannotHave(claim, pv); {
-	case wasBound(claim): // the binder compares no more than the UID
+	case wasBound(claim): // the binder compares only the UID
 	case err != nil:
 		return fmt.Sprintf("%s; if so, recreate the claim so that it fits volume %s, with volumeName %s%s", whose, pv.Name, pv.Name, then), commands
 	case asksForAnother(claim, pv):
@@ -231,20 +229,19 @@ func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 		append(commands, safetext.Kubectl("patch", "pv/"+pv.Name, "--type=json", "-p", patch))
 }
 
-// bindCompleted is the annotation of a claim that has been bound once
-// (AnnBindCompleted, component-helpers).
+// bindCompleted is the annotation of a claim that has been bound once (AnnBindCompleted,
+// component-helpers).
 const bindCompleted = "pv.kubernetes.io/bind-completed"
 
-// wasBound reports whether the binder counts the claim as one that has been bound before.
-// Such a claim is Lost unless the volume's claimRef has its very UID (syncBoundClaim,
-// pkg/controller/volume/persistentvolume); any other one is bound by name.
+// wasBound reports whether the claim has been bound before, to the binder. Such a claim is Lost
+// unless the volume's claimRef has its very UID (syncBoundClaim,
+// pkg/controller/volume/persistentvolume); any other is bound by name.
 func wasBound(claim *corev1.PersistentVolumeClaim) bool {
 	_, completed := claim.Annotations[bindCompleted]
 	return completed || claim.Status.Phase == corev1.ClaimLost || claim.Status.Phase == corev1.ClaimBound
 }
 
-// claimRefPatch makes the claimRef lead to the claim, and only as long as it is what was
-// read.
+// claimRefPatch points the claimRef to the claim, if it is still as it was read.
 func claimRefPatch(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (string, error) {
 	type operation struct {
 		Op    string    `json:"op"`
@@ -260,9 +257,8 @@ func claimRefPatch(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVol
 	return string(text), err
 }
 
-// diskTaken says under what other name the volume's disk is in use: as a volume that is
-// bound, or attached. "" where it is not. To give the disk away once more would let two
-// write to it.
+// diskTaken is the other volume, bound or attached, that uses the same disk; "" where there is
+// none. Two pods could write to a disk that is given away again.
 func diskTaken(p *facts.View, pv *corev1.PersistentVolume) string {
 	for _, other := range p.VolumesOfDisk(p.DiskName(pv)) {
 		vas := p.AttachmentsNaming(other.Name)
@@ -277,8 +273,7 @@ func diskTaken(p *facts.View, pv *corev1.PersistentVolume) string {
 	return ""
 }
 
-// isTaken says who has the volume, or lays claim to it, as far as the objects tell; ""
-// where nobody does.
+// isTaken is who has the volume, or claims it, as far as the objects show; "" where nobody does.
 func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) string {
 	for _, kind := range []snapshot.Kind{snapshot.VolumeAttachments, snapshot.Nodes, snapshot.Claims} {
 		if !p.Snapshot.Complete(kind) {
@@ -312,10 +307,9 @@ func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Pers
 	return ""
 }
 
-// cannotHave says why the claim cannot be bound to the volume, or should not; nil where it
-// can. A volume that points to the claim by name is bound whatever its class, its access
-// modes and its labels are (component-helpers, FindMatchingVolume): these count all the
-// same, because the claim asks for them.
+// cannotHave is why the claim cannot be bound to the volume, or should not be; nil where it can.
+// A volume that names the claim is bound whatever its class, access modes and labels
+// (component-helpers, FindMatchingVolume). They count here because the claim asks for them.
 func cannotHave(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) error {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], pv.Spec.Capacity[corev1.ResourceStorage]
 	class := ptr.Deref(claim.Spec.StorageClassName, claim.Annotations[corev1.BetaStorageClassAnnotation])

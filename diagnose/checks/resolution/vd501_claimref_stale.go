@@ -25,19 +25,18 @@ var ClaimRefStale = check.Check{
 
 func runClaimRefStale(p *check.Run) {
 	for _, claim := range p.Snapshot.Claims {
-		// Only a claim that names the volume back lays claim to it. A volume that
-		// was kept by Retain, and whose claim was made anew, is nobody's fault.
+		// Only a claim that names the volume back wants it. A volume that Retain has kept, and
+		// whose claim was recreated, is no fault.
 		if claim.Spec.VolumeName == "" || claim.DeletionTimestamp != nil || !p.Lasted(claim.CreationTimestamp, facts.ListsGrace) {
 			continue
 		}
 		pv := p.Snapshot.Volume(claim.Spec.VolumeName)
 		if pv == nil || pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == claim.UID {
-			continue // bound as it should be, or about to be: the binder fills in the UID
+			continue // bound properly, or about to be: the binder fills in the UID
 		}
 		ref := pv.Spec.ClaimRef
 		sameName := ref.Namespace == claim.Namespace && ref.Name == claim.Name
-		// A claim that asks for a volume which is taken waits, as it should. One
-		// that is bound to it is wrong.
+		// A claim that asks for a taken volume rightly waits. One that is bound to it is wrong.
 		if sameName || claim.Status.Phase == corev1.ClaimBound {
 			claimRefStale(p, claim, pv, sameName)
 		}
@@ -52,14 +51,14 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 	}
 	f := finding.Finding{
 		Severity:         finding.Warning,
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: pv.Name,
 		Since:            &claim.CreationTimestamp,
 		Message:          fmt.Sprintf("Claim %s/%s names volume %s, which %s", claim.Namespace, claim.Name, pv.Name, owner),
 		Cause:            "the claim was recreated, or restored from a backup, under a volume that still points to its predecessor",
 		Evidence: []finding.Evidence{
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "metadata.uid", Value: string(claim.UID)},
-			{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.phase", Value: string(claim.Status.Phase)},
+			{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "metadata.uid", Value: string(claim.UID)},
+			{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.phase", Value: string(claim.Status.Phase)},
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef", Value: fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)},
 			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
 		},
@@ -74,8 +73,8 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 	p.Report(f)
 }
 
-// addUsers makes the finding about a claim an error where pods use it, and says how the
-// first of them fares: it runs, or "still runs", or it waits.
+// addUsers makes the finding about a claim an error where pods use it, and adds the state of the
+// first: it runs, as the parameter runs puts it, or it waits.
 func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
 	if len(users) == 0 {
 		return
@@ -92,8 +91,7 @@ func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
 	}
 }
 
-// claimRefAdvice offers the one correction there is only where the objects do not speak
-// against it.
+// claimRefAdvice offers the only correction, where no object speaks against it.
 func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) (advice string, commands []string) {
 	const whose = "find out whose data the volume holds, and whether the new claim is meant to have it"
 	if !sameName {
@@ -103,7 +101,7 @@ func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *core
 }
 
 // toWhomItBelongs is for a volume that two claims name: the claim whose data is not on it gets
-// another volume. The deletion of the claim to which it is bound may delete the disk.
+// another volume. The deletion of the claim that is bound to it may delete the disk.
 func toWhomItBelongs(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (advice string, commands []string) {
 	owner, name := pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name, claim.Namespace+"/"+claim.Name
 	advice = fmt.Sprintf("{check} find out whose data volume %s holds; {do} if it is that of claim %s, recreate claim %s with the right volumeName; {do} if it is that of claim %s, ",

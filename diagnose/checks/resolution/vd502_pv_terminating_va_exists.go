@@ -36,7 +36,7 @@ func runPVTerminatingVAExists(p *check.Run) {
 		}
 	}
 	slices.SortStableFunc(vas, func(a, b facts.Attachment) int { return facts.BoolToInt(b.Ours()) - facts.BoolToInt(a.Ours()) })
-	told := map[reconcile.VolumeNode]bool{} // two may name one volume on one node
+	told := map[reconcile.VolumeNode]bool{} // two VolumeAttachments may be for one volume on one node
 	for _, va := range vas {
 		if told[va.VolumeNode] {
 			continue
@@ -63,15 +63,16 @@ func runPVTerminatingVAExists(p *check.Run) {
 func runWith(p *facts.View, pv *corev1.PersistentVolume) []*corev1.Pod {
 	claim := boundTo(p, pv)
 	if claim == nil || claim.DeletionTimestamp != nil || !slices.Contains(pv.Finalizers, volumeProtection) {
-		return nil // claim-terminating and claim-gone-under-pod know these
+		return nil // claim-terminating and claim-gone-under-pod report these
 	}
 	return slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool {
 		return pod.DeletionTimestamp != nil || pod.Spec.NodeName == "" || !facts.Started(pod)
 	})
 }
 
-// runsWithTerminating is about pods that run with a volume that is being deleted. It stays
-// as long as its claim is bound to it; what is then attached stays so, but never again.
+// runsWithTerminating is about pods that run with a volume that is being deleted. It stays as
+// long as its claim is bound to it, and attached where it is attached, but is never attached
+// again.
 func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	pods := runWith(p.View, pv)
 	if len(pods) == 0 {
@@ -101,15 +102,15 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 	p.Report(f)
 }
 
-// makeBothAgain is how a volume that is Terminating gets a successor with its disk.
+// makeBothAgain is how a Terminating volume gets a successor with its disk.
 const makeBothAgain = "end the pod, let claim and volume go, and recreate both with the same volume handle"
 
-// volumeProtection is the finalizer that the PV protection controller takes off once the
-// volume is not Bound (Controller.isBeingUsed, pkg/controller/volume/pvprotection).
+// volumeProtection is the finalizer that the PV protection controller removes once the volume is
+// not Bound (Controller.isBeingUsed, pkg/controller/volume/pvprotection).
 const volumeProtection = "kubernetes.io/pv-protection"
 
-// refusedForDeletion reports whether the attacher has said that it does not attach a volume that
-// is being deleted. That needs no grace: no deletion is taken back.
+// refusedForDeletion reports whether the attacher refuses the volume because it is being deleted.
+// That needs no grace: no deletion is taken back.
 func refusedForDeletion(p *facts.View, va facts.Attachment) bool {
 	failure := p.AttachError(va.VolumeAttachment)
 	return failure != nil && !va.Status.Attached && facts.ContainsAny(failure.Message, "is marked for deletion")
@@ -123,7 +124,7 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.SelfHeals.Because = "the attacher's finalizer keeps the volume until no VolumeAttachment names it, and nobody deletes this one"
 	f.ByHand = "delete the VolumeAttachment: the driver detaches what may be attached"
 	if !va.Ours() {
-		// Another program may be at work with it; that is its own affair.
+		// Another program may be using it.
 		f.Severity = finding.Info
 		f.Cause = "the VolumeAttachment is not the controller's: another program, such as a backup, made it"
 		f.SelfHeals.Because = "the volume goes once the program that made the VolumeAttachment deletes it; the controller never does"

@@ -31,14 +31,14 @@ var PvFinalizerWithoutVA = check.Check{
 	Run:   runPVFinalizerWithoutVA,
 }
 
-// finalizerGrace is how long an attacher may take to remove its finalizer: it
-// looks at every volume again.
+// finalizerGrace is how long an attacher may take to remove its finalizer: it looks at every
+// volume again.
 const finalizerGrace = facts.AttacherResync + 5*time.Minute
 
 func runPVFinalizerWithoutVA(p *check.Run) {
 	for _, pv := range p.Snapshot.Volumes {
 		if pv.DeletionTimestamp == nil || p.Age(*pv.DeletionTimestamp) < finalizerGrace {
-			continue // the finalizer is right on any volume that stays
+			continue // a volume that stays keeps the finalizer
 		}
 		attached := len(p.AttachmentsNaming(pv.Name)) > 0
 		if i := slices.IndexFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }); i >= 0 && !attached {
@@ -77,7 +77,7 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 	p.Report(f)
 }
 
-// sameFinalizer reports whether the volume waits for the driver's own attacher.
+// sameFinalizer reports whether the volume waits for the attacher of the cause's driver.
 func sameFinalizer(p *facts.View, cause, effect finding.Finding) bool {
 	pv := p.Snapshot.Volume(effect.PersistentVolume)
 	return pv != nil && slices.Contains(pv.Finalizers, reconcile.AttacherFinalizer(p.DriverOf(cause)))

@@ -34,21 +34,21 @@ func runPVCLostOrDoubleClaim(p *check.Run) {
 		case pv == nil:
 			claimLost(p, claim, "which does not exist", finding.Evidence{Object: "persistentvolume/" + claim.Spec.VolumeName, Field: "metadata.name", Value: "there is no such object"})
 		case pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.UID == "" || pv.Spec.ClaimRef.UID == claim.UID:
-			// The binder is about to join the two.
+			// The binder is about to bind the two.
 		case pv.Spec.ClaimRef.Namespace != claim.Namespace || pv.Spec.ClaimRef.Name != claim.Name:
 			ref := pv.Spec.ClaimRef
 			claimLost(p, claim, fmt.Sprintf("which is bound to claim %s/%s", ref.Namespace, ref.Name),
 				finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef", Value: fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)})
 		default:
-			// An earlier claim of the same name: claimref-stale.
+			// claimref-stale reports an earlier claim of the same name.
 		}
 	}
 }
 
 func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, evidence finding.Evidence) {
-	object := "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name
+	object := "persistentvolumeclaim/" + facts.ClaimName(claim)
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
 		Message:          fmt.Sprintf("Claim %s/%s has lost its volume %s, %s", claim.Namespace, claim.Name, claim.Spec.VolumeName, why),
 		Cause:            "the volume was deleted past its finalizers, or it was not restored with its claim",

@@ -32,7 +32,7 @@ func runDuplicateVolumeHandle(p *check.Run) {
 			twiceInPod(p, d, pod, pvs)
 			continue
 		}
-		// File shares are made to be used through several volumes.
+		// File shares are meant to be used through several volumes.
 		if !d.Attachable || !slices.ContainsFunc(d.Volumes, func(pv *corev1.PersistentVolume) bool { return !(&reconcile.VolumeSpec{PV: pv}).MultiAttach() }) {
 			continue
 		}
@@ -40,10 +40,10 @@ func runDuplicateVolumeHandle(p *check.Run) {
 	}
 }
 
-// twiceInOnePod finds a pod that uses the disk through two volumes and does not
-// start: the kubelet tells volumes apart by driver and handle, and up to 1.34
-// waited for a second volume of one name for ever. From 1.35 on it knows one
-// volume by several of the pod's names, of one claim or of two.
+// twiceInOnePod finds a pod that uses the disk through two volumes and does not start. The
+// kubelet identifies volumes by driver and handle; up to 1.34 it waits for ever for a second
+// volume with one name. From 1.35 on one volume may have several names in the pod, from one claim
+// or from two.
 func twiceInOnePod(p *facts.View, d facts.SameDisk) (*corev1.Pod, []*corev1.PersistentVolume) {
 	used := map[*corev1.Pod][]*corev1.PersistentVolume{}
 	var pods []*corev1.Pod
@@ -105,7 +105,7 @@ func twoVolumes(p *check.Run, d facts.SameDisk) {
 		}
 		f.Pods = facts.PodNames(users)
 		if slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName != users[0].Spec.NodeName }) {
-			f.Severity = finding.Error // they cannot have it both, or both write
+			f.Severity = finding.Error // either they cannot both have it, or both write
 		}
 		f.Message += " and used"
 		f.Detail = facts.PodPlaces(places)
@@ -114,7 +114,7 @@ func twoVolumes(p *check.Run, d facts.SameDisk) {
 		f.Severity = finding.Info
 		f.Detail = "the deletion of one takes the other's data with it"
 	default:
-		return // kept by policy, and used through one at most
+		return // a policy keeps them, and at most one is used
 	}
 	p.Report(f)
 }

@@ -59,9 +59,9 @@ func runTopologyMismatch(p *check.Run) {
 	}
 }
 
-// wantsLabel reports whether the volume of the pod asks its nodes for a label that the node of the
-// cause has lost, which is then one of those that it looks for in vain: its driver gave it that
-// label, and nothing else about the node says that it is in another place.
+// wantsLabel reports whether the cause's node has lost a label that the pod's volume asks for,
+// and is therefore one of the nodes that do not suit. Its driver had set that label, and nothing
+// else shows the node in another place.
 func wantsLabel(p *facts.View, cause, effect finding.Finding) bool {
 	pv, node, csiNode := p.Snapshot.Volume(effect.PersistentVolume), p.Snapshot.Node(cause.Node), p.Snapshot.CSINode(cause.Node)
 	if pv == nil || node == nil || csiNode == nil || pv.Spec.NodeAffinity == nil || pv.Spec.NodeAffinity.Required == nil || pv.Spec.CSI == nil || pv.Spec.CSI.Driver != p.DriverOf(cause) {
@@ -89,20 +89,20 @@ func wantsLabel(p *facts.View, cause, effect finding.Finding) bool {
 	})
 }
 
-// mayBeIn reports whether the node may be in a place that the volume asks for: a driver's key for a
-// zone has the zone of the node for its value, where the node has one.
+// mayBeIn reports whether the node may be in a place that the volume asks for: the value of a
+// driver's zone key is the node's zone, where the node has one.
 func mayBeIn(node *corev1.Node, r corev1.NodeSelectorRequirement) bool {
 	zone, known := node.Labels[corev1.LabelTopologyZone]
 	return !known || !strings.HasSuffix(r.Key, "/zone") || slices.Contains(r.Values, zone)
 }
 
-// mayGetNode reports whether an autoscaler may be bringing a node for the pod: it said so of late, or
-// the events in which it would were not read.
+// mayGetNode reports whether an autoscaler may be bringing a node for the pod: it recently said
+// so, or its events were not read.
 func mayGetNode(p *facts.View, pod *corev1.Pod) bool {
 	return !p.Snapshot.CompleteIn(snapshot.Events, pod.Namespace) || !p.Lasted(p.NodeOrdered(pod), facts.NodeComes)
 }
 
-// nowhere reports a pod without a node whose volume can be used on no node that takes pods.
+// nowhere reports a pod without a node whose volume suits no node that takes pods.
 func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	pv := p.BoundVolume(pod, v)
 	if pv == nil || pv.Spec.Local == nil && mayGetNode(p.View, pod) { // no new node has the disk of another machine
@@ -127,7 +127,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			never = "uncordon it while somebody works on it: the pod goes there, and has to leave again"
 			advice = "uncordon node " + node.Name + " where nobody works on it any more, or add a node where the volume can be used"
 		default:
-			return false // there is a node for the volume: something else keeps the pod off it
+			return false // a node suits the volume: something else keeps the pod off it
 		}
 	}
 	if terms == "" && len(shut) == 0 {
@@ -174,8 +174,8 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	return true
 }
 
-// apart reports a pod without a node whose volumes are in different places: each can be used
-// on some node, and no node can use all of them.
+// apart reports a pod without a node whose volumes are in different places: each suits some node,
+// and no node suits all.
 func apart(p *check.Run, pod *corev1.Pod) {
 	var volumes []*corev1.PersistentVolume
 	for i := range pod.Spec.Volumes {
@@ -209,10 +209,8 @@ func apart(p *check.Run, pod *corev1.Pod) {
 }
 
 func scheduledText(pod *corev1.Pod) string {
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodScheduled {
-			return c.Message
-		}
+	if c := facts.Condition(pod, corev1.PodScheduled); c != nil {
+		return c.Message
 	}
 	return ""
 }
@@ -267,7 +265,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 	p.Report(f)
 }
 
-// ownLabels are the node's labels of the keys that the volume asks for.
+// ownLabels are the node's labels for the keys that the volume asks for.
 func ownLabels(pv *corev1.PersistentVolume, node *corev1.Node) string {
 	var labels []string
 	seen := map[string]bool{}
@@ -287,8 +285,8 @@ func ownLabels(pv *corev1.PersistentVolume, node *corev1.Node) string {
 	return cmp.Or(strings.Join(labels, ", "), "none that the volume asks for")
 }
 
-// otherZone knows how drivers say that volume and node are not in one zone. A
-// zone is part of many a resource's name: the word alone says nothing.
+// otherZone reports whether the driver's message says that volume and node are in different
+// zones. The word zone alone proves nothing: it is part of many resources' names.
 func otherZone(message string) bool {
 	return facts.ContainsAny(message, "ZoneMismatch", "not in the same availability zone", "not in the same zone", "different availability zone",
 		"different zone", "zone mismatch", "zones do not match")

@@ -33,7 +33,7 @@ func runMigrationNameSwitch(p *check.Run) {
 	for _, node := range p.Snapshot.Nodes {
 		if !slices.ContainsFunc(node.Status.VolumesInUse, inTree) &&
 			!slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool { return inTree(v.Name) }) {
-			continue // as all are where nothing has moved
+			continue // as all are where nothing has migrated
 		}
 		names := slices.Clone(node.Status.VolumesInUse)
 		for _, v := range node.Status.VolumesAttached {
@@ -54,8 +54,8 @@ func runMigrationNameSwitch(p *check.Run) {
 			}
 			same := csi[facts.DiskKey(disk)]
 			i := slices.IndexFunc(same, func(other corev1.UniqueVolumeName) bool { return facts.OneDisk(name, other) })
-			// Where no plugin serves the old name any more nobody detaches by it:
-			// that is a leftover, migration-config-mismatch.
+			// Without a plugin for the old name nobody detaches by it: that is a leftover,
+			// migration-config-mismatch.
 			if i >= 0 && !p.NoPlugin(reconcile.VolumeNode{Volume: name, Node: facts.NodeName(node)}) {
 				nameSwitch(p, node, name, same[i])
 			}

@@ -45,8 +45,8 @@ func runMigratedInlineVA(p *check.Run) {
 	}
 }
 
-// mayUseInline reports whether a pod on the node has an in-tree volume of its own that
-// could not be translated, and so may be any.
+// mayUseInline reports whether a pod on the node has an inline in-tree volume that could not be
+// translated, and so may be any.
 func mayUseInline(p *facts.View, node types.NodeName) bool {
 	for _, pod := range p.Snapshot.PodsOnNode(node) {
 		if reconcile.PodTerminated(pod) {
@@ -64,8 +64,8 @@ func mayUseInline(p *facts.View, node types.NodeName) bool {
 	return false
 }
 
-// listJustWritten reports whether the controller has just attached or detached
-// something on the node: the lists may show the moment in between.
+// listJustWritten reports whether the controller has just attached or detached something on the
+// node: the lists may be of the moment in between.
 func listJustWritten(p *facts.View, node *corev1.Node) bool {
 	_, at := facts.VolumesAttachedWriter(node)
 	return !at.IsZero() && p.Age(at) < facts.ListsGrace
@@ -73,7 +73,7 @@ func listJustWritten(p *facts.View, node *corev1.Node) bool {
 
 func inlineLeft(p *check.Run, va *storagev1.VolumeAttachment, pair reconcile.VolumeNode, node *corev1.Node) {
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "VolumeAttachment", Name: va.Name, UID: va.UID},
+		Subject:          facts.VaObject(va),
 		Volume:           pair.Volume,
 		Node:             pair.Node,
 		VolumeAttachment: va.Name,

@@ -36,9 +36,8 @@ func runMigrationConfigMismatch(p *check.Run) {
 	undetachable(p)
 }
 
-// leftovers are entries that an in-tree plugin made which the controller no
-// longer has. Of other plugins, as flexvolumes are, no object tells whether the
-// controller has them.
+// leftovers are entries of an in-tree plugin that the controller no longer has. No object shows
+// whether the controller has other plugins, such as flexvolumes.
 func leftovers(p *check.Run, node *corev1.Node) {
 	var seen []corev1.UniqueVolumeName
 	for _, v := range node.Status.VolumesAttached {
@@ -66,9 +65,8 @@ func leftovers(p *check.Run, node *corev1.Node) {
 	}
 }
 
-// notMigratedNode tells of a node on which the move to CSI is not in force,
-// while it is on others, and of pods there whose volumes nobody attaches for
-// that. Up to 1.30 the controller asked each node.
+// notMigratedNode reports a node on which the migration to CSI is off while it is on elsewhere,
+// and whose pods' volumes are therefore not attached. Up to 1.30 the controller asked each node.
 func notMigratedNode(p *check.Run, node *corev1.Node) {
 	csiNode := p.Snapshot.CSINode(facts.NodeName(node))
 	if !p.World.Behaviours.Has(reconcile.MigrationAsksNode) || csiNode == nil || !p.World.Managed.Has(facts.NodeName(node)) || facts.TakesNoPlugin(node) ||
@@ -118,15 +116,15 @@ func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, pl
 	})
 }
 
-// madeFromHandle reports whether the attachment has the name that the controller gives
-// when it attaches, which it can do whatever the handle.
+// madeFromHandle reports whether the attachment has the name that the controller gives when it
+// attaches, whatever the handle.
 func madeFromHandle(p *facts.View, va facts.Attachment) bool {
 	pv := p.World.Volume(va.Volume)
 	return pv != nil && pv.Spec.CSI != nil && va.Name == reconcile.VolumeAttachmentName(pv.Spec.CSI.VolumeHandle, pv.Spec.CSI.Driver, va.Node)
 }
 
-// undetachable tells of attachments that the controller made from the handle and
-// cannot find again by its name for the volume, in which "^" parts the two.
+// undetachable reports attachments that the controller made from the handle and cannot find by
+// the volume's name, in which "^" separates driver and handle.
 func undetachable(p *check.Run) {
 	for _, va := range p.Attachments() {
 		if _, _, ok := reconcile.ParseCSI(va.Volume); ok || !va.Holds() || !madeFromHandle(p.View, va) || p.Age(va.CreationTimestamp) < facts.DanglingGrace {

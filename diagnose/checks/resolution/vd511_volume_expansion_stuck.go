@@ -35,18 +35,17 @@ var VolumeExpansionStuck = check.Check{
 }
 
 const (
-	// expansionGrace is how long an expansion may be under way: the resizer's
-	// pauses are longer than the kubelet's.
+	// expansionGrace is how long an expansion may take: the resizer's pauses are longer than the
+	// kubelet's.
 	expansionGrace = 2 * facts.ResizerMaxBackoff
-	// expansionSaid is how recent the kubelet's event must be that a mount failed
-	// over it.
+	// expansionSaid is how recent the kubelet's event about a failed expansion must be.
 	expansionSaid = facts.KubeletRetries
 )
 
 func runVolumeExpansionStuck(p *check.Run) {
 	all := p.PendingPods()
 	if slices.ContainsFunc(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) bool { return len(claim.Status.Conditions) > 0 }) {
-		all = p.Snapshot.Pods // else nothing is asked of those that run
+		all = p.Snapshot.Pods // otherwise nothing is read about those that run
 	}
 	users := map[types.NamespacedName][]*corev1.Pod{}
 	for _, pod := range all {
@@ -68,10 +67,9 @@ func runVolumeExpansionStuck(p *check.Run) {
 	}
 }
 
-// blockedByExpansion is a pod that does not start because its volume cannot be
-// made larger while it is mounted, and the kubelet's word for it. The kubelet
-// mounts such a volume first and expands it then; until that ends well the pod
-// does not come to its containers (expandVolumeDuringMount).
+// blockedByExpansion is a pod that does not start because its volume cannot be expanded on the
+// node, and the kubelet's event about that. The kubelet mounts such a volume and then expands it;
+// it starts no container before that succeeds (expandVolumeDuringMount).
 func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) (*corev1.Pod, *corev1.Event) {
 	for _, pod := range facts.Pending(pods) {
 		if reconcile.PodTerminated(pod) || !p.Lasted(facts.BoundAt(pod), expansionSaid) {
@@ -95,9 +93,8 @@ func blockedByExpansion(p *facts.View, claim *corev1.PersistentVolumeClaim, pods
 // expansionFailed are the reasons of a kubelet's event about a volume that it could not expand.
 var expansionFailed = []string{"VolumeResizeFailed", "FileSystemResizeFailed"}
 
-// expansionState says in which state the claim's expansion has come to a stop,
-// and since when; "" where it has not. One that waits for a node waits for a pod
-// there, and is stuck only where one runs.
+// expansionState is the state in which the claim's expansion has stopped, and since when; ""
+// where it has not. One that needs a node waits for a pod, and is stuck only where one runs.
 func expansionState(p *facts.View, claim *corev1.PersistentVolumeClaim, pods []*corev1.Pod) (state string, since metav1.Time) {
 	for _, c := range claim.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
@@ -106,7 +103,7 @@ func expansionState(p *facts.View, claim *corev1.PersistentVolumeClaim, pods []*
 		if c.Type == corev1.PersistentVolumeClaimControllerResizeError || c.Type == corev1.PersistentVolumeClaimNodeResizeError {
 			return string(c.Type), c.LastTransitionTime
 		}
-		// A resizer of before 1.32 says only in an event that it fails.
+		// A resizer before 1.32 reports a failure only in an event.
 		if c.Type == corev1.PersistentVolumeClaimResizing && resizeFailed(p, claim) != nil {
 			return string(corev1.PersistentVolumeClaimControllerResizeError), c.LastTransitionTime
 		}
@@ -122,12 +119,12 @@ func expansionState(p *facts.View, claim *corev1.PersistentVolumeClaim, pods []*
 	return state, since
 }
 
-// notBegun is the state of an expansion that no resizer has taken up.
+// notBegun is the state of an expansion that no resizer has started.
 const notBegun = "NotBegun"
 
-// nobodyBegins is since when kube-controller-manager leaves it to others to make the claim's volume
-// larger, and none of them has left a sign of it: a resizer begins by writing a condition. It is zero
-// where one has begun, or where no event shows when the claim asked.
+// nobodyBegins is since when kube-controller-manager has left the expansion to a resizer, without
+// a sign of one: a resizer begins with a condition. It is zero where one has begun, or where no
+// event shows when the claim asked.
 func nobodyBegins(p *facts.View, claim *corev1.PersistentVolumeClaim) (since metav1.Time) {
 	if !facts.Grows(claim) || claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != "" || facts.ClaimCondition(claim, corev1.PersistentVolumeClaimResizing) != nil {
 		return since
@@ -140,15 +137,15 @@ func nobodyBegins(p *facts.View, claim *corev1.PersistentVolumeClaim) (since met
 	return since
 }
 
-// waitsForResizer reports whether the cause is that the resizer of the claim's driver is down, and
-// the claim's disk is still to be changed: the rest is the kubelet's.
+// waitsForResizer reports whether the cause is the resizer of the claim's driver, and the disk is
+// still to be changed. The rest is the kubelet's task.
 func waitsForResizer(p *facts.View, cause, effect finding.Finding) bool {
 	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
 	return claim != nil && (facts.Grows(claim) || facts.Modifies(claim)) && check.SameDriver(p, cause, effect)
 }
 
-// resizeFailed is the resizer's latest event about the claim, if it is of late and says that
-// an attempt failed; nil else.
+// resizeFailed is the resizer's latest event about the claim, where it is recent and reports a
+// failure; else nil.
 func resizeFailed(p *facts.View, claim *corev1.PersistentVolumeClaim) *corev1.Event {
 	for _, e := range slices.Backward(facts.InOrder(p.Snapshot.EventsOf(claim.UID))) {
 		if e.Reason == "VolumeResizeFailed" && p.Age(snapshot.EventTime(e)) < expansionGrace {
@@ -158,7 +155,7 @@ func resizeFailed(p *facts.View, claim *corev1.PersistentVolumeClaim) *corev1.Ev
 	return nil
 }
 
-// capacityOf is the size that the claim has, in parentheses; "" where its status has none.
+// capacityOf is the claim's size in parentheses; "" where its status has none.
 func capacityOf(claim *corev1.PersistentVolumeClaim) string {
 	if has, known := claim.Status.Capacity[corev1.ResourceStorage]; known {
 		return " (" + has.String() + ")"
@@ -169,19 +166,19 @@ func capacityOf(claim *corev1.PersistentVolumeClaim) string {
 func expansionFinding(claim *corev1.PersistentVolumeClaim) finding.Finding {
 	asked, has := claim.Spec.Resources.Requests[corev1.ResourceStorage], claim.Status.Capacity[corev1.ResourceStorage]
 	f := finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
-		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "spec.resources.requests.storage",
+		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "spec.resources.requests.storage",
 			Value: fmt.Sprintf("%s; status.capacity.storage: %s", asked.String(), has.String())}},
 	}
 	for _, c := range claim.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && facts.ContainsAny(string(c.Type), "resiz") {
-			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.conditions[" + string(c.Type) + "]",
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.conditions[" + string(c.Type) + "]",
 				Value: fmt.Sprintf("since %s: %q", facts.Stamp(c.LastTransitionTime), c.Message)})
 		}
 	}
 	if status := claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage]; status != "" {
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "status.allocatedResourceStatuses.storage", Value: string(status)})
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.allocatedResourceStatuses.storage", Value: string(status)})
 	}
 	return f
 }
@@ -206,11 +203,10 @@ func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *cor
 	p.Report(f)
 }
 
-// ownEnds matches the limit of a storage system on how often a volume may be changed, with its
-// length.
+// ownEnds matches a storage system's limit on how often a volume may be changed, with its length.
 var ownEnds = regexp.MustCompile(`(?i)\bwait (?:at least|for) (\d+) (second|minute|hour)s?\b`)
 
-// ownEnd is how long the limit that the message names lasts; zero where it names none.
+// ownEnd is how long the limit in the message lasts; zero where there is none.
 func ownEnd(message string) time.Duration {
 	m := ownEnds.FindStringSubmatch(message)
 	if m == nil {
@@ -223,8 +219,8 @@ func ownEnd(message string) time.Duration {
 	return time.Duration(n) * map[string]time.Duration{"second": time.Second, "minute": time.Minute, "hour": time.Hour}[strings.ToLower(m[2])]
 }
 
-// limited reports an expansion that only a limit on how often the volume may be changed holds up:
-// the last change was before the attempts began, so that it ends so long after that at the latest.
+// limited reports an expansion that only such a limit holds up. The last change was before the
+// attempts began, so the limit ends by then at the latest.
 func limited(p *check.Run, f finding.Finding, claim *corev1.PersistentVolumeClaim, end time.Time) {
 	f.Severity = finding.Info
 	f.Message = fmt.Sprintf("Claim %s/%s asks for more room sooner than its volume may be changed again", claim.Namespace, claim.Name)
@@ -244,7 +240,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 	case corev1.PersistentVolumeClaimControllerResizeError:
 		f.Cause = "the storage system refuses: no quota, no room, or a limit on how often a volume may grow"
 		if e := resizeFailed(p.View, claim); e != nil {
-			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name, Field: "event " + e.Reason, Value: e.Message})
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "event " + e.Reason, Value: e.Message})
 			f.Said = facts.QuoteEvent(e)
 			if end := since.Add(ownEnd(e.Message)); end.After(p.Snapshot.TakenAt) {
 				limited(p, f, claim, end)

@@ -40,8 +40,8 @@ func runClaimNotBound(p *check.Run) {
 		if claim.DeletionTimestamp != nil || claim.Status.Phase == corev1.ClaimBound || claim.Status.Phase == corev1.ClaimLost || getsItsOwn(p.View, claim) {
 			continue
 		}
-		// A pod that runs came to its volume through an earlier claim of this name: it
-		// does not wait for this one.
+		// A running pod got its volume through an earlier claim of this name, and does not wait
+		// for this one.
 		users := slices.DeleteFunc(slices.Clone(p.ClaimUsers(claim)), func(pod *corev1.Pod) bool { return !facts.IsPending(pod) })
 		if len(users) == 0 {
 			noPodWaits(p, claim)
@@ -54,9 +54,9 @@ func runClaimNotBound(p *check.Run) {
 		case len(kept) > 0:
 			why = unboundReason{keptVolume(p.View, claim, kept), facts.ListsGrace}
 		case claim.Spec.VolumeName != "" && p.Snapshot.Volume(claim.Spec.VolumeName) != nil:
-			continue // another claim has the volume, and this one waits, as it should
+			continue // another claim has the volume, and this one rightly waits
 		case about.ForNode && slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.Spec.NodeName == "" }):
-			continue // the scheduler is still choosing, and says why it cannot
+			continue // the scheduler is still choosing, and reports why it cannot
 		default:
 			why = whyUnbound(p.View, claim, about, users[0], since)
 		}
@@ -70,8 +70,7 @@ func runClaimNotBound(p *check.Run) {
 	}
 }
 
-// noPodWaits reports a claim for which no pod waits yet, and whose provisioner fails: whoever
-// comes will wait.
+// noPodWaits reports a claim whose provisioner fails and for which no pod waits yet.
 func noPodWaits(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	about := p.Unbound(claim)
 	n := len(about.Failures)
@@ -91,7 +90,7 @@ func noPodWaits(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 }
 
 func reportUnbound(p *check.Run, claim *corev1.PersistentVolumeClaim, f finding.Finding) {
-	f.Subject = finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID}
+	f.Subject = facts.ClaimObject(claim)
 	if len(f.AdviceCommands) == 0 {
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 	}
@@ -102,24 +101,23 @@ func reportUnbound(p *check.Run, claim *corev1.PersistentVolumeClaim, f finding.
 }
 
 // getsItsOwn reports whether the claim names a volume that the binder gives it, or that
-// claimref-stale knows.
+// claimref-stale reports.
 func getsItsOwn(p *facts.View, claim *corev1.PersistentVolumeClaim) bool {
 	pv := p.Snapshot.Volume(claim.Spec.VolumeName)
 	return pv != nil && (pv.Spec.ClaimRef == nil || pv.Spec.ClaimRef.Namespace == claim.Namespace && pv.Spec.ClaimRef.Name == claim.Name)
 }
 
 func claimObject(claim *corev1.PersistentVolumeClaim) string {
-	return "persistentvolumeclaim/" + claim.Namespace + "/" + claim.Name
+	return "persistentvolumeclaim/" + facts.ClaimName(claim)
 }
 
-// unboundReason is the part of the finding that tells the cause, and for how long that
-// may be the way things go.
+// unboundReason is the cause in the finding, and for how long that state is usual.
 type unboundReason struct {
 	finding.Finding
 	granted time.Duration
 }
 
-// whyUnbound is why the claim, for which the pod has waited since the moment, has no volume.
+// whyUnbound is why the claim has no volume; since is when the pod began to wait for it.
 func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, pod *corev1.Pod, since metav1.Time) unboundReason {
 	switch {
 	case claim.Spec.VolumeName != "":
@@ -164,8 +162,9 @@ func selectedNode(claim *corev1.PersistentVolumeClaim) types.NodeName {
 	return types.NodeName(claim.Annotations[reconcile.SelectedNodeAnnotation])
 }
 
-// madeForNode reports whether the claim's provisioner, whose driver the node of the cause lacks, says
-// that it takes from that node's CSINode, or from those of all nodes, where the volume can be used.
+// madeForNode reports whether the cause's node lacks the driver of the claim's provisioner, and
+// the provisioner reports that it needs that node's CSINode, or those of all nodes, for the
+// volume's place.
 func madeForNode(p *facts.View, cause, effect finding.Finding) bool {
 	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
 	if claim == nil || effect.Said == nil || p.Unbound(claim).Provisioner != p.DriverOf(cause) {
@@ -175,8 +174,8 @@ func madeForNode(p *facts.View, cause, effect finding.Finding) bool {
 		strings.Contains(effect.Said.Text, "no available topology found")
 }
 
-// selectedNodeGone is about a claim whose volume is to be made for a node that was removed
-// before the volume was made. Whatever the provisioner says of the node, it says it of that.
+// selectedNodeGone is about a claim whose chosen node was removed before its volume was made. Any
+// message of the provisioner about the node has this cause.
 func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
 	node := selectedNode(claim)
 	f := finding.Finding{
@@ -196,7 +195,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 	return unboundReason{f, facts.ProvisionTakes}
 }
 
-// nobodyMakesIt is about a claim that only a volume made by hand can serve.
+// nobodyMakesIt is about a claim that needs a volume made by hand.
 func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unboundReason {
 	f := finding.Finding{
 		Message:   "no PersistentVolume suits it",
@@ -215,8 +214,8 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 	return unboundReason{f, facts.ClaimBinds + facts.ListsGrace}
 }
 
-// withoutSource is about a claim that is to be a copy of another one, which does not exist or has no
-// volume yet; nil where that one is bound, or there is none.
+// withoutSource is about a claim that copies another one which does not exist or has no volume
+// yet; nil where the other is bound, or there is none.
 func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.Finding {
 	from := claim.Spec.DataSourceRef
 	if from == nil && claim.Spec.DataSource != nil { // up to 1.21 there is only this
@@ -263,8 +262,8 @@ func lastSaid(e *corev1.Event) string {
 	return fmt.Sprintf("%s at %s: %s", e.Reason, facts.Stamp(snapshot.EventTime(e)), e.Message)
 }
 
-// beforeIt is what helps while the volume is still to be made, where what usually helps is said of
-// a volume that is there. A driver's own words have a help of their own.
+// beforeIt is the advice while the volume is still to be made, where the usual advice is for an
+// existing one. A driver's own entry has its own advice.
 var beforeIt = map[driverwords.Meaning]string{
 	driverwords.VolumeNotFound: whichVolume,
 	driverwords.ObjectNotFound: whichVolume,
@@ -274,7 +273,7 @@ var beforeIt = map[driverwords.Meaning]string{
 
 const whichVolume = "{check} find out which volume the message means: that of the claim is still to be made"
 
-// provisionerNotHeard is about a claim whose provisioner may say why it has made no volume, in events
+// provisionerNotHeard is about a claim whose provisioner may have reported the cause in events
 // that were not read.
 func provisionerNotHeard(about facts.Unbound) unboundReason {
 	return unboundReason{finding.Finding{
@@ -288,10 +287,10 @@ func provisionerNotHeard(about facts.Unbound) unboundReason {
 	}, facts.ProvisionSilence}
 }
 
-// makeAgain is not to be done about a claim whose provisioner may have made a part of its volume.
+// makeAgain must not be done while the provisioner may have made a part of the volume.
 const makeAgain = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
 
-// notProvisioned is about a claim whose provisioner fails, or says nothing.
+// notProvisioned is about a claim whose provisioner fails, or reports nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {
 	if f := withoutSource(p, claim); f != nil {
 		if n := len(about.Failures); n > 0 {
@@ -348,7 +347,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		entry = p.Settled(entry, said)
 		lasts := p.Age(since)
 		if entry.Meaning == driverwords.VolumeNotReady && claim.Spec.DataSourceRef != nil {
-			lasts = 0 // what the volume is filled from may take hours
+			lasts = 0 // a copy of data may take hours
 		}
 		f.Cause = facts.WhatItMeans(entry, lasts)
 		lookUps := p.LookUps(said)

@@ -28,17 +28,17 @@ var ClaimTerminating = check.Check{
 	Run:         runClaimTerminating,
 }
 
-// claimDeletionGrace is how long a claim may be Terminating: the pods that leave with it end
-// and are unmounted, and finalizers of others, such as a snapshot's, take some calls.
+// claimDeletionGrace is how long a claim may be Terminating: its pods end and are unmounted, and
+// other finalizers, such as a snapshot's, take some calls.
 const claimDeletionGrace = 2*reconcile.CSITimeout + 6*time.Minute
 
-// protection is the finalizer that the PVC protection controller takes off once no pod on
-// a node names the claim, whether its containers run or have ended
-// (Controller.podUsesPVC, pkg/controller/volume/pvcprotection, 1.37).
+// protection is the finalizer that the PVC protection controller removes once no pod on a node
+// names the claim, whether its containers run or have ended (Controller.podUsesPVC,
+// pkg/controller/volume/pvcprotection, 1.37).
 const protection = "kubernetes.io/pvc-protection"
 
 func runClaimTerminating(p *check.Run) {
-	users := map[types.NamespacedName][]*corev1.Pod{} // of the claims that are long Terminating
+	users := map[types.NamespacedName][]*corev1.Pod{} // of the claims that have been Terminating for long
 	for _, claim := range p.Snapshot.Claims {
 		if claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace {
 			users[types.NamespacedName{Namespace: claim.Namespace, Name: claim.Name}] = nil
@@ -68,7 +68,7 @@ func runClaimTerminating(p *check.Run) {
 func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users []*corev1.Pod) {
 	name := claim.Namespace + "/" + claim.Name
 	f := finding.Finding{
-		Subject: finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject: facts.ClaimObject(claim),
 		Since:   claim.DeletionTimestamp, PersistentVolume: claim.Spec.VolumeName,
 		Evidence: []finding.Evidence{{Object: "persistentvolumeclaim/" + name, Field: "metadata.finalizers", Value: strings.Join(claim.Finalizers, ", ")}},
 	}
@@ -132,7 +132,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 	p.Report(f)
 }
 
-// othersToo counts the pods but for one.
+// othersToo counts the pods except for the first.
 func othersToo(pods []*corev1.Pod) string {
 	switch len(pods) {
 	case 1:

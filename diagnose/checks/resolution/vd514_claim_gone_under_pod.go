@@ -55,8 +55,8 @@ func runClaimGoneUnderPod(p *check.Run) {
 	}
 }
 
-// ranSince is the earliest start of a container that the pod's status tells, of one that
-// runs or of the one before it; zero where none runs.
+// ranSince is the earliest start of a container in the pod's status, of the run at present or the
+// one before; zero where no container runs.
 func ranSince(pod *corev1.Pod) metav1.Time {
 	since := facts.RunningSince(pod)
 	if since.IsZero() {
@@ -69,25 +69,24 @@ func ranSince(pod *corev1.Pod) metav1.Time {
 			}
 		}
 	}
-	// By a clock that is behind it would have run before it was created.
+	// By a slow clock it would have run before its creation.
 	return facts.Latest(since, pod.CreationTimestamp)
 }
 
-// lostClaim is what is wrong with a claim of a pod that runs.
+// lostClaim is a fault in a claim of a running pod.
 type lostClaim struct {
 	name  string
 	claim *corev1.PersistentVolumeClaim // nil where it is gone
-	// volume is what the claim leads to now; nil where that is nothing.
+	// volume is the claim's volume now; nil where there is none.
 	volume *corev1.PersistentVolume
-	// again is when the claim, or else its volume, was made again.
+	// again is when the claim, or else its volume, was recreated.
 	again metav1.Time
-	// says is what is lost, in a headline, and detail the rest.
+	// says is the loss, for a headline, and detail the rest.
 	says, detail string
 }
 
-// whatIsLost looks at the claim of a pod that has run since then. A claim or a volume that
-// is younger is not the one that the kubelet mounted: it waits for both before it starts a
-// container.
+// whatIsLost examines the claim of a pod that has run since then. The kubelet waits for the claim
+// and the volume before it starts a container, so a younger one is not the one that it mounted.
 func whatIsLost(p *facts.View, pod *corev1.Pod, name string, since metav1.Time) *lostClaim {
 	claim := p.Snapshot.Claim(facts.ClaimKey(pod, name))
 	lost := &lostClaim{name: pod.Namespace + "/" + name, claim: claim}
@@ -97,7 +96,7 @@ func whatIsLost(p *facts.View, pod *corev1.Pod, name string, since metav1.Time) 
 	}
 	lost.volume = p.Snapshot.Volume(claim.Spec.VolumeName)
 	if claim.Status.Phase == corev1.ClaimLost || lost.volume != nil && !leadsBack(claim, lost.volume) {
-		return nil // pvc-lost-or-double-claim and claimref-stale know these
+		return nil // pvc-lost-or-double-claim and claimref-stale report these
 	}
 	switch {
 	case madeUnder(claim.CreationTimestamp, pod, since) && !hasDisk(p, pod, lost.volume, since):
@@ -120,22 +119,22 @@ func whatIsLost(p *facts.View, pod *corev1.Pod, name string, since metav1.Time) 
 	return lost
 }
 
-// leadsBack reports whether the volume's claimRef is the claim, or leaves its UID open.
+// leadsBack reports whether the volume's claimRef names the claim, with its UID or with none.
 func leadsBack(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) bool {
 	ref := pv.Spec.ClaimRef
 	return ref != nil && ref.Namespace == claim.Namespace && ref.Name == claim.Name && (ref.UID == "" || ref.UID == claim.UID)
 }
 
-// madeUnder reports whether the object was made after the pod was bound and had a container
-// that ran: the former is the API server's time, the latter the node's.
+// madeUnder reports whether the object was made after the pod was bound, by the API server's
+// clock, and after its container started, by the node's.
 func madeUnder(made metav1.Time, pod *corev1.Pod, since metav1.Time) bool {
 	bound := facts.BoundAt(pod)
 	return made.After(bound.Time) && made.After(since.Add(snapshot.ClockTolerance))
 }
 
-// hasDisk reports whether the pod may have the volume's disk all the same: an object was made
-// again for it. Its node then reports the disk in use. Of a disk that is attached nowhere
-// no object tells, but for a volume that is younger than the pod.
+// hasDisk reports whether the pod may still have the volume's disk, because only an object was
+// recreated for it. Its node then reports the disk in use. For a disk that is attached nowhere, a
+// volume that is younger than the pod is the only sign.
 func hasDisk(p *facts.View, pod *corev1.Pod, pv *corev1.PersistentVolume, since metav1.Time) bool {
 	if pv == nil {
 		return false
@@ -163,7 +162,7 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 	if lost.claim == nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "metadata.name", Value: "there is no such object"})
 		namespace, name, _ := strings.Cut(lost.name, "/")
-		kept = facts.Once(p.View, volumesByClaim).All(types.NamespacedName{Namespace: namespace, Name: name})
+		kept = volumesOfClaim(p.View, namespace, name)
 	} else {
 		f.Evidence = append(f.Evidence,
 			finding.Evidence{Object: object, Field: "metadata.creationTimestamp", Value: facts.Stamp(lost.claim.CreationTimestamp)},
@@ -205,18 +204,16 @@ func orNone(name string) string {
 	return name
 }
 
-// forgotten are the pairs that a kube-controller-manager which starts again does not want.
-type forgotten []reconcile.Forgotten
+// keptForgotten are the pairs that a restarted kube-controller-manager does not want.
+var keptForgotten facts.Kept[[]reconcile.Forgotten]
 
-func forgottenPairs(v *facts.View) forgotten { return v.World.Forgotten() }
-
-// afterRestart says what a kube-controller-manager that starts again makes of the pod. The
-// one at work keeps what it looked up when it first saw the pod; one that starts looks it
-// up again, and does not find that the pod uses a volume.
+// afterRestart is what a restarted kube-controller-manager does with the pod. The one at work
+// keeps what it looked up when it first saw the pod; a new one looks it up again, and does not
+// find the pod's volume.
 func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
 	const forgets = "kube-controller-manager counts the pod as a user only until it restarts"
 	self := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
-	for _, lost := range facts.Once(p, forgottenPairs) {
+	for _, lost := range keptForgotten.Of(p, func(p *facts.View) []reconcile.Forgotten { return p.World.Forgotten() }) {
 		d := p.Plan.Decision(lost.VolumeNode)
 		if d == nil || lost.Node != types.NodeName(pod.Spec.NodeName) || !slices.Contains(lost.Pods, self) {
 			continue
@@ -242,7 +239,7 @@ func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
 	return fmt.Sprintf("%s, and the kubelet cannot mount the volume again without claim %s and its volume", forgets, claim)
 }
 
-// afterPod says what becomes of the pod that takes this one's place.
+// afterPod is what happens to the pod's successor.
 func afterPod(pod *corev1.Pod, lost *lostClaim) string {
 	switch {
 	case lost.claim == nil && facts.ControlledBy(pod, "StatefulSet"):
@@ -258,8 +255,8 @@ func afterPod(pod *corev1.Pod, lost *lostClaim) string {
 	}
 }
 
-// saveUnderPod says how the data is kept, by what save says, and then how the objects may lead
-// to it again.
+// saveUnderPod is how to keep the data, beginning with save, and then how the objects may lead to
+// it again.
 func saveUnderPod(lost *lostClaim, kept []*corev1.PersistentVolume, save string) (advice string, commands []string) {
 	var goWith []string
 	for _, pv := range kept {

@@ -33,15 +33,15 @@ var VolumeTerminating = check.Check{
 	Run:   runVolumeTerminating,
 }
 
-// The finalizers of those who delete disks (external-provisioner; the persistent volume
-// controller for plugins in the tree, pkg/controller/volume/persistentvolume).
+// The finalizers of the programs that delete disks (external-provisioner; the persistent volume
+// controller for in-tree plugins, pkg/controller/volume/persistentvolume).
 const (
 	provisionersFinalizer = "external-provisioner.volume.kubernetes.io/finalizer"
 	controllersFinalizer  = "kubernetes.io/pv-controller"
 )
 
-// aboutAttachment are the kinds that are needed beside those of every volume where a
-// VolumeAttachment names it.
+// aboutAttachment are the further kinds that are needed where a VolumeAttachment names the
+// volume.
 var aboutAttachment = []snapshot.Kind{snapshot.Nodes, snapshot.CSIDrivers, snapshot.Leases}
 
 func runVolumeTerminating(p *check.Run) {
@@ -58,7 +58,7 @@ func runVolumeTerminating(p *check.Run) {
 			continue
 		}
 		if len(p.AttachmentsNaming(pv.Name)) > 0 && slices.ContainsFunc(aboutAttachment, func(k snapshot.Kind) bool { return !p.Snapshot.Complete(k) }) {
-			continue // whether another check tells of the VolumeAttachment is not known
+			continue // another check may report the VolumeAttachment
 		}
 		if len(p.AttachmentsNaming(pv.Name)) == 0 && slices.ContainsFunc(pv.Finalizers, func(f string) bool { return strings.HasPrefix(f, reconcile.AttacherFinalizerPrefix) }) {
 			continue // pv-finalizer-without-va
@@ -67,8 +67,8 @@ func runVolumeTerminating(p *check.Run) {
 	}
 }
 
-// toldOfAttachment reports whether pv-terminating-va-exists tells of the volume because of
-// the VolumeAttachment, or the volume goes once its detach has ended.
+// toldOfAttachment reports whether pv-terminating-va-exists reports the volume because of the
+// VolumeAttachment, or the volume goes once its detach has ended.
 func toldOfAttachment(p *facts.View, pv *corev1.PersistentVolume, va facts.Attachment) bool {
 	if va.DeletionTimestamp != nil {
 		return boundTo(p, pv) == nil && p.Age(*va.DeletionTimestamp) <= claimDeletionGrace
@@ -79,14 +79,14 @@ func toldOfAttachment(p *facts.View, pv *corev1.PersistentVolume, va facts.Attac
 	return p.KeepsDeletedVolume(va)
 }
 
-// toldOfClaim reports whether another check tells of the claim that the volume is bound to:
-// claim-terminating, or pv-terminating-va-exists where a pod runs with it.
+// toldOfClaim reports whether another check reports the volume's claim: claim-terminating, or
+// pv-terminating-va-exists where a pod runs with it.
 func toldOfClaim(p *facts.View, pv *corev1.PersistentVolume) bool {
 	claim := boundTo(p, pv)
 	return claim != nil && (claim.DeletionTimestamp != nil && p.Age(*claim.DeletionTimestamp) > claimDeletionGrace || len(runWith(p, pv)) > 0)
 }
 
-// whoPutsOn is a look at the programs of the finalizers.
+// whoPutsOn is the advice to find the programs that set the finalizers.
 func whoPutsOn(finalizers []string) string {
 	if len(finalizers) == 1 {
 		if k, known := facts.KnownFinalizer(finalizers[0]); known {
@@ -125,7 +125,7 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 			f.Advice = step.RestartManager.Of() + fmt.Sprintf(": one that has just started detaches the volume from node %s", va.Node)
 			f.AdviceCommands = []string{safetext.Kubectl("volume-doctor", "plan", "node/"+string(va.Node))}
 		}
-		keepDiskFirst(&f, pv) // once it is detached, nothing else does
+		keepDiskFirst(&f, pv) // once it is detached, nothing else keeps the disk
 	case claim != nil && slices.Contains(pv.Finalizers, volumeProtection):
 		also := ""
 		if claim.DeletionTimestamp != nil {
@@ -151,12 +151,12 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 	case slices.Contains(pv.Finalizers, provisionersFinalizer), slices.Contains(pv.Finalizers, controllersFinalizer):
 		diskStays(p.View, pv, &f, holds)
 	default:
-		return // nothing keeps it: the list is of the moment at which it goes
+		return // nothing keeps it: it is about to go
 	}
 	p.Report(f)
 }
 
-// notDetached says why a volume that nobody claims is attached still, as far as the objects tell.
+// notDetached is why a volume without a claim is still attached, as far as the objects show.
 func notDetached(p *facts.View, va facts.Attachment, f *finding.Finding) string {
 	node := p.Snapshot.Node(va.Node)
 	d := p.Plan.Decision(va.VolumeNode)
@@ -185,7 +185,7 @@ func notDetached(p *facts.View, va facts.Attachment, f *finding.Finding) string 
 	return "nobody has deleted the VolumeAttachment"
 }
 
-// leftAlone is a volume that a controller that starts would detach at once.
+// leftAlone is about an attachment that a controller that starts would detach immediately.
 const leftAlone = "no pod wants it there and no node uses it, and the controller at work has not detached it"
 
 // keepsAttached reports whether the cause is about the VolumeAttachment that keeps the volume.
@@ -193,8 +193,8 @@ func keepsAttached(_ *facts.View, cause, effect finding.Finding) bool {
 	return effect.VolumeAttachment != "" && cause.PersistentVolume == effect.PersistentVolume
 }
 
-// ofEarlierClaim reports whether the cause is about the claim that takes the place of the
-// volume's own, and names the volume.
+// ofEarlierClaim reports whether the cause is about the successor of the volume's claim, and
+// names the volume.
 func ofEarlierClaim(_ *facts.View, cause, effect finding.Finding) bool {
 	return slices.ContainsFunc(cause.Evidence, func(e finding.Evidence) bool { return e.Object == "persistentvolume/"+effect.PersistentVolume })
 }
@@ -216,7 +216,7 @@ func claimNamed(p *facts.View, pv *corev1.PersistentVolume) *corev1.PersistentVo
 	return p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
 }
 
-// diskStays is about a volume that waits for its disk to be deleted.
+// diskStays is about a volume whose disk is still to be deleted.
 func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, holds func(who, detail, why string)) {
 	driver, who := "", reconcile.ControllerManager
 	if pv.Spec.CSI != nil {
@@ -254,8 +254,8 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 	}
 }
 
-// lastFailedDelete is what was last said of a disk that could not be deleted; nil where
-// that is so old that it has been tried again since.
+// lastFailedDelete is the last event about a failed deletion of the disk; nil where a later
+// attempt must have followed.
 func lastFailedDelete(p *facts.View, pv *corev1.PersistentVolume) *corev1.Event {
 	var last *corev1.Event
 	for _, e := range facts.InOrder(p.Snapshot.EventsOf(pv.UID)) {

@@ -46,7 +46,7 @@ func runVolumeModificationStuck(p *check.Run) {
 
 func modificationFinding(claim *corev1.PersistentVolumeClaim, why string) finding.Finding {
 	return finding.Finding{
-		Subject:          finding.Object{Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name, UID: claim.UID},
+		Subject:          facts.ClaimObject(claim),
 		PersistentVolume: claim.Spec.VolumeName,
 		Message:          fmt.Sprintf("Claim %s asks for VolumeAttributesClass %s, and %s", facts.ClaimName(claim), *claim.Spec.VolumeAttributesClassName, why),
 		Evidence: append(facts.ChangeEvidence(claim), finding.Evidence{Object: claimObject(claim), Field: "status.modifyVolumeStatus",
@@ -55,7 +55,7 @@ func modificationFinding(claim *corev1.PersistentVolumeClaim, why string) findin
 	}
 }
 
-// modificationFails is about a claim whose driver refuses, or fails, to give the volume the attributes.
+// modificationFails is about a claim whose driver refuses to change the volume, or fails.
 func modificationFails(p *check.Run, claim *corev1.PersistentVolumeClaim, state corev1.PersistentVolumeClaimModifyVolumeStatus, failed *corev1.PersistentVolumeClaimCondition) {
 	f := modificationFinding(claim, "the attempts fail")
 	f.Since = &failed.LastTransitionTime
@@ -72,8 +72,8 @@ func modificationFails(p *check.Run, claim *corev1.PersistentVolumeClaim, state 
 	p.Report(f)
 }
 
-// classMissing is about a claim whose class did not exist when the resizer looked. It writes no time of
-// that but in an event.
+// classMissing is about a claim whose class did not exist when the resizer looked. Only an event
+// has the time of that.
 func classMissing(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	f := modificationFinding(claim, "the resizer found none of that name")
 	f.Cause = "the class was never created here, or was renamed or deleted"

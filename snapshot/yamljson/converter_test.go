@@ -84,6 +84,7 @@ func FuzzKnownFieldSets(f *testing.F) {
 	const set = "\n  f:x:\n    .: {}\n    k:{\"a\":1}: {}\n"
 	f.Add("fieldsV1:"+set+"p: q\n", "a:\n- fieldsV1:"+set)
 	f.Add("fieldsV1:"+set, "a:\n  fieldsV1:"+set+" b: c\n")
+	f.Add("fieldsV1:"+set, "fieldsV1:\n  f:x:\n    .: {}\n    .: {}\n")
 	f.Add("fieldsV1:"+set, "fieldsV1:"+set+"\nb: c\n")
 	f.Add("fieldsV1:"+set, "fieldsV1:"+set+"# c\n")
 	f.Add("fieldsV1: {}\n", "  fieldsV1: {}\nb: c\n")

@@ -97,8 +97,9 @@ const (
 	// copiedPerSecond is how many bytes of a snapshot or of another volume a storage system copies
 	// into a new volume at least. A judgement: slow disks over a network do twice as much.
 	copiedPerSecond = 32 << 20
-	// longestCopy is the time after which somebody should look at a copy of any size. A judgement.
-	longestCopy = 4 * time.Hour
+	// LongestCopy is how much longer a volume of any size may take because data is copied into it: after
+	// an hour somebody should look. A judgement.
+	LongestCopy = time.Hour - ProvisionSilence
 	// ClaimBinds is how long the PV controller may take to bind a claim to a volume
 	// that is there.
 	ClaimBinds = claimBinderSync + 15*time.Second

@@ -67,7 +67,7 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 		u.Provisioner = ""
 	}
 	if claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil {
-		u.Copy = min(time.Duration(claim.Spec.Resources.Requests.Storage().Value()/copiedPerSecond)*time.Second, longestCopy)
+		u.Copy = min(time.Duration(claim.Spec.Resources.Requests.Storage().Value()/copiedPerSecond)*time.Second, LongestCopy)
 	}
 	for _, e := range v.Snapshot.EventsOf(claim.UID) {
 		at := snapshot.EventTime(e)

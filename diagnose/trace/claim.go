@@ -312,6 +312,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 		if node := claim.Annotations[reconcile.SelectedNodeAnnotation]; node != "" {
 			s.Detail += "; the volume is to be made for node " + node
 		}
+		t.doubtTime(&s, snapshot.Events)
 		if !about.Tries.IsZero() {
 			s.Detail += "; the provisioner tries to make it, last since " + facts.Stamp(about.Tries)
 		}

@@ -5,10 +5,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -92,8 +92,8 @@ func (t *Trace) withoutActors() {
 	}
 }
 
-// surelyLong is longer than any wait that is bounded, whoever has to act.
-const surelyLong = time.Hour
+// surelyLong is the longest bound of any wait, whoever has to act: that of a copy.
+const surelyLong = facts.ProvisionSilence + facts.LongestCopy
 
 // undate makes a verdict on a wait one that does not tell whether the wait is longer than is usual, unless
 // it surely is. It reports whether the verdict was another one.

@@ -283,7 +283,7 @@ func provisionerNotHeard(about facts.Unbound) unboundReason {
 		SelfHeals: finding.SelfHeals{Unknown: true, Because: "a provisioner that runs tries again and again; what it fails for is not known"},
 		Never:     makeAgain,
 		Advice:    fmt.Sprintf("{check} read the events of the claim, and the log of the provisioner of %s", about.Provisioner),
-	}, facts.ProvisionSilence}
+	}, facts.ProvisionSilence + about.Copy}
 }
 
 // makeAgain must not be done while the provisioner may have made a part of the volume.

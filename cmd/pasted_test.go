@@ -215,7 +215,7 @@ func TestPastedCommands(t *testing.T) {
 			for _, c := range cases {
 				request := diagnose.Request{Finish: func(r *finding.Report) { sayApply(r, nil) }}
 				if i%2 == 0 {
-					request.Flags = []string{safetext.ContextFlag(text)}
+					request.Flags = []string{"--context=" + text}
 				}
 				view, repairs := repair.Examine(hostileSnapshot(read(t, c), text), c.Settings, repair.Consent{}, request)
 				for _, f := range view.Report.Findings {

@@ -23,12 +23,7 @@ func KubectlWithInput(input string, words ...string) string {
 	return "printf %s " + Quote(input) + " | " + Kubectl(words...)
 }
 
-// ContextFlag is kubectl's flag for another cluster than the current one: by the
-// name of its context in the kubeconfig.
-func ContextFlag(context string) string { return "--context=" + context }
-
-// WithFlags is a command line of Kubectl or of KubectlWithInput with these flags, such as
-// ContextFlag.
+// WithFlags is a command line of Kubectl or of KubectlWithInput with these flags, such as --context.
 func WithFlags(command string, flags ...string) string {
 	const kubectl, piped = "kubectl ", " | kubectl "
 	if len(flags) == 0 {

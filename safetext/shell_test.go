@@ -19,11 +19,11 @@ func TestWithFlags(t *testing.T) {
 		"something else":                                          "something else",
 		KubectlWithInput("it's | kubectl x", "create", "-f", "-"): KubectlWithInput("it's | kubectl x", "--context=a", "create", "-f", "-"),
 	} {
-		if got := WithFlags(command, ContextFlag("a")); got != want {
+		if got := WithFlags(command, "--context=a"); got != want {
 			t.Errorf("%s: %s", command, got)
 		}
 	}
-	if got := WithFlags("kubectl get pods", ContextFlag("it's $HOME")); got != `kubectl '--context=it'\''s $HOME' get pods` {
+	if got := WithFlags("kubectl get pods", "--context=it's $HOME"); got != `kubectl '--context=it'\''s $HOME' get pods` {
 		t.Error(got)
 	}
 }

@@ -187,9 +187,6 @@ var keptAttributes = map[string][]string{
 	"protocol":         {"nfs", "nfsv3", "nfs3", "fuse", "fuse2", "smb"},
 }
 
-// KeepsAttribute reports whether Object may keep a volume's attribute with the key.
-func KeepsAttribute(key string) bool { return keptAttributes[key] != nil }
-
 func trimAttributes(attributes map[string]string) map[string]string {
 	var kept map[string]string
 	for key, values := range keptAttributes {

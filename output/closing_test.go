@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"strings"
 	"testing"
+	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -127,5 +129,19 @@ func TestWhatWasAskedForIsShown(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestFirstToBeStuck checks that of several pods that still have time the one with the least is named.
+func TestFirstToBeStuck(t *testing.T) {
+	waits := func(pod string, due time.Time) finding.Waiting {
+		at := metav1.NewTime(due)
+		return finding.Waiting{Pod: pod, Verdict: finding.InFlight, DueAt: &at}
+	}
+	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	r := &finding.Report{Waiting: []finding.Waiting{waits("a/late", noon.Add(time.Minute)), waits("b/first", noon), waits("c/last", noon.Add(time.Hour))}}
+	const want = "3 pods wait for a volume, no longer than is usual; b/first counts as stuck from 2026-11-20T12:00:00Z on"
+	if text := waitsUntold(r); text != want {
+		t.Errorf("%s, want\n%s", text, want)
 	}
 }

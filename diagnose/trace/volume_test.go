@@ -116,6 +116,11 @@ func TestTraceGaps(t *testing.T) {
 			va.Status.Attached, va.Status.AttachError = false, &storagev1.VolumeError{Message: "no", Time: testworld.MinutesAgo(1)}
 			w.VolumeAttachments = []*storagev1.VolumeAttachment{va}
 		}), verdict: "stuck attached"},
+		{name: "attach fails, and no CSINodes", world: testworld.With(testworld.New().Pending(9).Unattached().Without(snapshot.CSINodes), func(w *testworld.World) {
+			va := testworld.NewAttachment("n1")
+			va.Status.Attached, va.Status.AttachError = false, &storagev1.VolumeError{Message: "no", Time: testworld.MinutesAgo(1)}
+			w.VolumeAttachments, w.CSINodes = []*storagev1.VolumeAttachment{va}, nil
+		}), verdict: "unknown attached", chain: "+scheduled +claimBound +askedFor !attached^late ~listed ?driverRegistered ~staged ~mounted"},
 	} {
 		t.Run(c.name, c.run)
 	}

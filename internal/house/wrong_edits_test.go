@@ -51,7 +51,7 @@ var wrongEdits = []wrongEdit{
 	},
 	{
 		"trace", "diagnose/trace/attach.go",
-		"since = facts.Latest(facts.BoundAt(t.pod), *va.DeletionTimestamp)", "since = facts.Latest(facts.BoundAt(t.pod), va.CreationTimestamp)",
+		"since = facts.Latest(facts.WaitsSince(t.pod), *va.DeletionTimestamp)", "since = facts.Latest(facts.WaitsSince(t.pod), va.CreationTimestamp)",
 		"a wait for a detach counts from the attach",
 		"./diagnose", "TestGeneratedCorpus",
 	},
@@ -59,7 +59,7 @@ var wrongEdits = []wrongEdit{
 		"trace", "diagnose/trace/attach.go",
 		`case !registers && t.knows(snapshot.CSINodes, ""):`, "case !registers:",
 		"a CSINode that could not be read counts as one without the driver",
-		"./diagnose", "TestTraceCorpus",
+		"./diagnose/trace", "TestTraceGaps",
 	},
 	{
 		"checks", "diagnose/checks/nodestatus/vd301_inuse_not_attached.go",
@@ -69,7 +69,7 @@ var wrongEdits = []wrongEdit{
 	},
 	{
 		"checks", "diagnose/checks/resolution/vd503_pv_finalizer_without_va.go",
-		"const finalizerGrace = facts.AttacherResync + 5*time.Minute", "const finalizerGrace = facts.AttacherResync",
+		"const finalizerGrace = facts.AttacherResync + 5*time.Minute", "const finalizerGrace = facts.AttacherMaxBackoff + 5*time.Minute",
 		"VD503 comes before the attacher has looked at all volumes again",
 		"./diagnose", "TestGeneratedCorpus",
 	},
@@ -87,13 +87,13 @@ var wrongEdits = []wrongEdit{
 	},
 	{
 		"guards", "repair/detach_guards.go",
-		"pv.DeletionTimestamp != nil || pv.Status.Phase == corev1.VolumeReleased", "pv.DeletionTimestamp != nil",
+		"pv.DeletionTimestamp != nil, pv.Status.Phase == corev1.VolumeReleased, pv", "pv.DeletionTimestamp != nil, pv",
 		"a detach after which the disk of a Released volume is deleted is no longer refused",
 		"./repair", "TestDetachesOfTheCorpus",
 	},
 	{
 		"guards", "repair/nodestatus_guards.go",
-		"row != nil && !facts.AllDeleting(v.Facts.WantingPods(row))", "row != nil",
+		"row != nil && !facts.AllDeleting(v.Facts.WantingPods(row))", "row != nil && facts.AllDeleting(v.Facts.WantingPods(row))",
 		"an entry is written for pods that are all Terminating",
 		"./repair/apply", "TestGuardAlonePrevents",
 	},
@@ -153,7 +153,7 @@ var wrongEdits = []wrongEdit{
 		"a printed sentence", "output/waiting.go",
 		"w.DueAt.Before(first.DueAt)", "first.DueAt.Before(w.DueAt)",
 		"of several pods that still have time the last to be stuck is named, not the first",
-		"./output", "TestGeneratedFormats",
+		"./output", "TestFirstToBeStuck",
 	},
 }
 

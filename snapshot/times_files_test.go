@@ -36,7 +36,7 @@ func TestListsOfOtherTimes(t *testing.T) {
 		{"a quarter of an hour apart", fstest.MapFS{"nodes.json": list(node("n1", "20"), node("n2", "20")), "pods.json": list(strings.ReplaceAll(pod("20"), "09:00", "10:14"))}, true},
 		{"minutes apart", fstest.MapFS{"nodes.json": list(node("n1", "20"), node("n2", "20")), "pods.json": list(strings.ReplaceAll(pod("20"), "09:00", "10:12"))}, false},
 		{"a node is off", fstest.MapFS{"nodes.json": list(node("n1", "19"), node("n2", "20")), "pods.json": list(pod("20"))}, false},
-		{"a file of one node that is off", fstest.MapFS{"nodes.json": list(node("n1", "19")), "pods.json": list(pod("20"))}, false},
+		{"the only node is off", fstest.MapFS{"nodes.json": list(node("n1", "19"), `{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv", "creationTimestamp": "2026-11-01T00:00:00Z"}}`), "pods.json": list(pod("20"))}, false},
 		{"a file for each node", fstest.MapFS{"n1.json": list(node("n1", "19")), "n2.json": list(node("n2", "20"))}, false},
 	} {
 		s, warnings, err := ReadFS("dir", tt.files, ReadOptions{Now: noon})

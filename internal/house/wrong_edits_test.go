@@ -89,7 +89,7 @@ var wrongEdits = []wrongEdit{
 		"guards", "repair/detach_guards.go",
 		"pv.DeletionTimestamp != nil, pv.Status.Phase == corev1.VolumeReleased, pv", "pv.DeletionTimestamp != nil, pv",
 		"a detach after which the disk of a Released volume is deleted is no longer refused",
-		"./repair", "TestDetachesOfTheCorpus",
+		"./repair/apply", "TestDeleteAttachmentGuards",
 	},
 	{
 		"guards", "repair/nodestatus_guards.go",

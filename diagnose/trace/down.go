@@ -33,8 +33,13 @@ const (
 // chainDown are the stages of a volume on the way back from the containers.
 func (t *tracer) chainDown(v *tracedVolume) []Stage {
 	stages := []Stage{t.stopped()}
-	if c := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim)); v.Claim != "" && c != nil && c.Spec.VolumeName == "" {
+	claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))
+	switch {
+	case v.Claim == "":
+	case claim != nil && claim.Spec.VolumeName == "":
 		return append(stages, done(StageUnmounted, metav1.Time{}, "its claim never had a volume"))
+	case claim == nil && t.neverBound(v.Claim):
+		return append(stages, done(StageUnmounted, metav1.Time{}, "its claim does not exist, no volume names it, and the pod never had all of its volumes"))
 	}
 	if v.pv == nil && v.Claim != "" {
 		return append(stages, Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "its claim is not bound to a volume that could be read"})
@@ -56,6 +61,16 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 		stages = append(stages, t.detached(v))
 	}
 	return stages
+}
+
+// neverBound reports whether a claim that does not exist never led the pod to a volume: no volume
+// names it, and the pod has never come past the wait for its volumes.
+func (t *tracer) neverBound(claim string) bool {
+	return t.knows(snapshot.Claims, t.pod.Namespace) && t.knows(snapshot.Volumes, "") && !facts.MayUseVolumes(t.pod) &&
+		!slices.ContainsFunc(t.Snapshot.Volumes, func(pv *corev1.PersistentVolume) bool {
+			ref := pv.Spec.ClaimRef
+			return ref != nil && ref.Namespace == t.pod.Namespace && ref.Name == claim
+		})
 }
 
 // stopped is the pod's own first stage on the way down.

@@ -197,3 +197,24 @@ func TestTraceKubeletWords(t *testing.T) {
 	w.Node.Status.NodeInfo.KubeletVersion = "v1.27.1"
 	traceCase{world: w, verdict: "stuck mounted", says: []string{"they are kept for an hour only"}}.run(t)
 }
+
+// TestClaimThatNeverWas: a pod that waited for a claim which does not exist, and is deleted, waits for
+// what it had of its volumes. Where a volume still names the claim, it may have that one, too.
+func TestClaimThatNeverWas(t *testing.T) {
+	ends := func(volumes bool) *testworld.World {
+		w := withSecret(testworld.New().Pending(20))
+		deleted, started := testworld.MinutesAgo(9), testworld.MinutesAgo(20)
+		w.Pod.DeletionTimestamp, w.Pod.Status.StartTime = &deleted, &started
+		w.Claims = nil
+		if !volumes {
+			w.Volumes, w.VolumeAttachments, w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached = nil, nil, nil, nil
+		}
+		return w
+	}
+	if v := traceOf(ends(false)).Verdict; v.State != finding.Stuck || v.Volume != "keys" || v.Stage != trace.StageUnmounted {
+		t.Errorf("without a volume: %s %q %s: %s", v.State, v.Volume, v.Stage, v.Message)
+	}
+	if v := traceOf(ends(true)).Verdict; v.State != finding.Unsure {
+		t.Errorf("with a volume that names the claim: %s: %s", v.State, v.Message)
+	}
+}

@@ -247,11 +247,9 @@ func TestLessThanWasThere(t *testing.T) {
 			check(t, examined(a.name+" with "+b.name, both, a.settings))
 		})
 	}
-	if !testing.Short() {
-		rapid.Check(t, func(rt *rapid.T) {
-			check(rt, examined("a random cluster", testcases.Draw(rt, snapshotsOf(cases)), reconcile.Options{}))
-		})
-	}
+	rapid.Check(t, func(rt *rapid.T) {
+		check(rt, examined("a random cluster", testcases.Draw(rt, snapshotsOf(cases)), reconcile.Options{}))
+	})
 	for _, pair := range doubtedPairs {
 		a, b := caseNamed(t, cases, pair[0]), caseNamed(t, cases, pair[1])
 		t.Run(a.name+" with "+b.name+", by name", func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -60,16 +61,34 @@ func (t *tracer) mountsProven() proof {
 			return proof{true, metav1.Time{}, "the pod has an address"}
 		}
 	}
-	if e := t.lastEvent("FailedCreatePodSandBox", trim.PullingReason); e != nil {
-		if mount := t.lastEvent("FailedMount", "FailedMapVolume"); mount == nil || snapshot.EventTime(mount).Time.Before(snapshot.EventTime(e).Time) {
-			how := "the kubelet has come to the pod's sandbox"
-			if e.Reason == trim.PullingReason { // the pod's status is written only once it is pulled
-				how = "the kubelet pulls an image"
-			}
-			return proof{true, metav1.Time{}, how}
+	mount := t.lastEvent("FailedMount", "FailedMapVolume")
+	for _, later := range []struct {
+		event *corev1.Event
+		how   string
+	}{{t.lastEvent("FailedCreatePodSandBox"), "the kubelet has come to the pod's sandbox"}, {t.pulls(), "the kubelet pulls an image"}} {
+		if e := later.event; e != nil && (mount == nil || snapshot.EventTime(mount).Time.Before(snapshot.EventTime(e).Time)) {
+			return proof{true, metav1.Time{}, later.how}
 		}
 	}
 	return proof{}
+}
+
+// pullTakes is how long the pull of an image may explain that no container runs. A judgement: 30 GB
+// at 20 MB/s take 25 minutes.
+const pullTakes = 30 * time.Minute
+
+// pulls is the event in which the kubelet says that it pulls an image, which comes after the mounts;
+// the pod's status shows them only once the image is there. It is nil where the machine may have
+// restarted since, and where the pull no longer explains the wait.
+func (t *tracer) pulls() *corev1.Event {
+	e := t.lastEvent(trim.PullingReason)
+	if e == nil || t.node == nil || t.Age(snapshot.EventTime(e)) > pullTakes {
+		return nil
+	}
+	if at, ready := snapshot.EventTime(e), facts.ReadyCondition(t.node); ready == nil || at.Before(&ready.LastTransitionTime) {
+		return nil
+	}
+	return e
 }
 
 // withoutPlugin is the stage of a pod on a node where no node plugin can run.

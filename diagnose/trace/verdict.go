@@ -325,7 +325,7 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 		return c.State.Waiting != nil && c.State.Waiting.Reason == "ContainerCreating"
 	}) {
 		v.Reason = "ContainerCreating"
-		if t.lastEvent(trim.PullingReason) != nil {
+		if t.pulls() != nil {
 			v.Reason = "ImagePull"
 			v.Message += "; an image is being pulled"
 		} else {

@@ -135,7 +135,8 @@ func (e *examination) show(w io.Writer, f finding.Finding) {
 	fmt.Fprintln(w, brief(f))
 }
 
-// sleep waits for the time to pass, or for the context to end. Tests, which have no half a minute, put another in its place.
+// sleep waits for the time to pass, or for the context to end. Tests put another function in its
+// place, so that they need not wait.
 var sleep = cluster.Sleep
 
 // countDown waits. On a terminal it shows the time that is left.

@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
@@ -21,24 +20,35 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 	view := viewOf(s, opts)
 	checks := opts.Checks
 	if checks == nil {
-		checks = ChecksOfTrace()
+		checks = Checks()
 	}
 	t := trace.OfPod(view, pod, opts.Kubelet)
-	t.AddFindings(examine(view, checks))
+	AddFindings(view, examine(view, checks), t)
 	return t
 }
 
-// ChecksOfTrace are the checks whose findings a trace names. The remainder is left out: it
-// would only repeat the trace.
-func ChecksOfTrace() []check.Check {
-	return slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
+// AddFindings adds the report's findings about the pod or its volumes to its trace, and judges the
+// wait by them. The remainder is made anew where the report has it, of this trace: a kubelet may
+// have told it more than the objects do.
+func AddFindings(view *facts.View, report *finding.Report, t *trace.Trace) {
+	whole := *report
+	whole.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return f.Code == PodStuck.Code })
+	t.AddFindings(&whole)
+	if !slices.Contains(report.Checks, PodStuck.Code) {
+		return
+	}
+	for _, f := range remainder(whole.Findings, []*trace.Trace{t}) {
+		f.AdviceCommands = slices.DeleteFunc(f.AdviceCommands, func(command string) bool { return command == traceCommand(t) })
+		view.Advise(&f)
+		t.Findings = append(t.Findings, f.Brief())
+	}
 }
 
 // answerFor is the verdict of TracePod on the pod. The report must be the whole one on the
 // view: what is later left out of it changes no verdict.
 func answerFor(view *facts.View, report *finding.Report, pod *corev1.Pod) finding.Answer {
 	t := trace.OfPod(view, pod, nil)
-	t.AddFindings(report)
+	AddFindings(view, report, t)
 	return finding.Answer{Pod: podOf(t), Verdict: t.Verdict.State, Message: t.Verdict.Message}
 }
 

@@ -74,6 +74,10 @@ func lookAt(t *trace.Trace) string {
 	if namespace, name, found := strings.Cut(pod, "/"); isPod && found && !strings.Contains(name, " ") {
 		return safetext.Kubectl("describe", "pod/"+name, "-n", namespace)
 	}
+	return traceCommand(t)
+}
+
+func traceCommand(t *trace.Trace) string {
 	return safetext.Kubectl("volume-doctor", "trace", "pod/"+t.Pod.Name, "-n", t.Pod.Namespace)
 }
 

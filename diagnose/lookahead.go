@@ -28,16 +28,16 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 }
 
 // AddFindings adds the report's findings about the pod or its volumes to its trace, and judges the
-// wait by them. The remainder is made anew where the report has it, of this trace: a kubelet may
-// have told it more than the objects do.
+// wait by them. The remainder is made anew from this trace, if the check was asked for: a kubelet
+// may have told it more than the objects show.
 func AddFindings(view *facts.View, report *finding.Report, t *trace.Trace) {
-	whole := *report
-	whole.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return f.Code == PodStuck.Code })
-	t.AddFindings(&whole)
-	if !slices.Contains(report.Checks, PodStuck.Code) {
+	others := *report
+	others.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return f.Code == finding.PodStuck })
+	t.AddFindings(&others)
+	if !slices.Contains(report.Checks, finding.PodStuck) {
 		return
 	}
-	for _, f := range remainder(whole.Findings, []*trace.Trace{t}) {
+	for _, f := range remainder(others.Findings, []*trace.Trace{t}) {
 		f.AdviceCommands = slices.DeleteFunc(f.AdviceCommands, func(command string) bool { return command == traceCommand(t) })
 		view.Advise(&f)
 		t.Findings = append(t.Findings, f.Brief())
@@ -48,7 +48,7 @@ func AddFindings(view *facts.View, report *finding.Report, t *trace.Trace) {
 // view: what is later left out of it changes no verdict.
 func answerFor(view *facts.View, report *finding.Report, pod *corev1.Pod) finding.Answer {
 	t := trace.OfPod(view, pod, nil)
-	AddFindings(view, report, t)
+	t.AddFindings(report)
 	return finding.Answer{Pod: podOf(t), Verdict: t.Verdict.State, Message: t.Verdict.Message}
 }
 

@@ -16,7 +16,7 @@ import (
 // PodStuck is the remainder: stuck pods that no other check names. It depends on the findings
 // of all other checks, so its own run finds nothing.
 var PodStuck = check.Check{
-	Code:      "VD409",
+	Code:      finding.PodStuck,
 	Name:      "pod-stuck",
 	Title:     "Pod waits for a volume for longer than is usual, and no check knows why",
 	Severity:  finding.Warning,

@@ -203,12 +203,7 @@ func TestSuspectedIsNoError(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range corpus(t) {
-		look(c.name, diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings}))
-	}
-	for _, th := range readThreads(t) {
-		look(th.name, diagnose.Diagnose(th.cluster, diagnose.Options{}))
-	}
+	eachReport(t, look)
 	if suspected < 20 || stay < 200 {
 		t.Errorf("%d are suspected and %d stay: this shows little", suspected, stay)
 	}

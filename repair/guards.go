@@ -40,7 +40,7 @@ type Refusal struct {
 	SafeOnce string `json:"-"`
 }
 
-// Safe is SafeOnce for whoever has no finding beside it, which names the objects: without marks.
+// Safe is SafeOnce in plain words, for places that have no finding whose objects it could name.
 func (r *Refusal) Safe() string { return step.WithoutMarks(r.SafeOnce) }
 
 // refuse is the guard's Refusal for that reason. An error that is itself a Refusal brings its

@@ -116,7 +116,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 	}
 	f.SelfHeals = finding.SelfHeals{Because: "the kubelet tries again, at most 2 min 2 s apart; while it fails and the node is Ready, the controller waits without " +
 		"limit (up to 1.24.8 it detached after 6 min, mounted or not)"}
-	if !p.Snapshot.Complete(snapshot.Leases) {
+	if !p.Snapshot.CompleteIn(snapshot.Leases, corev1.NamespaceNodeLease) {
 		f.SelfHeals.Unknown = true
 		f.SelfHeals.Because = "whether the kubelet works is not known, as leases were not read; if it does, " + f.SelfHeals.Because
 	} else if p.LeaseStale(va.Node) {

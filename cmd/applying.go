@@ -228,7 +228,7 @@ func (m *applying) offerUndo(w io.Writer, c watched, v *repair.View) {
 				fmt.Fprintf(w, "undo would refuse: %s\n", output.Safe(no.Reason))
 				return
 			}
-			fmt.Fprintf(w, "undo would refuse now: %s; to make it safe: %s\n", output.Safe(no.Reason), output.Safe(no.SafeOnce))
+			fmt.Fprintf(w, "undo would refuse now: %s; to make it safe: %s\n", output.Safe(no.Reason), output.Safe(no.Safe()))
 			when += " after that"
 		}
 	}

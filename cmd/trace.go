@@ -67,7 +67,7 @@ claim or the volume, 2 no answer, or none from the kubelet with --kubelet.`,
 			}
 			taken := takenOver(cmd.Flags())
 			view, _ := repair.Examine(s, g.options(), repair.Consent{}, diagnose.Request{
-				Checks: diagnose.ChecksOfTrace(), Finish: func(r *finding.Report) { sayApply(r, taken) }})
+				Finish: func(r *finding.Report) { sayApply(r, taken) }})
 			documents := each(targets, func(t target) trace.Document { return traceOf(view, t, heard) })
 			if err := printTo(g, &outputs, streams.Out, documents, output.TraceFormats.Print); err != nil {
 				return err
@@ -100,7 +100,7 @@ func traceOf(view *repair.View, t target, heard *trace.KubeletView) trace.Docume
 		return trace.OfVolume(view.Facts, view.Report, view.Snapshot.Volume(t.name.Name))
 	default:
 		doc := trace.OfPod(view.Facts, view.Snapshot.Pod(t.name), heard)
-		doc.AddFindings(view.Report)
+		diagnose.AddFindings(view.Facts, view.Report, doc)
 		return doc
 	}
 }

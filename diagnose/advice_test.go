@@ -182,6 +182,33 @@ func TestNothingInFlightStays(t *testing.T) {
 	}
 }
 
+// TestSuspectedIsNoError: in every case and thread an error is certain. And where waiting does
+// not help, no advice says to wait.
+func TestSuspectedIsNoError(t *testing.T) {
+	suspected, stay := 0, 0
+	toWait := regexp.MustCompile(`(?i)(?:^|; |, |\band |\bthen )wait (?:until|for)`)
+	look := func(name string, r *finding.Report) {
+		for _, f := range r.Findings {
+			if f.Confidence == finding.Suspected {
+				suspected++
+				if f.Severity.AtLeast(finding.Error) {
+					t.Errorf("%s: %s is suspected, and an error: %s", name, f.Code, f.Message)
+				}
+			}
+			if f.Stays() {
+				stay++
+				if toWait.MatchString(f.Advice) || toWait.MatchString(f.ByHand) {
+					t.Errorf("%s: %s does not heal, and says to wait: %s; %s", name, f.Code, f.Advice, f.ByHand)
+				}
+			}
+		}
+	}
+	eachReport(t, look)
+	if suspected < 20 || stay < 200 {
+		t.Errorf("%d are suspected and %d stay: this shows little", suspected, stay)
+	}
+}
+
 // TestCommandsStandUnderTheirSentences: in every case the sentence above a command names the
 // command's object, and whether what it does can be undone; for a look it says what the look shows, and the headline may name the object. Keeping a disk comes before giving it
 // away.

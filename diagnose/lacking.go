@@ -41,10 +41,11 @@ func partlyRead(s *snapshot.Snapshot, kind snapshot.Kind) bool {
 }
 
 // keepRead drops the findings of a run that are about namespaces and drivers that were not
-// read: all of them where the check does not report on a part of the cluster.
+// read: all of them where the check does not report on a part of the cluster, or doubts what it
+// finds.
 func keepRead(run *check.Run) {
 	s := run.Snapshot
-	if _, lacks := lacking(s, run.Check); lacks {
+	if _, lacks := lacking(s, run.Check); lacks || run.Check.Doubts != nil && run.Check.Doubts(run.View) {
 		run.Findings = nil
 		return
 	}

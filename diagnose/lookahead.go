@@ -6,7 +6,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
@@ -21,17 +20,28 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 	view := viewOf(s, opts)
 	checks := opts.Checks
 	if checks == nil {
-		checks = ChecksOfTrace()
+		checks = Checks()
 	}
 	t := trace.OfPod(view, pod, opts.Kubelet)
-	t.AddFindings(examine(view, checks))
+	AddFindings(view, examine(view, checks), t)
 	return t
 }
 
-// ChecksOfTrace are the checks whose findings a trace names. The remainder is left out: it
-// would only repeat the trace.
-func ChecksOfTrace() []check.Check {
-	return slices.DeleteFunc(Checks(), func(c check.Check) bool { return c.Remainder })
+// AddFindings adds the report's findings about the pod or its volumes to its trace, and judges the
+// wait by them. The remainder is made anew from this trace, if the check was asked for: a kubelet
+// may have told it more than the objects show.
+func AddFindings(view *facts.View, report *finding.Report, t *trace.Trace) {
+	others := *report
+	others.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return f.Code == finding.PodStuck })
+	t.AddFindings(&others)
+	if !slices.Contains(report.Checks, finding.PodStuck) {
+		return
+	}
+	for _, f := range remainder(others.Findings, []*trace.Trace{t}) {
+		f.AdviceCommands = slices.DeleteFunc(f.AdviceCommands, func(command string) bool { return command == traceCommand(t) })
+		view.Advise(&f)
+		t.Findings = append(t.Findings, f.Brief())
+	}
 }
 
 // answerFor is the verdict of TracePod on the pod. The report must be the whole one on the

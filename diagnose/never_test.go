@@ -3,6 +3,7 @@ package diagnose_test
 import (
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -37,9 +38,7 @@ var presupposed = []struct {
 		return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp != nil || facts.NodeOf(pod) == f.Node })
 	}},
 	{regexp.MustCompile(`"no relationship found"`), func(s *snapshot.Snapshot, f finding.Finding) bool {
-		return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool {
-			return slices.Contains(f.Pods, facts.PodName(pod)) && facts.IsPending(pod)
-		})
+		return slices.ContainsFunc(f.Evidence, func(e finding.Evidence) bool { return strings.Contains(e.Value, "no relationship found") })
 	}},
 	{regexp.MustCompile(`a pod may have the volume mounted`), func(s *snapshot.Snapshot, f finding.Finding) bool {
 		return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool {

@@ -16,7 +16,7 @@ import (
 // PodStuck is the remainder: stuck pods that no other check names. It depends on the findings
 // of all other checks, so its own run finds nothing.
 var PodStuck = check.Check{
-	Code:      "VD409",
+	Code:      finding.PodStuck,
 	Name:      "pod-stuck",
 	Title:     "Pod waits for a volume for longer than is usual, and no check knows why",
 	Severity:  finding.Warning,
@@ -74,6 +74,10 @@ func lookAt(t *trace.Trace) string {
 	if namespace, name, found := strings.Cut(pod, "/"); isPod && found && !strings.Contains(name, " ") {
 		return safetext.Kubectl("describe", "pod/"+name, "-n", namespace)
 	}
+	return traceCommand(t)
+}
+
+func traceCommand(t *trace.Trace) string {
 	return safetext.Kubectl("volume-doctor", "trace", "pod/"+t.Pod.Name, "-n", t.Pod.Namespace)
 }
 

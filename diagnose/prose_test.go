@@ -67,7 +67,7 @@ func TestDetachesInProse(t *testing.T) {
 		`kubectl patch va csi-1 --type=json -p '[{"op":"remove","path":"/metadata/finalizers"}]'`:        true,
 		"set status.attached to false":                                                                   true,
 		"the attacher takes its finalizer off":                                                           false,
-		"move the pod: delete it, wait until its VolumeAttachment is gone, then let it return":           false,
+		"move the pod: delete it, and let it return once its VolumeAttachment is gone":                   false,
 		"Do not delete the VolumeAttachment: it takes the disk from under the pod":                       false,
 		"a restart finds the VolumeAttachment and detaches the volume":                                   false,
 		"make sure that nothing has it mounted, then remove the two VolumeAttachments that nobody wants": true,

@@ -55,11 +55,8 @@ func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, tr
 			continue // time alone does not settle it: its check sets the condition
 		}
 		at := metav1.NewTime(view.Snapshot.TakenAt.UTC().Add(forecast.certain(*f, times)))
-		f.Confidence, f.Settles = finding.Suspected, &finding.Settles{At: at, If: "nothing about it changes"}
-		if f.Severity.AtLeast(finding.Error) {
-			f.Severity = finding.Warning // an error is certain
-		}
-		f.Cause = finding.SuspectedCause(f.Cause, f.Settles.Until(), "")
+		f.Settles = &finding.Settles{At: at, If: "nothing about it changes"}
+		f.Suspect(f.Settles.Until(), "")
 	}
 	return suspected
 }

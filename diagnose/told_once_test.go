@@ -51,6 +51,17 @@ func TestToldTwice(t *testing.T) {
 	}
 }
 
+// eachReport looks at the report on each case of the corpus and on each thread.
+func eachReport(t *testing.T, look func(name string, r *finding.Report)) {
+	t.Helper()
+	for _, c := range corpus(t) {
+		look(c.name, diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings}))
+	}
+	for _, th := range readThreads(t) {
+		look(th.name, diagnose.Diagnose(th.cluster, diagnose.Options{}))
+	}
+}
+
 // TestOneChainIsToldOnce: no report explains the wait of a pod by two causes side by side where
 // one brings about the other.
 func TestOneChainIsToldOnce(t *testing.T) {
@@ -59,12 +70,7 @@ func TestOneChainIsToldOnce(t *testing.T) {
 			t.Errorf("%s tells two causes of one wait: %s", name, pair)
 		}
 	}
-	for _, c := range corpus(t) {
-		look(c.name, diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings}))
-	}
-	for _, th := range readThreads(t) {
-		look(th.name, diagnose.Diagnose(th.cluster, diagnose.Options{}))
-	}
+	eachReport(t, look)
 }
 
 // TestSeverityMeansOneThing: no pod waits for good without an error, except in the first
@@ -108,12 +114,7 @@ func TestSeverityMeansOneThing(t *testing.T) {
 			}
 		}
 	}
-	for _, c := range corpus(t) {
-		look(c.name, diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings}))
-	}
-	for _, th := range readThreads(t) {
-		look(th.name, diagnose.Diagnose(th.cluster, diagnose.Options{}))
-	}
+	eachReport(t, look)
 	if good < 400 || heals < 20 {
 		t.Errorf("%d pods wait for good and %d findings end by themselves: this shows little", good, heals)
 	}

@@ -60,8 +60,8 @@ var blamedFor = map[snapshot.Kind]string{
 }
 
 // TestTraceCorpus: without gaps every pod gets an answer, and no pod of a healthy case is
-// stuck. Every volume has stages, and every wait has an actor. No actor is named because a list
-// could not be read.
+// stuck. Every volume has stages, every wait has an actor, and a pod that is stuck has a
+// finding. No actor is named because a list could not be read.
 func TestTraceCorpus(t *testing.T) {
 	for _, c := range corpus(t) {
 		s := testworld.Mounting(c.snapshot(t))
@@ -75,6 +75,9 @@ func TestTraceCorpus(t *testing.T) {
 			}
 			if c.healthy() && doc.Verdict.State == finding.Stuck {
 				t.Errorf("%s: %s: %s", c.name, pod.Name, doc.Verdict.Message)
+			}
+			if doc.Verdict.State == finding.Stuck && len(doc.Findings) == 0 {
+				t.Errorf("%s: the trace of the stuck pod %s does not say what to do: %s", c.name, pod.Name, doc.Verdict.Message)
 			}
 			for kind, actor := range blamedFor {
 				less := diagnose.TracePod(fewer(s, kind, none), pod, diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}})

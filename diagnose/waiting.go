@@ -37,12 +37,12 @@ func judge(traces []*trace.Trace, found []finding.Finding) {
 	}
 }
 
-// lowerInTime makes an info of what is only suspected, and about pods that still have time: if they
-// get what they wait for, it was not so.
+// lowerInTime makes an info of what is only suspected, and about pods that still have time, or may
+// have: if they get what they wait for, it was not so.
 func lowerInTime(found []finding.Finding, traces []*trace.Trace) {
 	inTime := map[string]bool{}
 	for _, t := range traces {
-		inTime[podOf(t)] = t.Verdict.State == finding.InFlight
+		inTime[podOf(t)] = t.Verdict.State == finding.InFlight || t.Verdict.Undated && !t.Stage().Overdue
 	}
 	for i, f := range found {
 		about := f.About()

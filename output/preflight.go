@@ -189,7 +189,7 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 	case len(p.Deletes) > 0:
 		return "data would be deleted", count(len(p.Deletes), "disk") + " on a drain"
 	case p.Stays():
-		return "no volume would hang, but not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.Staying(), "pod"), p.Loss.Staying())
+		return "not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.Staying(), "pod"), p.Loss.Staying())
 	default:
 		return "nothing would hang beyond what the timers say", ""
 	}

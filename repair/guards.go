@@ -12,6 +12,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -38,6 +39,9 @@ type Refusal struct {
 	// SafeOnce is the SafeOnce of the guard, unless the guard's error has its own.
 	SafeOnce string `json:"-"`
 }
+
+// Safe is SafeOnce in plain words, for places that have no finding whose objects it could name.
+func (r *Refusal) Safe() string { return step.WithoutMarks(r.SafeOnce) }
 
 // refuse is the guard's Refusal for that reason. An error that is itself a Refusal brings its
 // own SafeOnce.

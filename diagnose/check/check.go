@@ -3,6 +3,7 @@ package check
 
 import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/docs"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -31,6 +32,9 @@ type Check struct {
 	// finding's own driver are attached. Where other objects show this for some drivers, the
 	// check still reports findings about those drivers.
 	OfDriver bool
+	// Doubts reports whether an object that was not read may disprove what the check finds. Its
+	// findings are then not reported, but others still yield to them. nil stands for never.
+	Doubts func(*facts.View) bool
 	// Yields names the checks whose findings take the place of this check's.
 	Yields []Yield
 	// Follows lists the relations to checks whose findings cause findings of this one, the

@@ -17,9 +17,7 @@ type Run struct {
 // Report records a finding of the check that runs.
 func (r *Run) Report(f finding.Finding) {
 	f.Code, f.Check = r.Check.Code, r.Check.Name
-	if f.Severity == "" {
-		f.Severity = r.Check.Severity
-	}
+	f.Severity = cmp.Or(f.Severity, r.Check.Severity)
 	if f.Since != nil && f.Since.IsZero() {
 		f.Since = nil // the object has no creationTimestamp: hand-made files leave it out
 	}
@@ -27,4 +25,10 @@ func (r *Run) Report(f finding.Finding) {
 	f.Fingerprint = finding.Fingerprint(f)
 	nameUpstreamBug(r.View, &f)
 	r.Findings = append(r.Findings, f)
+}
+
+// Suspect makes a finding of this check suspected, before it is reported.
+func (r *Run) Suspect(f *finding.Finding, certain, otherwise string) {
+	f.Severity = cmp.Or(f.Severity, r.Check.Severity)
+	f.Suspect(certain, otherwise)
 }

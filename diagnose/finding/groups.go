@@ -2,6 +2,10 @@ package finding
 
 import "slices"
 
+// PodStuck is the code of the remainder: it repeats the verdict on pods that no other check names,
+// and so tells that verdict nothing.
+const PodStuck Code = "VD409"
+
 // Groups of codes whose findings may share a cause that has no finding of its own. The worst
 // finding represents the cause; among equals, the one with the first code in the group.
 var (
@@ -38,7 +42,7 @@ var (
 	AlikeOfDriver = []Code{"VD410", "VD411", "VD416", "VD511", "VD512"}
 	// AlikeOnNode are the codes whose findings about one driver on one node are alike: their
 	// remedy is on that node, and one command line makes the repairs of all.
-	AlikeOnNode = []Code{"VD101", "VD103", "VD104", "VD105", "VD119", "VD122", "VD301", "VD302", "VD401", "VD407", "VD409", "VD413", "VD417"}
+	AlikeOnNode = []Code{"VD101", "VD103", "VD104", "VD105", "VD119", "VD122", "VD301", "VD302", "VD401", "VD407", PodStuck, "VD413", "VD417"}
 )
 
 // IsAlike reports whether findings of the code can be alike.

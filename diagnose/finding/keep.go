@@ -123,8 +123,8 @@ func (f Finding) notBefore(at metav1.Time) Finding {
 	stamp := func(t metav1.Time) string { return t.UTC().Format(time.RFC3339) }
 	switch {
 	case f.Settles == nil:
-		f.Confidence, f.Settles = Suspected, &Settles{At: at, If: "another look then finds it again"}
-		f.Cause = SuspectedCause(f.Cause, f.Settles.Until(), "")
+		f.Settles = &Settles{At: at, If: "another look then finds it again"}
+		f.Suspect(f.Settles.Until(), "")
 	case f.Settles.again == nil && f.Settles.At.Before(&at):
 		f.Cause = strings.Replace(f.Cause, stamp(f.Settles.At), stamp(at), 1)
 		settles := *f.Settles

@@ -331,13 +331,16 @@ type again struct {
 	cause    string
 }
 
-// SuspectedCause is the cause of a suspected finding, followed by what makes it certain and, if
-// there is one, by what else it may be.
-func SuspectedCause(cause, certain, otherwise string) string {
+// Suspect makes the finding suspected. Its cause is followed by what makes it certain and, if
+// there is one, by what else it may be. An error is certain, and becomes a warning.
+func (f *Finding) Suspect(certain, otherwise string) {
 	if otherwise != "" {
 		otherwise = "otherwise " + otherwise
 	}
-	return Clauses(cause, "suspected, and certain "+certain, otherwise)
+	f.Confidence, f.Cause = Suspected, Clauses(f.Cause, "suspected, and certain "+certain, otherwise)
+	if f.Severity.AtLeast(Error) {
+		f.Severity = Warning
+	}
 }
 
 // Until is when, and under which condition, the finding becomes certain.
@@ -348,11 +351,8 @@ func (s *Settles) Until() string {
 // UntilAgain makes the finding of a look at that time suspected until another look, so much
 // later, finds it again: a single look cannot distinguish it from a state that passes.
 func (f Finding) UntilAgain(at time.Time, after time.Duration, unless string) Finding {
-	f.Confidence, f.Settles = Suspected, &Settles{At: metav1.NewTime(at.UTC().Add(after)), If: "another look then finds it again", again: &again{after, f.Severity, f.Cause}}
-	f.Cause = SuspectedCause(f.Cause, f.Settles.Until(), unless)
-	if f.Severity.AtLeast(Error) {
-		f.Severity = Warning // an error is certain
-	}
+	f.Settles = &Settles{At: metav1.NewTime(at.UTC().Add(after)), If: "another look then finds it again", again: &again{after, f.Severity, f.Cause}}
+	f.Suspect(f.Settles.Until(), unless)
 	return f
 }
 

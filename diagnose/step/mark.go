@@ -123,12 +123,15 @@ func Expand(text string, says func(Mark) string) string {
 
 // Plain is the advice for a page, which is about no particular cluster.
 func Plain(text string) string {
-	text = strings.TrimSpace(strings.NewReplacer("; then ", "; ", ": Check", ": check").Replace(Expand(text, plain)))
+	text = strings.TrimSpace(strings.NewReplacer("; then ", "; ", ": Check", ": check").Replace(WithoutMarks(text)))
 	if text == "" {
 		return ""
 	}
 	return strings.ToUpper(text[:1]) + text[1:]
 }
+
+// WithoutMarks is the text with what its marks mean for any cluster.
+func WithoutMarks(text string) string { return Expand(text, plain) }
 
 func plain(m Mark) string {
 	switch m.Kind {

@@ -218,3 +218,14 @@ func TestClaimThatNeverWas(t *testing.T) {
 		t.Errorf("with a volume that names the claim: %s: %s", v.State, v.Message)
 	}
 }
+
+// TestRemainderJudgesNothing: a finding that only repeats a verdict does not change it.
+func TestRemainderJudgesNothing(t *testing.T) {
+	for code, want := range map[finding.Code]finding.WaitState{finding.PodStuck: finding.InFlight, "VD410": finding.Stuck} {
+		doc := traceOf(testworld.New().Pending(1))
+		doc.Judge([]finding.Finding{{Code: code, Severity: finding.Warning, Pods: []string{doc.Pod.Namespace + "/" + doc.Pod.Name}}})
+		if doc.Verdict.State != want {
+			t.Errorf("%s: %s, want %s", code, doc.Verdict.State, want)
+		}
+	}
+}

@@ -328,13 +328,15 @@ func (t *Trace) Quoted() *finding.Quote {
 
 // Judge adjusts the verdict to the findings of all checks. A wait is stuck where a certain
 // finding warns about it, and in flight where a finding knows for each overdue volume when it
-// recovers by itself.
+// recovers by itself. The remainder is made from the verdict, and does not count.
 func (t *Trace) Judge(findings []finding.Finding) {
 	if !t.Verdict.waits() {
 		return
 	}
 	name := t.Pod.Namespace + "/" + t.Pod.Name
-	certain := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return f.Confidence != "" || !f.Names(name) })
+	certain := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool {
+		return f.Confidence != "" || f.Code == finding.PodStuck || !f.Names(name)
+	})
 	t.takeActor(certain)
 	for _, f := range certain {
 		if f.Severity.AtLeast(finding.Warning) {

@@ -141,7 +141,7 @@ func TestBackoffDrop(t *testing.T) {
 	}
 
 	journal := filepath.Join(t.TempDir(), "journal.jsonl")
-	r := doctor(t, "diagnose", "-n", w.Namespace, "--for", "5s", "--apply", "--yes", "--journal", journal)
+	r := doctor(t, "diagnose", "-n", w.Namespace, "--for", "5s", "--apply", "--yes", "--journal", journal, "-o", "wide")
 	if r.Code != 0 {
 		t.Fatalf("--apply: exit code %d, want 0", r.Code)
 	}

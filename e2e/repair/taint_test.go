@@ -60,7 +60,7 @@ func TestOutOfServiceTaint(t *testing.T) {
 	s.published(v, "b")
 
 	// The volume that the dead kubelet has reported in use is detached.
-	s.undo(3, "reboot it")
+	s.undo(3, "restart the node")
 	if !outOfService(s.nodeNow("a")) {
 		t.Error("the taint is gone")
 	}

@@ -122,10 +122,9 @@ func TestKindsStandInOneTable(t *testing.T) {
 // In repair it may only stand in tables: lists and maps of codes.
 var codesIn = map[string]string{
 	"diagnose/checks/":                "the checks, and how their findings relate",
-	"diagnose/pod_stuck.go":           "the remainder, which is no room's",
 	"explain/words.go":                "which page to read about words that somebody has pasted",
 	"explain/components.go":           "which page to read about the sentence of a component",
-	"diagnose/finding/groups.go":      "a report that was read from a file has codes and no checks",
+	"diagnose/finding/groups.go":      "a report that was read from a file has codes and no checks, and a trace knows the remainder by its code",
 	"diagnose/check/upstream_bugs.go": "which finding a bug leads to",
 	"repair/":                         "which findings a kind of repair mends",
 }

@@ -76,7 +76,7 @@ func (a *Applier) carryOut(ctx context.Context, t *task) error {
 			res.Outcome, res.Detail = Failed, err.Error()
 			return err
 		case errors.As(err, &no):
-			res.Outcome, res.Guard, res.Detail, res.SafeOnce, res.Moot = Skipped, no.Guard, no.Reason, no.SafeOnce, no.Moot()
+			res.Outcome, res.Guard, res.Detail, res.SafeOnce, res.Moot = Skipped, no.Guard, no.Reason, no.Safe(), no.Moot()
 			return nil
 		case err != nil && ctx.Err() != nil:
 			res.Outcome, res.Detail = Skipped, "interrupted before anything was written"

@@ -65,7 +65,7 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller detaches from a node that is gone within about 8 min, or not at all; a restarted one takes the " +
 			"VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
-		Advice: "{later} have whatever removes nodes drain them and wait for their VolumeAttachments first",
+		Advice: "{later} have whatever removes nodes drain them first, until they have no VolumeAttachments",
 		ByHand: fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node),
 	})
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {

@@ -24,6 +24,7 @@ var HibernationOrphansVAs = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
+	Doubts:   func(v *facts.View) bool { return !v.KnowsMachines() },
 	Never:    "take their finalizers off: the driver is then never asked to detach the volumes",
 	Run:      runHibernationOrphansVAs,
 }

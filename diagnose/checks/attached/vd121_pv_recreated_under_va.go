@@ -79,7 +79,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	switch {
 	case older >= 0:
 		facts.Also(&f, "pod %s on that node ran before that and has the old disk", facts.PodName(users[older]))
-		f.Advice = fmt.Sprintf("save the data of pod %s: the old disk has them, and the volume no longer leads to it. End the pod, and wait until node %s no longer "+
+		f.Advice = fmt.Sprintf("save the data of pod %s: the old disk has them, and the volume no longer leads to it. End the pod, and see that node %s no longer "+
 			"reports the old disk in use; only then %s", facts.PodName(users[older]), va.Node, thereafter)
 		f.Never = "end the pod before its data is safe: its successor gets the new disk"
 	case len(users) > 0:

@@ -136,8 +136,7 @@ func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 		return reconcile.NodeReady(node) && facts.ReadyCondition(node).LastHeartbeatTime.After(va.CreationTimestamp.Time)
 	}
 	if !p.PodsKnown(node, va.CreationTimestamp) || !p.Snapshot.CompleteIn(snapshot.Leases, corev1.NamespaceNodeLease) && !heard() {
-		f.Confidence = finding.Suspected
-		f.Cause = finding.SuspectedCause(f.Cause, fmt.Sprintf("where container %s still runs once the kubelet of node %s has been at work for %s", container, va.Node, facts.Rounded(facts.PodsReported)),
+		p.Suspect(&f, fmt.Sprintf("where container %s still runs once the kubelet of node %s has been at work for %s", container, va.Node, facts.Rounded(facts.PodsReported)),
 			"the machine has been off since, and the container has ended: its kubelet has not said so yet")
 		f.SelfHeals.Unknown, f.SelfHeals.Because = true, "a container that has ended starts, if at all, with a new mount; where it runs on, "+f.SelfHeals.Because
 		f.Advice = look + "; {later} where the container runs on, " + restart

@@ -87,8 +87,7 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}",
 	})
 	if holder, held := heldElsewhere(p.View, node, first.Volume); held {
-		f.Confidence = finding.Suspected
-		f.Cause = finding.SuspectedCause(f.Cause, fmt.Sprintf("where it goes on once the volume has no VolumeAttachment on node %s", holder),
+		p.Suspect(&f, fmt.Sprintf("where it goes on once the volume has no VolumeAttachment on node %s", holder),
 			fmt.Sprintf("the controller has known node %s with the annotation, and only waits until the volume has left the other node", node.Name))
 	}
 	for _, i := range ignored {

@@ -116,12 +116,11 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 	if p.Snapshot.Followed != nil {
 		begins = failure.Time.Time
 	}
-	f.Confidence = finding.Suspected
 	f.Settles = &finding.Settles{
 		At: metav1.NewTime(begins.Add(facts.FollowFor)),
 		If: "--watch, or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
 	}
-	f.Cause = finding.SuspectedCause(f.Cause, f.Settles.Until(), "it has been detached since "+facts.Stamp(failure.Time))
+	p.Suspect(f, f.Settles.Until(), "it has been detached since "+facts.Stamp(failure.Time))
 	f.SelfHeals.Because = fmt.Sprintf("the attacher asks again by %s, and succeeds only if the volume is detached, which no object asks for", facts.Stamp(by))
 	if p.Age(va.CreationTimestamp) > orphanGrace { // it was refused again and again, and the advice is only a look
 		if f.ByHand != "" {

@@ -89,7 +89,7 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		},
 		SelfHeals: lost.Heals(),
 		Advice:    lost.Advice(node),
-		ByHand:    "move the pod: delete it, wait until its VolumeAttachment is gone, then let it return",
+		ByHand:    "move the pod: delete it, and let it return once its VolumeAttachment is gone",
 	})
 	nameLostEntryCause(p, &f, node, lost)
 	if facts.Started(pod) {

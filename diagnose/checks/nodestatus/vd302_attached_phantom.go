@@ -25,7 +25,7 @@ var AttachedPhantom = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD205"}, Share: check.OfVolume, Match: check.Always},
 	},
-	Never: "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing",
+	Never: "restart the kubelet: the controller keeps the list, and the kubelet only reads it",
 	Run:   runAttachedPhantom,
 }
 
@@ -149,9 +149,6 @@ func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
 		"the controller does not know, until about %s after a restart of kube-controller-manager", every, facts.Rounded(bound), facts.Rounded(restart))}
 }
 
-// notTheKubelet must not be done about an entry for which no pod waits.
-const notTheKubelet = "restart the kubelet: the controller keeps the list, and the kubelet only reads it"
-
 func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool, writer string) {
 	waiting := slices.DeleteFunc(facts.Pending(pods), func(pod *corev1.Pod) bool { return !p.ContainersUse(pod, f.Volume) })
 	switch {
@@ -163,6 +160,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		if e := missingRelationship(p.View, pod); e != nil {
 			f.SelfHeals = phantomHeals(p.World.VerifySync(), p.Age(facts.FirstTime(e)))
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + e.Namespace + "/" + e.Name, Field: "message", Value: e.Message})
+			f.Never = "look for a missing permission: \"no relationship found\" means that the VolumeAttachment is missing"
 		}
 	case len(pods) > 0:
 		f.Subject = facts.PodObject(pods[0])
@@ -173,7 +171,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 	case added:
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
-		f.Detail, f.Never = "volume-doctor added the entry, and it has outlived the attachment", notTheKubelet
+		f.Detail = "volume-doctor added the entry, and it has outlived the attachment"
 		f.Advice, f.ByHand = "take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "leave it: nothing waits for it"
 	default:
 		f.Severity = finding.Warning
@@ -189,7 +187,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 				"detached from this node"}
 		}
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
-		f.Detail, f.Never = "the next pod there that wants the volume "+next, notTheKubelet
+		f.Detail = "the next pod there that wants the volume " + next
 		f.ByHand = "{restart-kube-controller-manager} before a pod needs the volume there"
 	}
 	p.Report(f)

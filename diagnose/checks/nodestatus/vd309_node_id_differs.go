@@ -25,7 +25,7 @@ var NodeIDDiffers = check.Check{
 	Breaks:   check.Holds,
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes},
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD602"}, Share: check.OnNode, Match: leftID},
+		{From: []finding.Code{"VD602", "VD613"}, Share: check.OnNode, Match: leftID},
 		{From: []finding.Code{"VD601"}, Match: leftID},
 	},
 	Never: "edit the annotation or the CSINode by hand: the kubelet writes both",
@@ -43,12 +43,14 @@ func runNodeIDDiffers(p *check.Run) {
 	}
 }
 
-// leftID reports whether the node still has an id of the cause's driver, which cannot register
-// again.
+// leftID reports whether the id of the cause's driver, which is not registered, is all that the
+// annotation and the CSINode differ by.
 func leftID(p *facts.View, cause, effect finding.Finding) bool {
 	node, driver := p.Snapshot.Node(effect.Node), p.DriverOf(cause)
 	ids, _ := facts.NodeIDs(node)
-	return ids[driver] != "" && !facts.Registers(p.Snapshot.CSINode(effect.Node), driver)
+	others := maps.Clone(ids)
+	delete(others, driver)
+	return ids[driver] != "" && same(others, p.Snapshot.CSINode(effect.Node).Spec.Drivers)
 }
 
 // same reports whether the ids are those of the drivers, and of no others.

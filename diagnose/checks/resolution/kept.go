@@ -293,11 +293,11 @@ func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Pers
 	pods := p.ClaimUsers(claim)
 	switch started := slices.IndexFunc(pods, facts.Started); {
 	case started >= 0:
-		return fmt.Sprintf("pod %s has started with it; let that pod end, and wait until nothing has it attached", facts.PodName(pods[started]))
+		return fmt.Sprintf("pod %s has started with it; let that pod end, and see that nothing has it attached", facts.PodName(pods[started]))
 	case len(vas) > 0:
-		return fmt.Sprintf("VolumeAttachment %s has it on node %s; wait until that is gone", vas[0].Name, vas[0].Spec.NodeName)
+		return fmt.Sprintf("VolumeAttachment %s has it on node %s, and has to go first", vas[0].Name, vas[0].Spec.NodeName)
 	case pv.Status.Phase == corev1.VolumeBound:
-		return "its phase is Bound; wait until it is Released"
+		return "its phase is Bound, and has to be Released first"
 	}
 	for _, node := range p.Snapshot.Nodes {
 		if p.InUse(node, disk) || p.Lists(node, disk) {

@@ -118,13 +118,20 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 			if !t.knows(snapshot.Pods, "") {
 				s.unread = snapshot.Pods // the plugin may have restarted since
 			}
+			if v.attachable && t.attachmentOf(v) == nil { // the event may be about an attachment before the present one
+				t.doubt(&s, snapshot.VolumeAttachments)
+			}
 			return t.due(s, facts.FirstTime(last.Event), facts.RegistrationGrace)
 		}
 	}
 	csiNode := t.Snapshot.CSINode(types.NodeName(node))
 	switch {
 	case facts.Registers(csiNode, v.Driver):
-		return done(StageRegistered, metav1.Time{}, "in CSINode "+node)
+		s = done(StageRegistered, metav1.Time{}, "in CSINode "+node)
+		if va := t.attachmentOf(v); va != nil && facts.Deleting(va) { // before that, the kubelet may have tried to mount it
+			t.doubt(&s, snapshot.Events)
+		}
+		return s
 	case !t.knows(snapshot.CSINodes, ""):
 		return unread(StageRegistered, snapshot.CSINodes)
 	case csiNode == nil:
@@ -360,6 +367,9 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	}
 	if s.unread == "" && s.On != kubeletOf(t.pod.Spec.NodeName) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
 		s.unread = snapshot.Leases // a silent kubelet would have to act first
+	}
+	if v.claim != nil && t.userOnNode(v) == nil { // the kubelet may report the failure for another pod that waits for the volume
+		t.doubt(&s, snapshot.Pods)
 	}
 	if since := t.silentSince(); since != "" {
 		s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again"

@@ -110,7 +110,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	}
 	s := Stage{Stage: StageRegistered, State: StageWaiting, On: fmt.Sprintf("the node plugin of %s on %s", v.Driver, node),
 		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
-	if failures := t.mountFailures(v); len(failures) > 0 {
+	va := t.attachmentOf(v)
+	isMountable := va == nil || va.Status.Attached || facts.Deleting(va) // else the kubelet does not get to the driver
+	if failures := t.mountFailures(v); len(failures) > 0 && isMountable {
 		last := failures[len(failures)-1]
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
@@ -118,7 +120,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 			if !t.knows(snapshot.Pods, "") {
 				s.unread = snapshot.Pods // the plugin may have restarted since
 			}
-			if v.attachable && t.attachmentOf(v) == nil { // the event may be about an attachment before the present one
+			if v.attachable && va == nil { // the event may be about an attachment before the present one
 				t.doubt(&s, snapshot.VolumeAttachments)
 			}
 			return t.due(s, facts.FirstTime(last.Event), facts.RegistrationGrace)
@@ -128,7 +130,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	switch {
 	case facts.Registers(csiNode, v.Driver):
 		s = done(StageRegistered, metav1.Time{}, "in CSINode "+node)
-		if va := t.attachmentOf(v); va != nil && facts.Deleting(va) { // before that, the kubelet may have tried to mount it
+		if va != nil && facts.Deleting(va) { // before that, the kubelet may have tried to mount it
 			t.doubt(&s, snapshot.Events)
 		}
 		return s

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
@@ -20,7 +19,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
@@ -177,8 +175,6 @@ func excused(claim, value, less string, whole *snapshot.Snapshot) bool {
 		return isActor && answersWithoutLease(whole)
 	case strings.HasPrefix(less, string(snapshot.VolumeAttachments)):
 		return strings.HasPrefix(claim, "node ") && twiceAttached(whole)
-	case strings.HasPrefix(less, string(snapshot.Events)):
-		return isActor && mountsUnattached(whole)
 	}
 	return false
 }
@@ -209,14 +205,6 @@ func twiceAttached(s *snapshot.Snapshot) bool {
 		seen[key] = true
 		return twice
 	})
-}
-
-// mountsUnattached reports whether a kubelet has tried to mount a volume while a VolumeAttachment
-// is not attached. A kubelet never does this, so the two belong to different clusters that were
-// crossed.
-func mountsUnattached(s *snapshot.Snapshot) bool {
-	return slices.ContainsFunc(s.Events, func(e *corev1.Event) bool { return strings.Contains(e.Message, kubeletwords.DriverUnknown) }) &&
-		slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool { return !va.Status.Attached && va.DeletionTimestamp == nil })
 }
 
 // answersWithoutLease reports whether an attacher with an expired lease has passed on an answer of

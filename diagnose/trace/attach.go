@@ -227,6 +227,13 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		s.Detail += t.leaseWords(lease)
 	}
 	t.doubtAttacher(&s, cmp.Or(failure, t.DetachError(va)))
+	if failure != nil && va.DeletionTimestamp == nil && lease == nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
+		if h, held := t.held(v, s); held && t.releases(v) { // the driver has to fail until that node has lost it
+			return h
+		}
+		t.doubt(&s, snapshot.Volumes)
+		t.doubt(&s, snapshot.VolumeAttachments)
+	}
 	t.attachWords(v, &s, metav1.Time{})
 	if refused > 0 && (s.State != StageBlocked || va.DeletionTimestamp != nil) {
 		return t.due(s, since, max(attachTakes, registering))
@@ -368,6 +375,13 @@ func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Dura
 	default:
 		return s, since, bound
 	}
+}
+
+// releases reports whether the controller has to detach the volume from the other node that has
+// it: it never does what another has made a VolumeAttachment for.
+func (t *tracer) releases(v *tracedVolume) bool {
+	holder, held := t.holders(v)
+	return held > 0 && t.Snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Volume, Node: holder})) != nil
 }
 
 // whoAttaches is who has to act after the error of an attach; "" where the message does not show

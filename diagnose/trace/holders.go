@@ -160,7 +160,13 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		s.On, since = kubeletOf(string(pair.Node)), readyAgain(node, since)
 		s.Detail += ": no pod there uses it any more, but the kubelet has not unmounted and unstaged it (volumesInUse)"
 		s.Ends = "the kubelet unstages it: " + t.UntilUnmounted(node)
-		t.notStopped(&s, t.EndedPods(pair))
+		ended := t.EndedPods(pair)
+		for _, pod := range ended { // until it had ended, there was nothing to unmount
+			if pod.DeletionTimestamp != nil {
+				since = facts.Latest(since, facts.LastSign(pod))
+			}
+		}
+		t.notStopped(&s, ended)
 	case decision != nil && decision.Verb == reconcile.Wait && decision.After > 0:
 		s.On, bound = Controller, decision.After+facts.DetachTakes
 		s.Detail += ", which " + t.willNotUnmount(node)

@@ -110,7 +110,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	}
 	s := Stage{Stage: StageRegistered, State: StageWaiting, On: fmt.Sprintf("the node plugin of %s on %s", v.Driver, node),
 		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
-	if failures := t.mountFailures(v); len(failures) > 0 {
+	va := t.attachmentOf(v)
+	isMountable := va == nil || va.Status.Attached || facts.Deleting(va) // else the kubelet does not get to the driver
+	if failures := t.mountFailures(v); len(failures) > 0 && isMountable {
 		last := failures[len(failures)-1]
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
@@ -118,13 +120,20 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 			if !t.knows(snapshot.Pods, "") {
 				s.unread = snapshot.Pods // the plugin may have restarted since
 			}
+			if v.attachable && va == nil { // the event may be about an attachment before the present one
+				t.doubt(&s, snapshot.VolumeAttachments)
+			}
 			return t.due(s, facts.FirstTime(last.Event), facts.RegistrationGrace)
 		}
 	}
 	csiNode := t.Snapshot.CSINode(types.NodeName(node))
 	switch {
 	case facts.Registers(csiNode, v.Driver):
-		return done(StageRegistered, metav1.Time{}, "in CSINode "+node)
+		s = done(StageRegistered, metav1.Time{}, "in CSINode "+node)
+		if va != nil && facts.Deleting(va) { // before that, the kubelet may have tried to mount it
+			t.doubt(&s, snapshot.Events)
+		}
+		return s
 	case !t.knows(snapshot.CSINodes, ""):
 		return unread(StageRegistered, snapshot.CSINodes)
 	case csiNode == nil:
@@ -360,6 +369,9 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	}
 	if s.unread == "" && s.On != kubeletOf(t.pod.Spec.NodeName) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
 		s.unread = snapshot.Leases // a silent kubelet would have to act first
+	}
+	if v.claim != nil && t.userOnNode(v) == nil { // the kubelet may report the failure for another pod that waits for the volume
+		t.doubt(&s, snapshot.Pods)
 	}
 	if since := t.silentSince(); since != "" {
 		s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again"

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -92,6 +93,11 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, wait time.Duration) finding.Finding {
 	notBefore, _ := p.DetachWanted(va.VolumeNode)
 	told, outstayed := outstayed(p, va, waiters)
+	hidden := ", which no object shows"
+	other := detachingElsewhere(p, va)
+	if other != "" {
+		hidden, outstayed = fmt.Sprintf(", and begins to count only while no detach from node %s fails", other), true
+	}
 	began := facts.Latest(facts.BoundAt(waiters[0]), notBefore, told)
 	f := lostNodeFinding(p, va, waiters, began)
 	if f.Never == "" { // no pod is left there
@@ -106,25 +112,40 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	case left > 0 && outstayed:
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, Because: fmt.Sprintf(
-			"the controller detaches by force %s after the last pod on the node is gone, which no object shows, unless the node returns", facts.Rounded(wait))}
+			"the controller detaches by force %s after the last pod on the node is gone%s, unless the node returns", facts.Rounded(wait), hidden)}
 		facts.Also(&f, "the controller detaches it by force, in %s at the earliest", facts.Rounded(left))
 	case left > 0:
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left + facts.DetachTakes), Because: fmt.Sprintf(
 			"the controller detaches by force %s after the last pod on the node is gone, unless the node returns", facts.Rounded(wait))}
 		facts.Also(&f, "the controller detaches it by force in about %s", facts.Rounded(left))
-	case -left < facts.DetachTakes:
+	case -left < facts.DetachTakes && other == "":
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
 		facts.Also(&f, "the controller detaches it by force about now")
 	case outstayed:
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller detaches by force %s after the last pod on the node is gone, which no object shows; "+
-			"if that was long ago, %s", facts.Rounded(wait), neverForced(p))}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller detaches by force %s after the last pod on the node is gone%s; "+
+			"if that was long ago, %s", facts.Rounded(wait), hidden, neverForced(p))}
 	default:
 		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s: %s, or the old pod left the node much later than the new one came",
 			facts.Rounded(-left), neverForced(p))
 	}
 	return f
+}
+
+// detachingElsewhere is another node from which a volume of one node is being detached; "" where
+// there is none. The controller begins to count on no node while that detach is under way or pauses
+// after a failure (reconciler.reconcile, IsOperationSafeToRetry).
+func detachingElsewhere(p *facts.View, va facts.Attachment) types.NodeName {
+	if !p.OneNode(va.Volume) {
+		return ""
+	}
+	for _, other := range p.AttachmentsOf(va.Volume) {
+		if other.Node != va.Node && facts.Deleting(other.VolumeAttachment) {
+			return other.Node
+		}
+	}
+	return ""
 }
 
 // neverForced is why a controller has not detached by force.

@@ -45,8 +45,9 @@ var differing = []struct {
 	{regexp.MustCompile(`(127\.0\.0\.1|\[::1\]):\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\bs\d+-v\d+-\d+-\d+-\d+-\d+-\d+`), "NAMESPACE"},
 	{regexp.MustCompile(`\brandom-v\d+-\d+-\d+-\d+`), "NODE"},
-	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,/]|$)`), "${1}VOLUME$2"},
-	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,/]|$)`), "${1}VOLUME$2"}, // the one that begins where another ends
+	{regexp.MustCompile(`(/pods/[^ "]*/)v\d+/`), "${1}VOLUME/"}, // no version in an URL
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"},
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"}, // the one that begins where another ends
 	{regexp.MustCompile(`\bweb-\d+`), "POD"},
 	{regexp.MustCompile(`/dev/loop\d+`), "/dev/LOOP"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.]*( \+0000 UTC|Z)( m=\S+)?`), "TIME"},

@@ -150,7 +150,7 @@ var sayings = []saying{
 		s.disk(data, nil)
 		s.changeVolume(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil })
 	}},
-	{name: "claim-of-another", says: []string{kubeletwords.ClaimOfAnother}, actor: kubeletwords.Nobody, arrange: func(s *scene) {
+	{name: "claim-of-another", says: []string{kubeletwords.ClaimOfAnother}, actor: kubeletwords.WorkloadOwner, arrange: func(s *scene) {
 		s.w.claim(s.T, s.name, s.pod.Name+"-"+data, Disk, nil, nil)
 		s.add(Volume{Name: data}, ephemeral())
 	}},

@@ -150,7 +150,7 @@ var sayings = []saying{
 		s.disk(data, nil)
 		s.changeVolume(func(pv *corev1.PersistentVolume) { pv.Spec.ClaimRef = nil })
 	}},
-	{name: "claim-of-another", says: []string{kubeletwords.ClaimOfAnother}, actor: kubeletwords.Nobody, arrange: func(s *scene) {
+	{name: "claim-of-another", says: []string{kubeletwords.ClaimOfAnother}, actor: kubeletwords.WorkloadOwner, arrange: func(s *scene) {
 		s.w.claim(s.T, s.name, s.pod.Name+"-"+data, Disk, nil, nil)
 		s.add(Volume{Name: data}, ephemeral())
 	}},
@@ -187,7 +187,7 @@ var sayings = []saying{
 }
 
 // socket is the socket of the node plugin of Files.
-func (s *scene) socket() string { return filepath.Join(s.m.root, "plugins", Files, "csi.sock") }
+func (s *scene) socket() string { return s.m.socket(Files) }
 
 // changeClaim changes the scene's claim: its spec and then its status.
 func (s *scene) changeClaim(change func(*corev1.PersistentVolumeClaim)) {

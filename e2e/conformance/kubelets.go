@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 )
 
-// KubeletsAlone are the releases of which only the kubelet is built: a module that the
-// controller needs is not on the Go module proxy. Of the kubelet, only modules without code
-// that it runs are missing: kubeletoracle/*.mod takes them from a neighbouring release.
+// KubeletsAlone are the releases of which only the kubelet is built: a module that the controller
+// needs is not on the Go module proxy. Some modules of these kubelets are not there either. The
+// kubelet runs no code of them, and kubeletoracle/*.mod takes them from a neighbouring release.
 var KubeletsAlone = []Release{"v1.31.14", "v1.32.13"}
 
 // BuildKubeletAlone is BuildKubelet for one of KubeletsAlone.

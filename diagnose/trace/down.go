@@ -40,6 +40,8 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 		return append(stages, done(StageUnmounted, metav1.Time{}, "its claim never had a volume"))
 	case claim == nil && t.neverBound(v.Claim):
 		return append(stages, done(StageUnmounted, metav1.Time{}, "its claim does not exist, no volume names it, and the pod never had all of its volumes"))
+	case claim != nil && t.neverItsOwn(claim):
+		return append(stages, done(StageUnmounted, metav1.Time{}, "its claim names a volume that is bound to another claim, and the pod never had all of its volumes"))
 	}
 	if v.pv == nil && v.Claim != "" {
 		return append(stages, Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "its claim is not bound to a volume that could be read"})
@@ -71,6 +73,15 @@ func (t *tracer) neverBound(claim string) bool {
 			ref := pv.Spec.ClaimRef
 			return ref != nil && ref.Namespace == t.pod.Namespace && ref.Name == claim
 		})
+}
+
+// neverItsOwn reports whether the claim never led the pod to a volume: it is older than the pod,
+// names a volume that is bound to another claim, and the pod has never come past the wait for its
+// volumes.
+func (t *tracer) neverItsOwn(claim *corev1.PersistentVolumeClaim) bool {
+	pv := t.Snapshot.Volume(claim.Spec.VolumeName)
+	return pv != nil && pv.Spec.ClaimRef != nil && pv.Spec.ClaimRef.UID != "" && pv.Spec.ClaimRef.UID != claim.UID &&
+		!t.pod.CreationTimestamp.Before(&claim.CreationTimestamp) && !facts.MayUseVolumes(t.pod)
 }
 
 // stopped is the pod's own first stage on the way down.

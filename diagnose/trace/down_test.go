@@ -217,6 +217,15 @@ func TestClaimThatNeverWas(t *testing.T) {
 	if v := traceOf(ends(true)).Verdict; v.State != finding.Unsure {
 		t.Errorf("with a volume that names the claim: %s: %s", v.State, v.Message)
 	}
+	for age, state := range map[float64]finding.WaitState{30: finding.Stuck, 10: finding.Unsure} { // the pod's is 20
+		w := ends(true)
+		claim := testworld.New().Claims[0]
+		claim.UID, claim.CreationTimestamp = "uid-again", testworld.MinutesAgo(age)
+		w.Claims = append(w.Claims, claim)
+		if v := traceOf(w).Verdict; v.State != state || (v.Volume == "keys") != (state == finding.Stuck) {
+			t.Errorf("with a claim of %v minutes whose volume is bound to an earlier one: %s %q: %s", age, v.State, v.Volume, v.Message)
+		}
+	}
 }
 
 // TestRemainderJudgesNothing: a finding that only repeats a verdict does not change it.

@@ -72,14 +72,16 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 	return f, false
 }
 
-// isMeant reports whether the kubelet's log means the volume by the name. A volume that is
-// neither attached nor staged has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
+// isMeant reports whether the kubelet's log means the volume by the name. A volume for which the
+// kubelet prepares no device has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
 func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 	switch {
 	case v.Volume != "":
 		return name == v.Volume
 	case v.pv != nil && v.pv.Spec.CSI != nil:
 		return name == reconcile.CSIVolumeName(v.Driver, v.pv.Spec.CSI.VolumeHandle)
+	case v.pv != nil && v.pv.Spec.Local != nil:
+		return name == corev1.UniqueVolumeName("kubernetes.io/local-volume/"+v.pv.Name)
 	default:
 		return strings.HasSuffix(string(name), "/"+string(uidThere(t.pod))+"-"+v.specName())
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -213,6 +214,20 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 		logged(0.5, volume, w.Pod.UID, `UnmountVolume.TearDown failed for volume "`+string(volume)+`" : rpc error: code = Internal desc = busy`)}}})
 	if v := doc.Verdict; v.Volume != "more" || len(v.Volumes) > 0 || v.Stage != trace.StageUnmounted || !strings.Contains(v.Message, "has ended but cannot go") {
 		t.Errorf("with the log it waits for %q %v in %s: %s", v.Volume, v.Volumes, v.Stage, v.Message)
+	}
+}
+
+// TestLoggedLocal: the log names a local volume by its PersistentVolume.
+func TestLoggedLocal(t *testing.T) {
+	for name, actor := range map[corev1.UniqueVolumeName]string{"kubernetes.io/local-volume/pv-data": kubeletwords.NodeAdmin, "kubernetes.io/local-volume/pv-data2": "the kubelet of n1"} {
+		w := testworld.New().Stopped(1)
+		w.VolumeAttachments, w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached = nil, nil, nil
+		w.Volumes[0].Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/disks/1"}}
+		v := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []trace.KubeletSample{started(60)},
+			Failures: []controllerlog.KubeletFailure{logged(0.5, name, "uid-app", `error cleaning subPath mounts for volume "data" : unmount failed: exit status 32: target is busy`)}}}).Verdict
+		if v.Volume != "data" || v.Stage != trace.StageUnmounted || v.Actor != actor {
+			t.Errorf("%s: it waits for %q in %s for %s, want %s: %s", name, v.Volume, v.Stage, v.Actor, actor, v.Message)
+		}
 	}
 }
 

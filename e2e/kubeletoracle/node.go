@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -57,7 +58,8 @@ func registerNode(ctx context.Context, client kubernetes.Interface, m wire.Machi
 }
 
 // beat renews the node's Ready condition and its lease. The condition is False where
-// something keeps the node from being Ready (ReadyCondition, pkg/kubelet/nodestatus).
+// something keeps the node from being Ready (ReadyCondition, pkg/kubelet/nodestatus). The lease
+// is renewed also where the status is refused.
 func beat(ctx context.Context, client kubernetes.Interface, m wire.Machine, whyNot string) error {
 	now := metav1.Now()
 	ready := corev1.NodeCondition{
@@ -67,22 +69,18 @@ func beat(ctx context.Context, client kubernetes.Interface, m wire.Machine, whyN
 	if whyNot != "" {
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", whyNot
 	}
-	status := map[string]any{"status": corev1.NodeStatus{
+	written := map[string]any{"status": corev1.NodeStatus{
 		NodeInfo:   corev1.NodeSystemInfo{KubeletVersion: m.Release, OperatingSystem: "linux", Architecture: "amd64"},
 		Conditions: []corev1.NodeCondition{ready},
 	}}
-	patch, err := json.Marshal(status)
+	patch, err := json.Marshal(written)
 	if err != nil {
 		return err
 	}
-	if _, err := client.CoreV1().Nodes().Patch(ctx, m.Node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status"); err != nil {
-		return fmt.Errorf("write the node's conditions: %w", err)
-	}
+	_, status := client.CoreV1().Nodes().Patch(ctx, m.Node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	patch = fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
-	if _, err := client.CoordinationV1().Leases(leaseNamespace).Patch(ctx, m.Node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("renew the node's lease: %w", err)
-	}
-	return nil
+	_, lease := client.CoordinationV1().Leases(leaseNamespace).Patch(ctx, m.Node, types.MergePatchType, patch, metav1.PatchOptions{})
+	return errors.Join(status, lease)
 }
 
 // nodeStatus is the loop that writes volumesInUse (syncNodeStatus and

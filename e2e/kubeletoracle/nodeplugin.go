@@ -372,10 +372,15 @@ func mounted(path string) bool {
 	return unix.Stat(path, &here) == nil && unix.Stat(filepath.Dir(path), &above) == nil && here.Dev != above.Dev
 }
 
-// unmount takes away what is mounted there; nothing is fine, as CSI wants it.
+// unmount takes away all that is mounted there; nothing is fine, as CSI wants it. A directory of
+// the machine's own file system may be there more than once: mounted does not see it.
 func unmount(path string) error {
-	if err := unix.Unmount(path, 0); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("unmount %s: %w", path, err)
+	for {
+		switch err := unix.Unmount(path, 0); {
+		case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOENT):
+			return nil
+		case err != nil:
+			return fmt.Errorf("unmount %s: %w", path, err)
+		}
 	}
-	return nil
 }

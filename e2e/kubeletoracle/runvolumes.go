@@ -1,18 +1,13 @@
-//go:build linux && !upto_v1_30
+//go:build linux && !upto_v1_31
 
 package main
 
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/kubernetes/pkg/kubelet/config"
 	"k8s.io/kubernetes/pkg/kubelet/volumemanager"
 )
-
-func newSourcesReady(synced func() bool) config.SourcesReady {
-	return config.NewSourcesReady(func(sets.Set[string]) bool { return synced() })
-}
 
 func runVolumes(ctx context.Context, m volumemanager.VolumeManager, ready config.SourcesReady) {
 	m.Run(ctx, ready)

@@ -94,7 +94,7 @@ func (l Look) acts(words string, truth Truth) bool {
 	if truth.Busy && !l.asked {
 		return slices.Contains([]Actor{NodeAdmin, TheKubelet, TheDriver, ThePlugin}, actorOf(words))
 	}
-	return actorOf(words) == truth.Actor || words == "" && truth.Actor == Nobody || l.asked && truth.Uncalled && actorOf(words) == TheKubelet
+	return actorOf(words) == truth.Actor || truth.Also != "" && actorOf(words) == truth.Also || words == "" && truth.Actor == Nobody || l.asked && truth.Uncalled && actorOf(words) == TheKubelet
 }
 
 // compareVerdict compares the verdict with the truth; waits reports whether a volume waits.

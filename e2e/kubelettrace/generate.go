@@ -427,6 +427,11 @@ var inStatic = []string{"inline", "inline, not supported", "emptyDir", "emptyDir
 // static reports whether the pod is the mirror of a static one.
 func (d *drawnPod) static() bool { return d.pod.Annotations[corev1.MirrorPodAnnotationKey] != "" }
 
+// volume is the volume of that name.
+func (d *drawnPod) volume(name string) Volume {
+	return d.volumes[slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == name })]
+}
+
 // curable reports whether the volume waits only for a fault that can be ended without ending
 // the wait of another volume.
 func (d *drawnPod) curable(name string) bool {
@@ -465,7 +470,7 @@ func (d *drawnPod) vary(r *rand.Rand) {
 	}
 	for i := range spec.Containers[0].VolumeMounts {
 		m := &spec.Containers[0].VolumeMounts[i]
-		v := d.volumes[slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == m.Name })]
+		v := d.volume(m.Name)
 		source := spec.Volumes[slices.IndexFunc(spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name })]
 		if source.HostPath == nil && r.IntN(8) == 0 {
 			m.SubPath = "some/where"

@@ -29,6 +29,10 @@ func Releases() (all []string) {
 			all = append(all, string(r))
 		}
 	}
+	for _, r := range conformance.KubeletsAlone {
+		all = append(all, string(r))
+	}
+	slices.Sort(all)
 	return append(all, Newest)
 }
 
@@ -40,6 +44,8 @@ func Build(ctx context.Context, release string, log io.Writer) (Kubelet, error) 
 	switch {
 	case release == Newest:
 		k.binary, err = conformance.BuildOwn(ctx, "kubeletoracle")
+	case slices.Contains(conformance.KubeletsAlone, conformance.Release(release)):
+		k.binary, err = conformance.Release(release).BuildKubeletAlone(ctx)
 	case slices.Contains(Releases(), release):
 		k.binary, err = conformance.Release(release).BuildKubelet(ctx, log)
 	default:

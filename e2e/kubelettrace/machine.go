@@ -147,6 +147,11 @@ func (m *Machine) Heard() (*trace.KubeletView, error) {
 // heardOfLog is how much of its log is read, in bytes: at --v=4 the last minutes.
 const heardOfLog = 4 << 20
 
+// socket is the socket of the driver's node plugin.
+func (m *Machine) socket(driver string) string {
+	return filepath.Join(m.root, "plugins", driver, "csi.sock")
+}
+
 // KeepLog copies the kubelet's log to a place where it outlives the machine, and returns the
 // path.
 func (m *Machine) KeepLog() string {

@@ -6,7 +6,6 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -241,7 +240,7 @@ func (b *batchRun) driverGone() {
 // driverSilent stops anybody from listening at a driver's socket for a while; the driver
 // stays registered.
 func (b *batchRun) driverSilent() {
-	socket := filepath.Join(b.m.root, "plugins", []string{Files, Disk, EBS}[b.r.IntN(3)], "csi.sock")
+	socket := b.m.socket([]string{Files, Disk, EBS}[b.r.IntN(3)])
 	if err := os.Rename(socket, socket+".kept"); err != nil {
 		b.Fatal(err)
 	}
@@ -384,8 +383,9 @@ func (b *batchRun) freed() {
 	}
 	// left names the pods that are there, those among them that wait for more than the named
 	// volume, and those that do not wait for it.
+	var restarted time.Time
 	left := func() (there, more, less []string) {
-		truth, _ := b.truth()
+		truth, now := b.truth()
 		for d, name := range named {
 			if _, err := world.Client.CoreV1().Pods(d.pod.Namespace).Get(world.plane, d.pod.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 				continue
@@ -395,21 +395,24 @@ func (b *batchRun) freed() {
 				switch {
 				case volume == name && t.Stage == "":
 					less = append(less, d.pod.Namespace)
-				case volume != name && t.Stage != "":
-					more = append(more, d.pod.Namespace+" "+volume)
+				case volume != name && t.Stage != "" && (t.Busy || time.Since(restarted) < forgets || now.received(wire.Unpublish, now.inline(d.uid(), d.volume(volume)).Handle, restarted)):
+					more = append(more, fmt.Sprintf("%s, drawn as %v, for %s in %s for %s", d.pod.Namespace, d.kinds, volume, t.Stage, t.Actor))
 				}
 			}
 		}
 		return there, more, less
 	}
 	b.restart() // its pauses have grown
+	restarted = time.Now()
 	b.await("the other volumes to be unmounted", func() (bool, error) {
 		_, more, _ := left()
 		return len(more) == 0, fmt.Errorf("there wait %q", more)
 	})
 	time.Sleep(settled)
-	for d, name := range named {
-		if truth, _ := b.truth(); truth[d.uid()][name].Forgotten { // by the kubelet that was started
+	for d, name := range named { // the kubelet that was started may have forgotten the volume
+		_, now := b.truth()
+		_, known := now.answer.Kubelet.Pods[d.uid()]
+		if t := now.down(d.uid(), now.inline(d.uid(), d.volume(name))); t.Forgotten || !known && t.Stage != "" {
 			delete(named, d)
 		}
 	}
@@ -428,6 +431,10 @@ func (b *batchRun) freed() {
 	b.tally.cured(len(named), others)
 }
 
+// forgets is the time after which a kubelet that was started has called every driver whose
+// volume it is to unmount: it has not found the others on the node.
+const forgets = 20 * time.Second
+
 // held is a use of a volume of the pod.
 type held struct {
 	pod     *drawnPod
@@ -439,7 +446,7 @@ type held struct {
 // and, with do, ends that.
 func (b *batchRun) release(d *drawnPod, name string, do bool) (found bool) {
 	b.Helper()
-	v := d.volumes[slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == name })]
+	v := d.volume(name)
 	for _, f := range slices.Concat(d.faults, d.endFaults) { // a call to mount it that hangs keeps it, too
 		if v.Handle == "" || f.fault.Handle != v.Handle || f.fault.RPC == wire.Unstage {
 			continue
@@ -484,7 +491,7 @@ func (b *batchRun) cure(d *drawnPod, name string) {
 	b.Helper()
 	only := *d
 	of := func(v Volume) bool { return v.Name == name }
-	handle := d.volumes[slices.IndexFunc(d.volumes, of)].Handle
+	handle := d.volume(name).Handle
 	only.faults = slices.DeleteFunc(slices.Clone(d.faults), func(f drawnFault) bool { return f.fault.Handle != handle })
 	only.attachFails = slices.DeleteFunc(slices.Clone(d.attachFails), func(v Volume) bool { return !of(v) })
 	only.endFaults = nil

@@ -88,8 +88,8 @@ const looksFile = "testdata/looks.json.gz"
 // looksOf identifies the code that draws the states, that replays them with the kubelets of
 // the releases, and that determines the truth. It must be called in the package's folder.
 func looksOf() (string, error) {
-	return recorded.Fingerprint("generate.go", "world.go", "machine.go", "hold.go", "migrated.go", "kubelet.go", "truth.go", "../conformance/build.go",
-		"../kubeletoracle/*.go", "../kubeletoracle/*/*.go", "../oracle/*.mod")
+	return recorded.Fingerprint("generate.go", "world.go", "machine.go", "hold.go", "migrated.go", "kubelet.go", "truth.go", "../conformance/build.go", "../conformance/kubelets.go",
+		"../kubeletoracle/*.go", "../kubeletoracle/*/*.go", "../kubeletoracle/*.mod", "../oracle/*.mod")
 }
 
 // Recorder writes looks to looksFile, from any goroutine. A nil one writes nothing.

@@ -9,7 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recorded"
 )
 
-// recordedStates is the number of pods that are drawn for each release, 300 in all, when
+// recordedStates is the number of pods that are drawn for each release, 400 in all, when
 // looks are recorded.
 const recordedStates = 50
 

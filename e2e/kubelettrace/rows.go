@@ -71,7 +71,7 @@ func (l Look) compareRow(v Volume, row kubelet.Volume, say func(string, ...any))
 		say("the kubelet is at %s of volume %s, and its row says %s", want, v.Name, row.Next)
 	}
 	call, calls := callOf[truth.Stage]
-	if calls && actorOf(row.Actor) == TheDriver && truth.Actor == TheDriver && !slices.Contains(row.Calls, call) || len(row.Calls) > 0 && truth.Actor != TheDriver && (!truth.Busy || l.asked) {
+	if calls && actorOf(row.Actor) == TheDriver && truth.Actor == TheDriver && !slices.Contains(row.Calls, call) || len(row.Calls) > 0 && truth.Actor != TheDriver && truth.Also != TheDriver && (!truth.Busy || l.asked) {
 		say("volume %s waits in %s for %s, and its row says that the driver is called for %v", v.Name, truth.Stage, truth.Actor, row.Calls)
 	}
 }

@@ -187,7 +187,7 @@ var sayings = []saying{
 }
 
 // socket is the socket of the node plugin of Files.
-func (s *scene) socket() string { return filepath.Join(s.m.root, "plugins", Files, "csi.sock") }
+func (s *scene) socket() string { return s.m.socket(Files) }
 
 // changeClaim changes the scene's claim: its spec and then its status.
 func (s *scene) changeClaim(change func(*corev1.PersistentVolumeClaim)) {

@@ -72,6 +72,9 @@ type Truth struct {
 	// Stage is the stage in which it waits; "" where it does not wait.
 	Stage trace.StageName
 	Actor Actor
+	// Also is somebody else who has to act, too, so that the volume proceeds; "" where nobody
+	// has to. Which of the two the kubelet meets first depends on when it last tried.
+	Also Actor
 	// Forgotten reports whether the driver has it mounted for the pod, and the kubelet does
 	// not know that.
 	Forgotten bool
@@ -95,6 +98,7 @@ type seen struct {
 	refused    func(handle string) bool // the driver's last answer to an attach
 	listed     func(corev1.UniqueVolumeName) bool
 	registered func(driver string) bool
+	silent     func(driver string) bool // it is registered, and nobody listens at its socket
 	// mounts are the machine's mounts, by the path below the kubelet's root, with the device.
 	mounts map[string]string
 }
@@ -149,6 +153,9 @@ func (s seen) up(pod types.UID, v Volume) Truth {
 		if v.Driver == "" {
 			t.Actor = cmp.Or(v.Local, TheKubelet)
 		}
+	}
+	if v.Local == Creator && s.silent(v.Driver) {
+		t.Also = TheDriver
 	}
 	return t
 }

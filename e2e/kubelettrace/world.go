@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -262,6 +263,10 @@ func (w *World) see(m *Machine, volumes []Volume) (seen, error) {
 		return s, err
 	}
 	s.registered = func(driver string) bool { return slices.Contains(registered, driver) }
+	s.silent = func(driver string) bool {
+		_, err := os.Stat(m.socket(driver))
+		return s.registered(driver) && os.IsNotExist(err)
+	}
 	s.mounts, err = m.mounts()
 	return s, err
 }
@@ -271,9 +276,7 @@ func (s seen) truth(pod types.UID, volumes []Volume) map[string]Truth {
 	truth := map[string]Truth{}
 	volumes = slices.Clone(volumes)
 	for i := range volumes {
-		if v := &volumes[i]; v.Handle == "" && v.Driver != "" {
-			v.Handle = s.inline(pod, *v)
-		}
+		volumes[i] = s.inline(pod, volumes[i])
 	}
 	for _, v := range volumes {
 		if s.answer.Kubelet.Pods[pod].Terminating {
@@ -286,14 +289,15 @@ func (s seen) truth(pod types.UID, volumes []Volume) map[string]Truth {
 	return truth
 }
 
-// inline finds the handle that the kubelet made for an inline volume of the pod.
-func (s seen) inline(pod types.UID, v Volume) string {
-	for _, c := range s.answer.Calls {
-		if c.RPC == wire.Publish && c.Pod == pod && c.Driver == v.Driver {
-			return c.Handle
-		}
+// inline is the volume with the handle that the kubelet made for it, where it is an inline one
+// of the pod.
+func (s seen) inline(pod types.UID, v Volume) Volume {
+	if i := slices.IndexFunc(s.answer.Calls, func(c wire.Call) bool {
+		return v.Handle == "" && v.Driver != "" && c.RPC == wire.Publish && c.Pod == pod && c.Driver == v.Driver
+	}); i >= 0 {
+		v.Handle = s.answer.Calls[i].Handle
 	}
-	return ""
+	return v
 }
 
 // volumeName is the name of the PersistentVolume of a claim.

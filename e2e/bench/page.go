@@ -119,7 +119,7 @@ func tables(results []result, m, many, broken model, rounds int) string {
 	fmt.Fprintf(&b, "\nThe time grows with the pods to the power of %.2f, where much is broken of %.2f (1 is linear).\n", exponent(m, from, to), exponent(broken, from, to))
 	fmt.Fprintf(&b, "One cluster of %d pods takes %.2f times as long as the same number of pods in clusters of %d.\n", to, m[to].Seconds()/many[from].Seconds(), from)
 	b.WriteString("\n### What was aimed at\n\n| aim | measured | |\n| --- | ---: | --- |\n")
-	for _, a := range aims(results, m, broken) {
+	for _, a := range aims(results) {
 		met := "not met"
 		if a.measured <= a.limit {
 			met = "met"
@@ -138,7 +138,7 @@ type aim struct {
 }
 
 // aims are those about what was measured.
-func aims(results []result, m, broken model) []aim {
+func aims(results []result) []aim {
 	var list []aim
 	for _, r := range results {
 		size := fmt.Sprintf("%d pods, ", r.size.Pods)
@@ -163,12 +163,6 @@ func aims(results []result, m, broken model) []aim {
 					aim{what, 700, float64(f.memory) / 1e6, "MB"})
 			}
 		}
-	}
-	if at, ok := m[150_000]; ok {
-		list = append(list,
-			aim{"150000 pods, world, plan, checks and proposals", 0.5, at.Seconds(), "s"},
-			aim{"150000 pods, the same where much is broken", 1, broken[150_000].Seconds(), "s"},
-			aim{"from 1500 to 150000 pods, how the time grows", 1.1, exponent(m, 1_500, 150_000), "as the power"})
 	}
 	return list
 }

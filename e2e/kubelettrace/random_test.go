@@ -382,15 +382,17 @@ func (b *batchRun) freed() {
 	if len(named) == 0 {
 		return
 	}
-	// left names the pods that are there, those among them that wait for more than the named
-	// volume, and those that do not wait for it.
-	left := func() (there, more, less []string) {
+	// left names the pods that are there, those that are gone, and of the former those that wait
+	// for more than the named volume, and those that do not wait for it.
+	left := func() (there, gone, more, less []string) {
 		truth, _ := b.truth()
 		for d, name := range named {
+			drawn := fmt.Sprintf("%s, drawn as %v, for %s", d.pod.Namespace, d.kinds, name)
 			if _, err := world.Client.CoreV1().Pods(d.pod.Namespace).Get(world.plane, d.pod.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				gone = append(gone, drawn)
 				continue
 			}
-			there = append(there, fmt.Sprintf("%s, drawn as %v, for %s", d.pod.Namespace, d.kinds, name))
+			there = append(there, drawn)
 			for volume, t := range truth[d.uid()] {
 				switch {
 				case volume == name && t.Stage == "":
@@ -400,21 +402,24 @@ func (b *batchRun) freed() {
 				}
 			}
 		}
-		return there, more, less
+		return there, gone, more, less
 	}
 	b.restart() // its pauses have grown
 	b.await("the other volumes to be unmounted", func() (bool, error) {
-		_, more, _ := left()
+		_, _, more, _ := left()
 		return len(more) == 0, fmt.Errorf("there wait %q", more)
 	})
 	time.Sleep(settled)
+	_, seen := b.truth()
 	for d, name := range named {
-		if truth, _ := b.truth(); truth[d.uid()][name].Forgotten { // by the kubelet that was started
+		// The kubelet that was started may have forgotten the volume, and let the pod go.
+		v := d.volumes[slices.IndexFunc(d.volumes, func(v Volume) bool { return v.Name == name })]
+		if seen.down(d.uid(), v).Forgotten {
 			delete(named, d)
 		}
 	}
-	if there, _, less := left(); len(there) != len(named) || len(less) > 0 {
-		b.Errorf("%s: only the fault of the volume that the verdict names is left, of %d pods; there are %q; not for it wait %q", b.m.Node, len(named), there, less)
+	if _, gone, _, less := left(); len(gone) > 0 || len(less) > 0 {
+		b.Errorf("%s: only the fault of the volume that the verdict names is left, and gone are %q; not for it wait %q", b.m.Node, gone, less)
 		return
 	}
 	for d, name := range named {
@@ -422,7 +427,7 @@ func (b *batchRun) freed() {
 	}
 	b.restart()
 	b.await("the pods to go whose last fault has ended", func() (bool, error) {
-		there, _, _ := left()
+		there, _, _, _ := left()
 		return len(there) == 0, fmt.Errorf("there are %q", there)
 	})
 	b.tally.cured(len(named), others)

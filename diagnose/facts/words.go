@@ -100,7 +100,7 @@ func MayBeDetached(driver, message string) bool {
 // WhoDetaches is who has to act after the error of a detach; "" where its message does not show
 // it.
 func WhoDetaches(driver, message string) string {
-	entry, known := DriverSays(driver, message)
+	entry, known := DetachMeans(driver, message)
 	if !known || MayBeDetached(driver, message) {
 		return ""
 	}

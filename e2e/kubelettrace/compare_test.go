@@ -110,6 +110,7 @@ func TestRecordedRowsCanFail(t *testing.T) {
 func TestRecordedLeftoversCanFail(t *testing.T) {
 	now := time.Now()
 	refused := wire.Call{RPC: wire.Unstage, Handle: "3", Began: now, Ended: now, Code: 13}
+	answered := wire.Call{RPC: wire.Unstage, Handle: "3", Began: now, Ended: now}
 	hangs := wire.Call{RPC: wire.Unstage, Handle: "3", Began: now}
 	elsewhere := map[string]string{elsewherePath("3"): "0:1"}
 	for name, c := range map[string]struct {
@@ -124,6 +125,8 @@ func TestRecordedLeftoversCanFail(t *testing.T) {
 		"refused":                    {[]wire.Call{refused}, nil, trace.StageBlocked, "CSI driver d on n1", true},
 		"refused, and waits":         {[]wire.Call{refused}, nil, trace.StageWaiting, "CSI driver d on n1", false},
 		"refused, and the kubelet":   {[]wire.Call{refused}, nil, trace.StageBlocked, "the kubelet of n1", false},
+		"answered, and the kubelet":  {[]wire.Call{refused, answered}, nil, trace.StageBlocked, "the kubelet of n1", true},
+		"answered, and the driver":   {[]wire.Call{refused, answered}, nil, trace.StageBlocked, "CSI driver d on n1", false},
 		"elsewhere":                  {nil, elsewhere, trace.StageBlocked, "whoever mounted it at /x on n1", true},
 		"elsewhere, and the driver":  {nil, elsewhere, trace.StageBlocked, "CSI driver d on n1", false},
 		"elsewhere, and it is fine":  {nil, elsewhere, trace.StageWaiting, "whoever mounted it at /x on n1", false},

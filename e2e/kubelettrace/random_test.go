@@ -417,7 +417,11 @@ func (b *batchRun) freed() {
 		}
 	}
 	if there, _, less := left(); len(there) != len(named) || len(less) > 0 {
-		b.Errorf("%s: only the fault of the volume that the verdict names is left, of %d pods; there are %q; not for it wait %q", b.m.Node, len(named), there, less)
+		var all []string
+		for d, name := range named {
+			all = append(all, fmt.Sprintf("%s, drawn as %v, for %s, with the faults %v and %v", d.pod.Namespace, d.kinds, name, d.faults, d.endFaults))
+		}
+		b.Errorf("%s: only the fault of the volume that the verdict names is left, of %q; there are %q; not for it wait %q", b.m.Node, all, there, less)
 		return
 	}
 	for d, name := range named {
@@ -1001,7 +1005,7 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 		if told == nil {
 			continue
 		}
-		if (toldFormer || (fresh || paused) && v.Driver == "" && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
+		if (toldFormer || (paused || fresh && v.Driver == "") && !v.Unclaimed) && v.Local != "" && !slices.ContainsFunc(told.Stages, func(s trace.Stage) bool { return len(s.Said) > 0 }) {
 			old[v.Name] = unsaidYet
 		}
 		if truth := l.Truth[v.Name]; b.cut && v.Attachable && truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet {

@@ -162,6 +162,9 @@ func (s seen) leftover(handle, driver string, asked bool) (trace.StageName, Acto
 	case stage == trace.StageUnstaged && s.elsewhere(handle):
 		return stage, NodeAdmin, []trace.StageState{trace.StageBlocked}
 	}
+	if c, _ := s.last(wire.Stage, handle, ""); c.RPC == wire.Unstage && !c.Ended.IsZero() && c.Code == 0 { // and the kubelet cannot remove the directory
+		return stage, TheKubelet, []trace.StageState{trace.StageWaiting, trace.StageBlocked}
+	}
 	if slices.ContainsFunc(s.answer.Calls, func(c wire.Call) bool { return c.Handle == handle && c.RPC == call && c.Code != 0 }) {
 		return stage, actor, []trace.StageState{trace.StageBlocked}
 	}

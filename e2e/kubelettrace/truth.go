@@ -269,7 +269,7 @@ func (s seen) holds(t *Truth, v Volume) {
 
 // holdsOne handles a pod that ends, none of whose volumes the driver has any more, while the
 // kubelet counts one as possibly mounted: it may be any volume that the driver was called
-// for. Only the kubelet's log shows which.
+// for, and that the kubelet still has in use. Only the kubelet's log shows which.
 func (s seen) holdsOne(pod types.UID, volumes []Volume, truth map[string]Truth) {
 	told := s.answer.Kubelet.Pods[pod]
 	if !told.Terminating || !told.Possibly || slices.ContainsFunc(slices.Collect(maps.Values(truth)), func(t Truth) bool { return t.Stage != "" }) {
@@ -277,7 +277,8 @@ func (s seen) holdsOne(pod types.UID, volumes []Volume, truth map[string]Truth) 
 	}
 	for _, v := range volumes {
 		t := truth[v.Name]
-		if _, called := t.Done[trace.StageUnmounted]; !called || !s.received(wire.Publish, v.Handle, time.Time{}) {
+		_, called := t.Done[trace.StageUnmounted]
+		if !called || !s.received(wire.Publish, v.Handle, time.Time{}) || v.Attachable && !slices.Contains(s.answer.Kubelet.InUse, v.Unique) {
 			continue
 		}
 		delete(t.Done, trace.StageUnmounted)

@@ -92,6 +92,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 		f.SelfHeals.Because = "nobody asks the driver while its attacher is down; once it is back it asks again, and the driver may fail as before"
 	}
+	f.Cause = facts.Acting(f.Cause, f.Actor)
 	node := p.Snapshot.Node(va.Node)
 	if lost := facts.NotReadySince(node); !lost.IsZero() {
 		facts.Also(&f, "node %s has been NotReady for %s", va.Node, facts.Rounded(p.Age(lost)))
@@ -147,5 +148,5 @@ func detachCause(driver, message string, lasts time.Duration) string {
 	if facts.MayBeDetached(driver, message) {
 		return "the driver does not find the volume or the node: the volume may well be detached already, and the driver treats that as a failure"
 	}
-	return "the driver's words mean: " + facts.WhatItMeans(entry, lasts)
+	return "the driver's words mean: " + facts.WhatItSays(entry, lasts)
 }

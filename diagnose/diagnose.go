@@ -83,6 +83,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	if len(r.SkippedChecks) == 0 { // a skipped check may know better
 		found = append(found, suspicions(view, runs, found, traces)...)
 	}
+	lookMeanwhile(found, traces)
 	found = append(found, remainder(found, traces)...)
 	r.Findings = slices.DeleteFunc(found, func(f finding.Finding) bool { return !slices.Contains(r.Checks, f.Code) })
 	sidebyside.Do(len(r.Findings), func(i int) {

@@ -126,7 +126,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 		f.Severity = finding.Error // the pod waits for good
 	}
 	if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {
-		f.SelfHeals.Because = "what ends it: " + stage.Ends
+		f.SelfHeals.Because += "; what ends it: " + stage.Ends
 	}
 	name := "pod/" + podOf(first)
 	f.Evidence = []finding.Evidence{{Object: name, Field: "stage " + string(stage.Stage), Value: stage.Detail}}

@@ -61,6 +61,21 @@ func suspicions(view *facts.View, runs []*check.Run, found []finding.Finding, tr
 	return suspected
 }
 
+// lookMeanwhile says where to look about a pod that is stuck, in each suspected finding that advises
+// nothing but a repair: no repair is made on a suspicion, and nobody is told only to wait.
+func lookMeanwhile(found []finding.Finding, traces []*trace.Trace) {
+	for i := range found {
+		f := &found[i]
+		if f.Confidence != finding.Suspected || f.Advice != "" {
+			continue
+		}
+		j := slices.IndexFunc(traces, func(t *trace.Trace) bool { return t.Verdict.State == finding.Stuck && f.Names(podOf(t)) })
+		if j >= 0 {
+			f.Advice, f.AdviceCommands, f.ByHand = whereToLook(traces[j]), []string{lookAt(traces[j])}, ""
+		}
+	}
+}
+
 // runAgain are the runs of the same checks after d. A run whose answers do not change until
 // then is kept: it would find the same.
 func runAgain(runs []*check.Run, d time.Duration) []*check.Run {

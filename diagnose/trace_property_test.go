@@ -79,6 +79,9 @@ func TestTraceCorpus(t *testing.T) {
 			if doc.Verdict.State == finding.Stuck && len(doc.Findings) == 0 {
 				t.Errorf("%s: the trace of the stuck pod %s does not say what to do: %s", c.name, pod.Name, doc.Verdict.Message)
 			}
+			if v, waits := doc.Verdict, doc.Waits(); waits.Broken != "" && len(v.Volumes)+len(v.Stages) == 0 && (waits.Broken != v.Stage || doc.Stage().On != v.Actor) {
+				t.Errorf("%s: pod %s waits for %q in stage %s, and its volume for %q in stage %s", c.name, pod.Name, v.Actor, v.Stage, doc.Stage().On, waits.Broken)
+			}
 			for kind, actor := range blamedFor {
 				less := diagnose.TracePod(fewer(s, kind, none), pod, diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}})
 				if strings.HasPrefix(less.Verdict.Actor, actor) && less.Verdict.Actor != doc.Verdict.Actor {

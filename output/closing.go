@@ -17,30 +17,27 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// heading writes the report's cluster, release and time on one line, followed by as much of the
-// scope as the terminal has room for. What was asked for stands there in full, on lines of its own
-// if it has to.
+// heading writes the report's cluster, release and time, what was asked for and the scope. Each of the
+// last two begins a line of its own if the terminal has no room for it on the line before.
 func heading(b *strings.Builder, r *finding.Report, opts Options) {
-	line, below := firstLine(r, opts)
-	if scope := scopeBeside(r, line, opts); scope != "" {
-		line += "   " + scope
+	line := Safe(attributed(r, strings.Join(about(r), "  ")))
+	for _, text := range said(Safe(askedFor(r)), wholeScope(r)) {
+		if fitsBehind(line, text, opts) {
+			line += "   " + text
+			continue
+		}
+		written(b, line, opts)
+		line = attributed(r, text)
 	}
-	fmt.Fprintln(b, line)
-	wrapped(b, "", below, opts)
+	written(b, line, opts)
 }
 
-// firstLine returns the cluster, its release, the time and what was asked for. If that is too wide
-// for the same line, it is returned as below.
-func firstLine(r *finding.Report, opts Options) (line, below string) {
-	line, below = Safe(attributed(r, strings.Join(about(r), "  "))), Safe(askedFor(r))
-	switch {
-	case below == "":
-	case fitsBehind(line, below, opts):
-		line, below = line+"   "+below, ""
-	default:
-		below = attributed(r, below)
+// written writes the line as it is if the terminal has room for it or it is one long name.
+func written(b *strings.Builder, line string, opts Options) {
+	if text := wrap(line, opts.Width); len(text) > 1 {
+		line = strings.Join(text, "\n")
 	}
-	return line, below
+	fmt.Fprintln(b, line)
 }
 
 // askedFor names the namespace or the objects to which the report is narrowed; "" is the whole
@@ -50,23 +47,6 @@ func askedFor(r *finding.Report) string {
 		return ""
 	}
 	return "only " + visible(r.Scope.Of)
-}
-
-// scopeBeside returns the longest form of the scope that fits on the same line after the given
-// text; "" if none fits.
-func scopeBeside(r *finding.Report, line string, opts Options) string {
-	for _, kinds := range [][]snapshot.Kind{
-		{snapshot.Nodes, snapshot.Pods, withAttached, snapshot.Volumes}, {snapshot.Nodes, snapshot.Pods, snapshot.Volumes},
-		{snapshot.Pods, withAttached}, {snapshot.Pods}, {},
-	} {
-		if scope := scopeLine(r, kinds...); fitsBehind(line, scope, opts) {
-			return scope
-		}
-	}
-	if state := examinedState(r); scopeLine(r) != "" && fitsBehind(line, state, opts) {
-		return state
-	}
-	return ""
 }
 
 func fitsBehind(line, text string, opts Options) bool {
@@ -103,14 +83,14 @@ func countOf(n int, kind snapshot.Kind) string {
 	return count(n, strings.TrimPrefix(strings.TrimSuffix(string(kind), "s"), "persistent"))
 }
 
-// scopeLine counts the checks and the objects of the given kinds that were examined. It is "" if
-// the report does not record its scope.
-func scopeLine(r *finding.Report, kinds ...snapshot.Kind) string {
+// wholeScope counts the checks and the objects that were examined. It is "" if the report does not
+// record its scope.
+func wholeScope(r *finding.Report) string {
 	if r.Scope.Checks == 0 && len(r.Scope.Objects) == 0 {
 		return ""
 	}
-	parts := append([]string{count(r.Scope.Checks, "check")}, counts(r, kinds...)...)
-	return strings.Join(parts, ", ") + ": " + examinedState(r)
+	parts := append([]string{count(r.Scope.Checks, "check")}, counts(r, snapshot.Nodes, snapshot.Pods, withAttached, snapshot.Volumes)...)
+	return visible(strings.Join(parts, ", ") + ": " + examinedState(r))
 }
 
 func examinedState(r *finding.Report) string {
@@ -144,11 +124,6 @@ func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 	return parts
 }
 
-// wholeScope returns the scope for the formats that have room for all of it.
-func wholeScope(r *finding.Report) string {
-	return visible(scopeLine(r, snapshot.Nodes, snapshot.Pods, withAttached, snapshot.Volumes))
-}
-
 func examinedAll(r *finding.Report) bool { return r.Complete && len(r.SkippedChecks) == 0 }
 
 // end writes the closing part of the report, after a blank line if there are findings.
@@ -169,9 +144,6 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 		for _, line := range wrap(found(r), opts.Width) {
 			fmt.Fprintln(b, paint(opts.Color && good(r) && r.SavedIn == "", line, color.FgGreen))
 		}
-	}
-	if line, _ := firstLine(r, opts); len(r.Findings) > 0 && scopeBeside(r, line, opts) == "" {
-		lines(scopeBeside(r, "", opts))
 	}
 	lines(waitsUntold(r))
 	for _, a := range r.Answers {

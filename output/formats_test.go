@@ -451,7 +451,8 @@ func sentences(r *finding.Report) []string {
 		list = append(list, visible(f.Message), visible(f.Detail), visible(quoted(f.Said, r.TakenAt)), visible(f.Cause), visible(f.Advice), visible(f.Check))
 		// while the cause is only suspected, nobody knows whether waiting helps
 		if f.SelfHeals.Will || f.Confidence != finding.Suspected {
-			list = append(list, visible(f.SelfHeals.Because))
+			first, more := f.SelfHeals.Reason()
+			list = append(list, visible(first), visible(more))
 		}
 		for _, e := range f.Evidence {
 			list = append(list, visible(e.Value), visible(e.Object))

@@ -67,8 +67,9 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s%s. %s", d.Pod.Namespace, d.Pod.Name, paintVerdict(d, Options{}), stuckFor(d), d.Verdict.Message))
 			_, wrong := d.Found()
 			good = good && !wrong
+			asBefore := saidBefore(d)
 			for n, v := range d.Volumes {
-				p.Volumes = append(p.Volumes, newHTMLVolume(d, v, fmt.Sprintf("%sv%d", id, n+1)))
+				p.Volumes = append(p.Volumes, newHTMLVolume(v, asBefore, fmt.Sprintf("%sv%d", id, n+1)))
 			}
 			findings, at, unread = d.Findings, d.TakenAt.Time, unreadOf(d.Gaps, len(d.SkippedChecks))
 		case *trace.VolumeUse:
@@ -102,7 +103,7 @@ func onceEach(texts []string) []string {
 	return kept
 }
 
-func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
+func newHTMLVolume(v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []html.Fact, id string) html.Volume {
 	h := html.Volume{ID: id, Class: "info", Title: visible(traceTitle(v)), Notes: texts(v.Notes, visible)}
 	for _, s := range v.Stages {
 		broken := s.Stage == v.Broken || s.State == trace.StageBlocked
@@ -116,7 +117,7 @@ func newHTMLVolume(t *trace.Trace, v trace.VolumeTrace, id string) html.Volume {
 			h.Class = "warning"
 		}
 		wait := html.Wait{Title: stageText(s.Stage) + ": " + stateText(s)}
-		for _, fact := range stageFacts(t, s) {
+		for _, fact := range asBefore(v, s) {
 			wait.Facts = append(wait.Facts, html.Fact{Label: fact.Label, Text: visible(fact.Text)})
 		}
 		h.Waits = append(h.Waits, wait)
@@ -144,6 +145,21 @@ func traceTitle(v trace.VolumeTrace) string {
 		}
 	}
 	return title
+}
+
+// saidBefore returns stageFacts for the volumes of the trace in their order. Where several volumes wait
+// for the same, only the first has the facts, and the others name it.
+func saidBefore(t *trace.Trace) func(trace.VolumeTrace, trace.Stage) []html.Fact {
+	first := map[string]string{}
+	return func(v trace.VolumeTrace, s trace.Stage) []html.Fact {
+		facts := stageFacts(t, s)
+		key := fmt.Sprint(s.Stage, s.State, facts)
+		if name, there := first[key]; there && len(s.Said) > 0 {
+			return []html.Fact{{Label: "shows", Text: "the same as for volume " + name}}
+		}
+		first[key] = v.Name
+		return facts
+	}
 }
 
 // stageFacts returns what is known about a stage that is not done: what it shows, what it waits on,

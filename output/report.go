@@ -3,7 +3,6 @@ package output
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/clipperhouse/displaywidth"
@@ -48,7 +47,11 @@ func PartsOf(r *finding.Report, opts Options) Parts {
 
 func printReportTable(b *strings.Builder, r *finding.Report, opts Options) error {
 	p := PartsOf(r, opts)
-	b.WriteString(strings.Join(said(slices.Concat([]string{p.Heading}, p.Causes, []string{p.Closing})...), "\n"))
+	b.WriteString(p.Heading)
+	if strings.Count(p.Heading, "\n") == 1 { // the second line of a longer one takes the place of the blank line
+		b.WriteString("\n")
+	}
+	b.WriteString(strings.Join(said(append(p.Causes, p.Closing)...), "\n"))
 	return nil
 }
 

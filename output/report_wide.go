@@ -59,7 +59,7 @@ func inFull(b *strings.Builder, t telling, opts Options) {
 func proof(b *strings.Builder, r *finding.Report, f finding.Finding, follows string, opts Options) {
 	t := tell(r, []finding.Finding{f})
 	inFull(b, t, opts)
-	field(b, "since", sinceText(r.TakenAt, f.Since), opts)
+	field(b, "began", sinceText(r.TakenAt, f.Since), opts)
 	field(b, "object", objects(f), opts)
 	field(b, "follows", follows, opts)
 	label := "proof"

@@ -13,9 +13,13 @@ import (
 
 	"github.com/clipperhouse/displaywidth"
 	"github.com/rogpeppe/go-internal/txtar"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -248,27 +252,119 @@ func pipe(t *testing.T, format string, r *finding.Report) string {
 	return b.String()
 }
 
-// TestEachWaitHasItsReason checks that a report says why waiting helps, why it does not, or when
-// that will be known.
+// TestEachWaitHasItsReason checks that the answer to whether waiting helps is followed by its reason,
+// in few words where it does not help, and that "why" has the rest of the reason.
 func TestEachWaitHasItsReason(t *testing.T) {
 	waits := 0
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
 		for _, f := range r.Findings {
 			waits++
-			text, reason := why(r, f, f.Detail), f.SelfHeals.Because
+			line := wait(r, f, r.WaitingFor([]finding.Finding{f}))
+			reason, more := f.SelfHeals.Reason()
 			switch {
 			case f.SelfHeals.Will:
-				text = wait(r, f)
+				reason, more = f.SelfHeals.Because, ""
 			case f.Confidence == finding.Suspected:
-				reason = "suspected, and certain "
+				reason, more = onlySuspected, "suspected, and certain "
 			}
-			if reason == "" || !strings.Contains(text, reason) {
-				t.Errorf("%s: wait? %s: no reason %q in %q", f.Code, wait(r, f), reason, text)
+			if n := len(strings.Fields(reason)); n > finding.MostReason && !f.SelfHeals.Will {
+				t.Errorf("%s: a reason of %d words: %s", f.Code, n, reason)
+			}
+			if text := why(r, f, f.Detail); reason == "" || !strings.Contains(line, ": "+reason) || !strings.Contains(text, more) {
+				t.Errorf("%s: wait? %s: no reason %q, or no %q in %q", f.Code, line, reason, more, text)
 			}
 		}
 	})
 	if waits < 900 {
 		t.Errorf("%d findings show little", waits)
+	}
+}
+
+// TestWaitsAreMeasuredByOneClock checks that the report on a pod that waits says for how long, as
+// trace does, and not how long the finding has held.
+func TestWaitsAreMeasuredByOneClock(t *testing.T) {
+	differ := 0
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, f := range r.Findings {
+			only := alone(r, f)
+			pods := only.WaitingFor(only.Findings)
+			first := finding.LongestWait(pods)
+			if first.Since == nil {
+				continue
+			}
+			if f.Since != nil && !f.Since.Equal(first.Since) {
+				differ++
+			}
+			told, waited := tell(only, only.Findings), ago(r.TakenAt.Sub(first.Since.Time))
+			want := "waiting " + waited
+			if text := told.wait + told.who; !strings.Contains(text, want) || len(pods) == 1 && strings.Contains(text, "began") {
+				t.Errorf("%s: %q is neither in %q nor in %q, or one of them has another time", f.Code, want, told.wait, told.who)
+			}
+		}
+	})
+	if differ < 100 {
+		t.Errorf("only %d pods have waited for longer or shorter than their finding holds", differ)
+	}
+}
+
+// TestNobodyIsToldOnlyToWait checks that a finding about a pod that is stuck has something to do now
+// beside to wait, until a repair is allowed or for anything else.
+func TestNobodyIsToldOnlyToWait(t *testing.T) {
+	late := 0
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, f := range r.Findings {
+			if !f.Severity.AtLeast(finding.Warning) || !slices.ContainsFunc(r.WaitingFor([]finding.Finding{f}), func(w finding.Waiting) bool { return w.Verdict == finding.Stuck }) {
+				continue
+			}
+			late++
+			if !slices.ContainsFunc(finding.ActionsOf(f, r.TakenAt.Time), func(a finding.Action) bool { return a.Kind != finding.Wait && a.When != finding.Later }) && refused(f.Repair) == "" ||
+				f.Confidence == finding.Suspected && len(finding.ActionsOf(f, r.TakenAt.Time)) == 0 {
+				t.Errorf("%s: only to wait: %+v", f.Code, tell(r, []finding.Finding{f}).do)
+			}
+		}
+	})
+	if late < 300 {
+		t.Errorf("only %d findings are about pods that are stuck", late)
+	}
+}
+
+// TestEachTraceQuotesOnce checks that a trace has each message about a stage once, however many
+// volumes wait for it.
+func TestEachTraceQuotesOnce(t *testing.T) {
+	quotes, shared := 0, 0
+	look := func(t *testing.T, c corpusCase) {
+		for _, w := range c.report.Waiting {
+			i := slices.IndexFunc(c.read.Pods, func(pod *corev1.Pod) bool { return pod.Namespace+"/"+pod.Name == w.Pod })
+			doc := diagnose.TracePod(c.read, c.read.Pods[i], diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}})
+			var b strings.Builder
+			if err := TraceFormats.Print(&b, "table", []trace.Document{doc}, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			shared += strings.Count(b.String(), "the same as for volume ")
+			at, seen := "", map[string]bool{}
+			for line := range strings.Lines(b.String()) {
+				if strings.HasPrefix(line, "    at ") {
+					at = line
+				} else if strings.HasPrefix(line, "    said ") {
+					quotes++
+					if seen[at+line] {
+						t.Errorf("pod %s: twice %s:\n%s", w.Pod, line, b.String())
+					}
+					seen[at+line] = true
+				}
+			}
+		}
+	}
+	eachCase(t, look)
+	all, err := threads()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range all {
+		look(t, c)
+	}
+	if quotes < 200 || shared < 5 {
+		t.Errorf("%d quotations, %d shared", quotes, shared)
 	}
 }
 

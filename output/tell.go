@@ -44,7 +44,7 @@ type step struct {
 func tell(r *finding.Report, tree []finding.Finding) telling {
 	f := tree[0]
 	pods := r.WaitingFor(tree)
-	t := telling{Finding: f, said: quoted(f.Said, r.TakenAt), wait: wait(r, f), dont: f.Never, also: also(tree)}
+	t := telling{Finding: f, said: quoted(f.Said, r.TakenAt), wait: wait(r, f, pods), dont: f.Never, also: also(tree)}
 	t.what, t.sums = headline(tree, len(pods))
 	detail := f.Detail
 	if t.what != f.Message {
@@ -242,7 +242,7 @@ func longestWait(r *finding.Report, waiting []finding.Waiting) string {
 		text += " on " + w.Node
 	}
 	if w.Since != nil {
-		text += ", for " + ago(r.TakenAt.Sub(w.Since.Time))
+		text += ", waiting " + ago(r.TakenAt.Sub(w.Since.Time))
 	}
 	return text
 }
@@ -314,36 +314,45 @@ func kindOf(workload string) string {
 	return parts[1]
 }
 
-// wait says whether waiting helps, and what ends the wait.
-func wait(r *finding.Report, f finding.Finding) string {
+// wait says whether waiting helps and why, or what ends the wait. It says how long the only pod that
+// waits has waited, or else since when the finding holds.
+func wait(r *finding.Report, f finding.Finding, pods []finding.Waiting) string {
+	h := f.SelfHeals
+	reason, _ := h.Reason()
 	text := "no"
-	switch h := f.SelfHeals; {
-	case f.Confidence == finding.Suspected && !h.Will && f.Settles != nil: // "why" says what makes it certain
-		text = "not known before " + f.Settles.At.UTC().Format(time.RFC3339)
-	case f.Confidence == finding.Suspected && !h.Will:
-		text = "not known yet"
+	switch {
+	case h.Will && h.After != "":
+		text, reason = "yes, it ends by itself in "+h.After, h.Because
+	case h.Will:
+		text, reason = "yes, it ends by itself", h.Because
+	case f.Confidence == finding.Suspected && f.Settles != nil: // "why" says what makes it certain
+		text, reason = "not known before "+f.Settles.At.UTC().Format(time.RFC3339), onlySuspected
+	case f.Confidence == finding.Suspected:
+		text, reason = "not known yet", onlySuspected
 	case h.Unknown:
 		text = "not known"
-	case h.Will && h.After != "":
-		text = "yes, it ends by itself in " + h.After
-	case h.Will:
-		text = "yes, it ends by itself"
 	}
-	if f.Since != nil {
-		text += "; it began " + ago(r.TakenAt.Sub(f.Since.Time)) + " ago"
+	if reason != "" {
+		text += ": " + reason
 	}
-	if f.SelfHeals.Will && f.SelfHeals.Because != "" {
-		text += ": " + f.SelfHeals.Because
+	switch {
+	case len(pods) == 1 && pods[0].Since != nil:
+		text += fmt.Sprintf(" (waiting %s)", ago(r.TakenAt.Sub(pods[0].Since.Time)))
+	case f.Since != nil:
+		text += fmt.Sprintf(" (began %s ago)", ago(r.TakenAt.Sub(f.Since.Time)))
 	}
 	return text
 }
 
-// why joins the omitted cause of the finding, its detail, its own cause, and the reason why waiting
-// does not help.
+const onlySuspected = "only suspected"
+
+// why joins the omitted cause of the finding, its detail, its own cause, and what else there is to
+// say of the reason why waiting does not help.
 func why(r *finding.Report, f finding.Finding, detail string) string {
 	texts := slices.Compact(said(omittedCause(r, f), detail, f.Cause))
-	if !f.SelfHeals.Will && f.SelfHeals.Because != "" && f.Confidence != finding.Suspected {
-		texts = append(texts, f.SelfHeals.Because)
+	if !f.SelfHeals.Will && f.Confidence != finding.Suspected {
+		_, more := f.SelfHeals.Reason()
+		texts = append(texts, said(more)...)
 	}
 	return strings.Join(texts, "; ")
 }

@@ -80,9 +80,10 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 	if t.Verdict.State == finding.InFlight {
 		field(b, "usually", usual(t.Verdict.UsualBound), opts)
 	}
+	asBefore := saidBefore(t)
 	for _, v := range t.Volumes {
 		fmt.Fprintln(b)
-		traceVolume(b, t, v, opts)
+		traceVolume(b, t, v, asBefore, opts)
 	}
 	kubeletSays(b, t, opts)
 	tellBriefs(b, t.Findings, t.TakenAt.Time, opts)
@@ -173,7 +174,7 @@ func usual(bound string) string {
 	return "over within " + bound
 }
 
-func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, opts Options) {
+func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []html.Fact, opts Options) {
 	title := traceTitle(v)
 	// A volume without claim, driver, notes and broken stage takes one line.
 	last := v.Stages[len(v.Stages)-1]
@@ -187,7 +188,7 @@ func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, opts O
 	for _, s := range v.Stages {
 		if s.Stage == v.Broken || s.State == trace.StageBlocked {
 			at := html.Fact{Label: "at", Text: stageText(s.Stage) + ": " + stateText(s)}
-			for _, fact := range append([]html.Fact{at}, stageFacts(t, s)...) {
+			for _, fact := range append([]html.Fact{at}, asBefore(v, s)...) {
 				wrapped(b, fmt.Sprintf("    %-9s  ", fact.Label), fact.Text, opts)
 			}
 		}

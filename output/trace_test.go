@@ -136,7 +136,7 @@ func TestOnlyWhatFailsIsRed(t *testing.T) {
 		if mark := stageMark(c.stage, v); mark != c.mark || strings.HasPrefix(painted, red) != c.fails || (painted != "x") != c.paint {
 			t.Errorf("%s: %q, %q", c.name, mark, painted)
 		}
-		page := newHTMLVolume(&trace.Trace{}, v, "v1")
+		page := newHTMLVolume(v, saidBefore(&trace.Trace{}), "v1")
 		if stage := page.Stages[0]; stage.Fails != c.fails || (page.Class == "error") != c.fails {
 			t.Errorf("%s: %+v", c.name, page)
 		}

@@ -18,6 +18,9 @@ func Redact(message string) string {
 	if !mayHoldSecret(message) {
 		return message
 	}
+	if at := denied.FindStringSubmatchIndex(message); at != nil {
+		return Redact(message[:at[2]]) + message[at[2]:at[3]] + Redact(message[at[3]:])
+	}
 	message = privateKey.ReplaceAllString(message, redacted)
 	message = withScheme.ReplaceAllStringFunc(message, redactAddress)
 	message = loginAtHost.ReplaceAllStringFunc(message, redactLogin)
@@ -380,6 +383,10 @@ func redactScheme(text string) string {
 
 // login is the user in what an API server says of a missing right.
 var login = regexp.MustCompile(`\b(User|user) "([^"]*)"`)
+
+// denied is the name of a user, which is no secret although it may look like one, such as
+// "oidc:jane@example.com".
+var denied = regexp.MustCompile(`\bforbidden: User "([^"]+)" cannot `)
 
 // Asker is who asked, in what an API server says of a missing right; "" where it does not say.
 func Asker(message string) string {

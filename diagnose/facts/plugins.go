@@ -120,13 +120,13 @@ const retriesRegistration KubeletRelease = 36
 
 // RegistersAgain is a clause: when a registration that failed is tried again.
 func (k KubeletRelease) RegistersAgain() string {
-	const restart = "a registrar that is refused ends, and its next start is a new attempt"
+	const restart = "each attempt fails as long as the cause is there; a registrar that is refused ends, and its next start is a new attempt"
 	switch {
 	case !k.Known():
 		return restart + "; whether the kubelet asks by itself too depends on its release, which is not known"
 	case k.Before(retriesRegistration):
 		return fmt.Sprintf("%s; a kubelet of 1.%d does not try by itself: to it a registration that failed is done until the socket is recreated", restart, k)
 	default:
-		return fmt.Sprintf("%s; a kubelet of 1.%d also asks by itself, at most 2m2s apart, and fails as long as the cause is there", restart, k)
+		return fmt.Sprintf("%s; a kubelet of 1.%d also asks by itself, at most 2m2s apart", restart, k)
 	}
 }

@@ -232,6 +232,11 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 			v.stage(StageClaimBound).State == StageUnknown
 	})
 	if len(claims) > 0 {
+		for i := range volumes {
+			if slices.ContainsFunc(claims, func(claim VolumeTrace) bool { return claim.Name == volumes[i].Name }) {
+				volumes[i].Broken = StageClaimBound
+			}
+		}
 		for i := range claims {
 			claims[i].Broken = StageClaimBound
 		}

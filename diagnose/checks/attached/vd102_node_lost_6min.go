@@ -80,7 +80,7 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 	}
 	f.Severity, f.Actor, f.ByHand, f.AdviceCommands = finding.Warning, facts.AttacherOf(va.Spec.Attacher), "", nil
 	f.Detail = fmt.Sprintf("the attacher of %s, which last renewed its lease %s ago, does not run", va.Spec.Attacher, facts.Rounded(p.Age(facts.Renewed(lease))))
-	f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the controller asks for the detach when it is due, but nothing is detached or attached before the attacher runs again"}
+	f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "nothing is detached or attached before the attacher runs again; the controller asks for the detach when it is due"}
 	f.Advice = p.BringBack(lease) + "; the volume then follows by itself"
 	f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 	facts.Also(&f, "%s", p.StuckAttacherClause(lease))
@@ -93,11 +93,11 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, wait time.Duration) finding.Finding {
 	notBefore, _ := p.DetachWanted(va.VolumeNode)
 	told, outstayed := outstayed(p, va, waiters)
-	hidden := ", which no object shows"
-	other := detachingElsewhere(p, va)
+	unsure, other := "no object shows when the last pod there went", detachingElsewhere(p, va)
 	if other != "" {
-		hidden, outstayed = fmt.Sprintf(", and begins to count only while no detach from node %s fails", other), true
+		unsure, outstayed = fmt.Sprintf("it counts only while no detach from node %s fails", other), true
 	}
+	unsure += fmt.Sprintf("; the controller detaches by force %s after the last pod on the node is gone", facts.Rounded(wait))
 	began := facts.Latest(facts.BoundAt(waiters[0]), notBefore, told)
 	f := lostNodeFinding(p, va, waiters, began)
 	if f.Never == "" { // no pod is left there
@@ -107,12 +107,11 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	left := -p.Age(due)
 	switch {
 	case wait == 0:
-		f.SelfHeals.Because = "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"
+		f.SelfHeals.Because = "the controller is told not to detach by force; it has --disable-force-detach-on-timeout"
 		facts.Also(&f, "the controller never detaches it by force")
 	case left > 0 && outstayed:
 		f.Severity = finding.Info
-		f.SelfHeals = finding.SelfHeals{Will: true, Because: fmt.Sprintf(
-			"the controller detaches by force %s after the last pod on the node is gone%s, unless the node returns", facts.Rounded(wait), hidden)}
+		f.SelfHeals = finding.SelfHeals{Will: true, Because: unsure + ", unless the node returns"}
 		facts.Also(&f, "the controller detaches it by force, in %s at the earliest", facts.Rounded(left))
 	case left > 0:
 		f.Severity = finding.Info
@@ -124,10 +123,9 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
 		facts.Also(&f, "the controller detaches it by force about now")
 	case outstayed:
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller detaches by force %s after the last pod on the node is gone%s; "+
-			"if that was long ago, %s", facts.Rounded(wait), hidden, neverForced(p))}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: unsure + "; if that was long ago, " + neverForced(p)}
 	default:
-		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s: %s, or the old pod left the node much later than the new one came",
+		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s; %s, or the old pod left the node much later than the new one came",
 			facts.Rounded(-left), neverForced(p))
 	}
 	return f
@@ -177,7 +175,8 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	f := lostNodeFinding(p, va, waiters, facts.Latest(facts.BoundAt(waiters[0]), lastKept(p, va.VolumeNode)))
 	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
-	f.SelfHeals = lostPodHeals(p, *f.Since, "the node may come back, and its kubelet then ends the pod", "the Terminating pod counts as a user of the volume until its kubelet reports that it has ended, or the pod object is removed")
+	f.SelfHeals = lostPodHeals(p, *f.Since, "the node may come back; its kubelet then ends the pod",
+		"only its kubelet may say that the pod has ended; until then, or until the pod object is removed, it counts as a user of the volume")
 	f.Severity = p.LostPodSeverity(*f.Since)
 	if facts.WaitedInVain(waiters[0], holder) {
 		f.Severity = p.ConflictSeverity(facts.BoundAt(waiters[0]))
@@ -192,12 +191,12 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	}
 	switch set := p.OutOfServiceSince(node); {
 	case set.IsZero():
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the node has the out-of-service taint: kube-controller-manager deletes the pod and detaches "+
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the node has the out-of-service taint; kube-controller-manager deletes the pod and detaches "+
 			"the volume within %s of it, and no object shows when it was set", facts.Rounded(facts.TaintTakes))}
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 		f.Cause = finding.Clauses("the node was lost before its kubelet could unmount the volume; if the taint was not set just now", f.Cause)
 	case p.Lasted(set, facts.TaintTakes):
-		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("the node has had the out-of-service taint for %s, and that should have ended the pod within a minute", facts.Rounded(p.Age(set)))}
+		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("the out-of-service taint should have ended it within a minute; the node has had it for %s", facts.Rounded(p.Age(set)))}
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 	default:
 		f.Severity = finding.Info // it ends by itself
@@ -212,19 +211,19 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 // removes its pods, and then the count-down begins.
 func collected(p *facts.View, f *finding.Finding, holders []*corev1.Pod) {
 	if i := slices.IndexFunc(holders, func(pod *corev1.Pod) bool { return len(pod.Finalizers) > 0 }); i >= 0 {
-		f.SelfHeals = lostPodHeals(p, *f.Since, "whoever set the finalizers may take them off", fmt.Sprintf("finalizers keep pod %s, which counts as a user of the volume until it is removed: %s",
+		f.SelfHeals = lostPodHeals(p, *f.Since, "whoever set the finalizers may take them off", fmt.Sprintf("finalizers keep pod %s; it counts as a user of the volume until it is removed: %s",
 			facts.PodName(holders[i]), strings.Join(holders[i].Finalizers, ", ")))
 		return
 	}
 	wait, ends := p.World.WaitsForUnmount(nil)
 	if !ends {
-		f.SelfHeals = finding.SelfHeals{Because: "the controller is told not to detach by force after a time-out (--disable-force-detach-on-timeout)"}
+		f.SelfHeals = finding.SelfHeals{Because: "the controller is told not to detach by force; it has --disable-force-detach-on-timeout"}
 		return
 	}
 	left := facts.CollectorTakes - p.Age(facts.Latest(*f.Since, p.ControllerStart()))
 	because := fmt.Sprintf("kube-controller-manager removes the pods of a node that does not exist within %s, and %s later detaches the volume by force", facts.Rounded(facts.CollectorTakes), facts.Rounded(wait))
 	if left <= 0 || p.ControllerDown() != nil {
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: because + "; no object shows since when the node is gone"}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "no object shows since when the node is gone; " + because}
 		return
 	}
 	f.Severity = finding.Info

@@ -114,11 +114,11 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 			f.Advice = "{restart-node-plugin}, so that it registers: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}"
 		}
 	}
-	f.SelfHeals = finding.SelfHeals{Because: "the kubelet tries again, at most 2 min 2 s apart; while it fails and the node is Ready, the controller waits without " +
+	f.SelfHeals = finding.SelfHeals{Because: "the kubelet tries again, at most 2m2s apart; while it fails and the node is Ready, the controller waits without " +
 		"limit (up to 1.24.8 it detached after 6 min, mounted or not)"}
 	if !p.Snapshot.CompleteIn(snapshot.Leases, corev1.NamespaceNodeLease) {
 		f.SelfHeals.Unknown = true
-		f.SelfHeals.Because = "whether the kubelet works is not known, as leases were not read; if it does, " + f.SelfHeals.Because
+		f.SelfHeals.Because = "whether the kubelet works is not known; leases were not read; if it does, " + f.SelfHeals.Because
 	} else if p.LeaseStale(va.Node) {
 		f.Cause = "the kubelet does not run, or does not reach the API server: it no longer renews its lease"
 		f.Evidence = append(f.Evidence, p.RenewedLease(va.Node)...)

@@ -96,7 +96,7 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	if len(f.Pods) == 0 {
 		f.Pods = names
 	}
-	f.SelfHeals = finding.SelfHeals{Because: "the controller waits for the kubelet, and the kubelet until the pod object is gone, which its owner or a person deletes"}
+	f.SelfHeals = finding.SelfHeals{Because: "its owner or a person has to delete the pod; the kubelet waits for that, and the controller for the kubelet"}
 	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) }) {
 		f.Advice = step.Check.Of() + " save the pod's log if you need it: it goes with the pod"
 	}

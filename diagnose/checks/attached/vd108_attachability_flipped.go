@@ -113,7 +113,7 @@ func waitsForNoAttach(p *check.Run, node *corev1.Node, driver *storagev1.CSIDriv
 			{Object: "csidriver/" + driver.Name, Field: "spec.attachRequired", Value: "false, made " + facts.Stamp(driver.CreationTimestamp)},
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: "lists " + string(volume) + ", as it does only volumes that are to be attached"},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller attaches nothing for this driver, and the kubelet decides only once for each pod"},
+		SelfHeals: finding.SelfHeals{Because: "the controller attaches nothing for this driver; the kubelet decides only once for each pod"},
 		Advice:    step.DeletePod.Of(facts.PodNames(pods)...) + ": for a new pod the kubelet asks the CSIDriver again",
 	}))
 }
@@ -182,14 +182,14 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 			{Object: "csidriver/" + driver.Name, Field: "spec.attachRequired", Value: "false"},
 			{Object: "csidriver/" + driver.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(driver.CreationTimestamp)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller passes over the VolumeAttachments of a driver that attaches nothing, also when it restarts"},
+		SelfHeals: finding.SelfHeals{Because: "the controller passes over it; it does also when it restarts; the driver attaches nothing"},
 		Advice:    "{check} find out whether the driver ever attached anything, and if so check at the storage system that nothing is attached",
 		ByHand: fmt.Sprintf("delete the VolumeAttachments, such as %s: where no attacher runs, take off their finalizer %s, which alone holds them",
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),
 	}
 	if usedOnNode(p.View, first) {
 		f.ByHand = "let the pods on the node that use the volume leave first; " + f.ByHand
-		f.SelfHeals.Because = "the controller passes over the VolumeAttachments of a driver that attaches nothing, also once the pod that uses the volume has ended"
+		f.SelfHeals.Because = "the controller passes over it; the driver attaches nothing, and that holds once the pod has ended, too"
 	}
 	if len(left) > 1 {
 		facts.Also(&f, "%d are left in all", len(left))

@@ -63,7 +63,7 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 			proof.evidence,
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller detaches from a node that is gone within about 8 min, or not at all; a restarted one takes the " +
+		SelfHeals: finding.SelfHeals{Because: "the controller detaches within about 8 min, or never; a restarted one takes the " +
 			"VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
 		Advice: "{later} have whatever removes nodes drain them first, until they have no VolumeAttachments",
 		ByHand: fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node),

@@ -46,7 +46,7 @@ func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
 			{Object: "pod/" + facts.PodName(pod), Field: "spec.nodeName", Value: fmt.Sprintf("%s since %s", pod.Spec.NodeName, facts.Stamp(facts.BoundAt(pod)))},
 			{Object: va.Object(), Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
 		},
-		SelfHeals:      finding.SelfHeals{Because: "as long as the pod counts as a user the controller wants the volume on this node; deleting the VolumeAttachment again changes nothing"},
+		SelfHeals:      finding.SelfHeals{Because: "the pod still counts as a user; as long as it does, the controller wants the volume on this node, and deleting the VolumeAttachment again changes nothing"},
 		Advice:         "{check} check the file system before it is used elsewhere: the driver was told to detach the volume while the node may have written",
 		ByHand:         "{power-off}; {taint-node}",
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},

@@ -86,11 +86,11 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 			{Object: object, Field: "status.attached", Value: fmt.Sprint(va.Status.Attached)},
 			{Object: object, Field: "metadata.finalizers", Value: fmt.Sprint(va.Finalizers)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the attacher looks the volume up before it asks the driver, and the controller passes over an attachment " +
-			"whose volume is missing"},
+		SelfHeals: finding.SelfHeals{Because: "nobody handles it without its volume; the attacher looks the volume up before it asks the driver, " +
+			"and the controller passes over the attachment"},
 	}
 	if va.DeletionTimestamp == nil && !facts.AttacherHolds(va) {
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "nothing holds the VolumeAttachment: a controller that has known it since before the volume went " +
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "nothing holds the VolumeAttachment; a controller that has known it since before the volume went " +
 			"deletes it once no pod there needs the volume, and one that has started since passes over it"}
 	}
 	if va.DeletionTimestamp != nil {

@@ -58,7 +58,7 @@ func movesByAttacher(p *facts.View, volume corev1.UniqueVolumeName) bool {
 	return ok && pv != nil && pv.Spec.CSI != nil
 }
 
-const lostDevice = "the pod has the device that was taken away mounted: its reads and writes may fail"
+const lostDevice = "the pod keeps the lost device mounted; its reads and writes may fail"
 
 // beingDetached reports a volume that is being detached under a running container.
 func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
@@ -67,7 +67,7 @@ func beingDetached(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	f.Message = fmt.Sprintf("Volume %s is being detached from under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), va.Node)
 	f.Detail = "its VolumeAttachment is being deleted, and the pod is not"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
-	f.SelfHeals.Because = "the attacher does not ask whether it is mounted; the controller then attaches it again, but " + lostDevice
+	f.SelfHeals.Because = "the attacher does not ask whether it is mounted; the controller then attaches it again, and " + lostDevice
 	if failure := p.DetachError(va.VolumeAttachment); failure != nil {
 		facts.Also(&f, "the driver has failed to detach it so far, and the pod loses it once that succeeds")
 		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
@@ -90,7 +90,7 @@ func detached(p *check.Run, pair reconcile.VolumeNode) {
 	f.Message = fmt.Sprintf("Volume %s lost its VolumeAttachment under running pod %s on node %s", f.PersistentVolume, facts.PodName(runner.Pod), pair.Node)
 	f.Detail = "its attacher lets one go only after the detach; where somebody stripped the finalizer, the disk may still be attached"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + facts.AttachmentName(pair), Field: "metadata.name", Value: "there is no such object, though the pod runs with the volume"})
-	f.SelfHeals.Because = "the controller attaches the volume again, but after a detach " + lostDevice
+	f.SelfHeals.Because = lostDevice + "; the controller attaches the volume again"
 	p.Report(f)
 }
 
@@ -138,7 +138,7 @@ func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	if !p.PodsKnown(node, va.CreationTimestamp) || !p.Snapshot.CompleteIn(snapshot.Leases, corev1.NamespaceNodeLease) && !heard() {
 		p.Suspect(&f, fmt.Sprintf("where container %s still runs once the kubelet of node %s has been at work for %s", container, va.Node, facts.Rounded(facts.PodsReported)),
 			"the machine has been off since, and the container has ended: its kubelet has not said so yet")
-		f.SelfHeals.Unknown, f.SelfHeals.Because = true, "a container that has ended starts, if at all, with a new mount; where it runs on, "+f.SelfHeals.Because
+		f.SelfHeals.Unknown, f.SelfHeals.Because = true, "a container that starts again gets a new mount; where it runs on, "+f.SelfHeals.Because
 		f.Advice = look + "; {later} where the container runs on, " + restart
 		if node != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)})

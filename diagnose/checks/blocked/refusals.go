@@ -121,10 +121,10 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	}
 	f.KnownFrom = facts.KnownFrom(lead.entry, lookUps...)
 	f.Severity = finding.Error
-	f.SelfHeals = finding.SelfHeals{Because: retries + ", and fails"}
+	f.SelfHeals = finding.SelfHeals{Because: "each attempt fails; " + retries}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {
 		f.Severity = finding.Warning
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: retries + ", and usually succeeds in the end; it has taken longer than usual"}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; " + retries + ", and usually succeeds in the end"}
 	}
 	lead.entry.Helps = cmp.Or(lead.helps, lead.entry.Helps)
 	f.Advice = strings.ReplaceAll(facts.Helps(lead.entry, p.Age(lead.since)), step.DeletePod.Of(), step.DeletePod.Of(f.Pods...))

@@ -49,8 +49,8 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
 			"again while the old VolumeAttachment is there",
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},
-		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and once it succeeds the volume is attached again " +
-			"within about 2 min; while the driver fails nothing changes"},
+		SelfHeals: finding.SelfHeals{Because: "the driver has to detach it first; the attacher asks it again, at most 5 min apart, and the volume is attached again " +
+			"within about 2 min of that"},
 		Advice: "fix what the driver reports",
 	})
 	if !p.OneNode(va.Volume) {
@@ -70,7 +70,7 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "lease/" + lease.Namespace + "/" + lease.Name, Field: "spec.renewTime", Value: renewed})
 		if p.DetachError(va.VolumeAttachment) == nil {
 			facts.Also(&f, "the attacher of %s, which would detach it, has not renewed its lease since %s", va.Spec.Attacher, renewed)
-			f.SelfHeals.Because = finding.Clauses("nobody asks the driver: its external-attacher does not run", p.StuckAttacherClause(lease))
+			f.SelfHeals.Because = finding.Clauses("the external-attacher does not run", p.StuckAttacherClause(lease))
 			f.Advice = p.BringBack(lease) + "; the detach and the new attach then follow by themselves"
 		}
 	}

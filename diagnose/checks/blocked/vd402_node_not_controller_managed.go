@@ -82,7 +82,7 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 		Cause: "the kubelet of the node runs with enableControllerAttachDetach: false, or somebody took the annotation off; a kubelet cannot " +
 			"attach CSI volumes itself",
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation}},
-		SelfHeals: finding.SelfHeals{Because: "the controller ignores the pods of a node that lacks the annotation, and reports nothing; the kubelet puts it on only " +
+		SelfHeals: finding.SelfHeals{Because: "the controller ignores the node's pods; it reports nothing, and the kubelet puts the annotation on only " +
 			"when it starts with enableControllerAttachDetach: true"},
 		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}",
 	})

@@ -121,7 +121,7 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 		If: "--watch, or --for=" + facts.Rounded(facts.FollowFor) + ", sees the driver refuse it twice more",
 	}
 	p.Suspect(f, f.Settles.Until(), "it has been detached since "+facts.Stamp(failure.Time))
-	f.SelfHeals.Because = fmt.Sprintf("the attacher asks again by %s, and succeeds only if the volume is detached, which no object asks for", facts.Stamp(by))
+	f.SelfHeals.Because = fmt.Sprintf("no object asks for the detach; the attacher asks again by %s, and succeeds only if the volume is detached", facts.Stamp(by))
 	if p.Age(va.CreationTimestamp) > orphanGrace { // it was refused again and again, and the advice is only a look
 		if f.ByHand != "" {
 			f.Advice += "; only then detach it at the storage system"

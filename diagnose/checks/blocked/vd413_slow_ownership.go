@@ -169,13 +169,13 @@ func slowOwnership(p *check.Run, list []ownership) {
 		f.Message = where + "probably changes owners in volume " + first.pv.Name
 		facts.Also(&f, "the kubelet is most likely changing the owner of its files, which its release does without a word")
 		f.SelfHeals.Will, f.SelfHeals.Unknown = false, true
-		f.SelfHeals.Because = "if it is that, the pod starts once the owner of all files is changed; a mount that hangs looks the same"
+		f.SelfHeals.Because = "it ends once the owner of all files is changed; that is, if it is that: a mount that hangs looks the same"
 		f.Advice = "{check} look at the node's kubelet log for the volume. If it is that, " + f.Advice
 	case p.Age(snapshot.EventTime(first.said)) > facts.OwnershipSilent:
 		f.Message = where + "may hang on volume " + first.pv.Name
 		facts.Also(&f, "the kubelet has changed the owner of its files, and has reported nothing for %s", facts.Rounded(p.Age(snapshot.EventTime(first.said))))
 		f.SelfHeals.Will, f.SelfHeals.Unknown = false, true
-		f.SelfHeals.Because = "the kubelet reports once a minute while it changes files: it was restarted, or a file operation on the volume hangs"
+		f.SelfHeals.Because = "the kubelet reports once a minute while it changes files; it was restarted, or a file operation on the volume hangs"
 		f.Advice = "{check} look at the node's kubelet log and at the storage, where a file operation may hang; {later} set fsGroupChangePolicy: " +
 			"OnRootMismatch in the pod's template"
 	default:

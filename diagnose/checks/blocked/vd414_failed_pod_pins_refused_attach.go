@@ -80,7 +80,7 @@ func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended 
 			facts.FailedAttach(va.VolumeAttachment, failure),
 			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lists " + string(va.Volume)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "a pod that has failed is deleted by its owner, by a person, or not at all; until then the attach is tried again"},
+		SelfHeals: finding.SelfHeals{Because: "its owner or a person has to delete the pod; until then the attach is tried again"},
 		Advice: step.DeletePod.Of(facts.PodName(first)) + ": it never ran, and holds no data; the volume is then released within about a minute. The next pod may meet what the driver " +
 			"rejects again",
 	}))

@@ -71,8 +71,8 @@ func attachmentDenied(p *check.Run, list []denied) {
 		PersistentVolume: p.ShortVolume(lead.pair.Volume),
 		Actor:            lead.denial.Actor(),
 		Cause:            "the API server asks " + lead.denial.Actor() + " before it creates a VolumeAttachment",
-		SelfHeals: finding.SelfHeals{Because: "the controller tries again, at most " + facts.Rounded(reconcile.BackoffLast) +
-			" apart, and is denied for as long as nobody changes that"},
+		SelfHeals: finding.SelfHeals{Because: "each attempt is denied; the controller tries again, at most " + facts.Rounded(reconcile.BackoffLast) +
+			" apart"},
 	}
 	for i, d := range list {
 		pods = append(pods, d.pod)

@@ -51,7 +51,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		Detail:    fmt.Sprintf("container %s cannot start; the volume is mounted, and the mount does not work", broken.Container),
 		Said:      &finding.Quote{Text: withoutPath(broken.Words), By: "the kubelet of " + pod.Spec.NodeName},
 		Cause:     "the kubelet cannot use the mount; its log on the node has the reason",
-		SelfHeals: finding.SelfHeals{Because: "the kubelet starts the container again with the same mount"},
+		SelfHeals: finding.SelfHeals{Because: "each new start gets the same mount"},
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
 		Advice:    "{check} read the kubelet's log about the volume; fix what it names; {delete-pod}: a new pod gets a new mount",
 	}

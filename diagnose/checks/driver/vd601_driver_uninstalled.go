@@ -68,7 +68,7 @@ func goneFinding(p *facts.View, driver string, tasks []facts.Task) finding.Findi
 			{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},
 			{Object: "csinodes", Field: "spec.drivers", Value: fmt.Sprintf("none of %d lists it", len(p.Snapshot.CSINodes))},
 		},
-		SelfHeals: finding.SelfHeals{Because: "only the driver's attacher handles these VolumeAttachments; there is none"},
+		SelfHeals: finding.SelfHeals{Because: "the driver has no attacher; nobody else handles these VolumeAttachments"},
 	}
 	if lease := p.AttacherLease(driver); lease != nil {
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))

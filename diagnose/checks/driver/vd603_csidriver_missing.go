@@ -67,7 +67,7 @@ func askedInVain(p *check.Run, driver string) {
 			{Object: va.Object(), Field: "metadata", Value: fmt.Sprintf("made %s; no attacher has put its finalizer on it, and there is no error", facts.Stamp(va.CreationTimestamp))},
 			{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(driver)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller asks again for ever, and nobody answers"},
+		SelfHeals: finding.SelfHeals{Because: "nobody answers; the controller asks again for ever"},
 		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; where that object says attachRequired: false, end the pod afterwards: its successor mounts without an attachment", driver),
 	}
 	p.Report(f)

@@ -68,7 +68,7 @@ func zombieFinding(p *facts.View, driver string, lease *coordinationv1.Lease, ta
 		Subject:   p.DriverObject(driver),
 		Pods:      facts.PodNames(pods),
 		Evidence:  append([]finding.Evidence{facts.LeaseEvidence(lease)}, taskEvidence(tasks)...),
-		SelfHeals: finding.SelfHeals{Because: "a process that hangs goes on hanging until somebody, or a liveness probe, restarts it"},
+		SelfHeals: finding.SelfHeals{Because: "a process that hangs does not recover; somebody, or a liveness probe, has to restart it"},
 	}
 	if len(pods) == 0 {
 		f.Severity = finding.Warning

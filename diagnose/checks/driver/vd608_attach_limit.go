@@ -143,7 +143,7 @@ func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 	f.Cause = "a pod whose volume was never mounted keeps it in volumesInUse for as long as the pod exists, and so the attachment, which the attacher " +
 		"tries again and the scheduler counts"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pods[0]), Field: "status.reason", Value: pods[0].Status.Reason})
-	f.SelfHeals.Because = "only the deletion of the failed pod lets the attachment go; a StatefulSet deletes it, a ReplicaSet does not"
+	f.SelfHeals.Because = "the failed pod has to be deleted; only that lets the attachment go; a StatefulSet deletes it, a ReplicaSet does not"
 	f.ByHand = step.DeletePod.Of(facts.PodName(pods[0]))
 	p.Report(f)
 }
@@ -156,7 +156,7 @@ func limitExceeded(p *check.Run, l *facts.Load, waiting []*corev1.Pod) {
 	f.Message = fmt.Sprintf("Pods on node %s want more volumes of %s than fit", l.Node.Name, l.Driver)
 	f.Detail = l.Text()
 	f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
-	f.SelfHeals.Because = "what does not fit waits until another volume leaves the node; nobody moves the pods"
+	f.SelfHeals.Because = "the rest waits until another volume leaves the node; nobody moves the pods"
 	f.Advice = fmt.Sprintf("see in a few minutes which pod there still waits, and let that one start on another node: %d of the volumes cannot be attached here", l.All()-l.Limit)
 	p.Report(f)
 }

@@ -70,7 +70,7 @@ func queueSeverity(p *facts.View, tasks []facts.Task) finding.Severity {
 func slow(p *check.Run, driver string, severity finding.Severity, tasks []facts.Task, what, cause, advice string) {
 	heals := finding.SelfHeals{Will: true, Because: "the attacher tries again, at most 5 min apart, and works its list off"}
 	if p.Lasted(tasks[0].Since, facts.StuckDeleting) { // the queue may never reach it
-		heals = finding.SelfHeals{Unknown: true, Because: heals.Because + "; that has taken longer than usual"}
+		heals = finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; " + heals.Because}
 		advice = step.PastWait(advice)
 	}
 	p.Report(finding.Finding{

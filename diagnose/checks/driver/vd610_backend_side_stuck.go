@@ -117,7 +117,7 @@ func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods
 		Since:     &t.Since,
 		Message:   fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
 		Evidence:  taskEvidence([]facts.Task{t}),
-		SelfHeals: finding.SelfHeals{Because: "the attacher asks the driver again, at most 5 min apart, and the attach goes on once the storage system lets it"},
+		SelfHeals: finding.SelfHeals{Because: "the storage system has to let it go on; the attacher asks the driver again, at most 5 min apart, until it does"},
 		Advice:    "{check} look at the volume and the machine in the storage system's own console or tools, and act there",
 	})
 }
@@ -150,5 +150,5 @@ func inUse(p *facts.View, f *finding.Finding, user *corev1.Pod, node types.NodeN
 	f.Actor = "the workload owner"
 	f.Advice = "run the pods of its claim on one node, or give them a volume of a storage class that several nodes may use at a time"
 	f.Never = fmt.Sprintf("detach the volume in the storage system: pod %s uses it", name)
-	f.SelfHeals.Because = fmt.Sprintf("the driver attaches it once node %s no longer has it", node)
+	f.SelfHeals.Because = fmt.Sprintf("it is attached once node %s gives it up", node)
 }

@@ -83,7 +83,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		Subject:  p.DriverObject(driver),
 		Node:     facts.NodeName(node),
 		Evidence: append([]finding.Evidence{{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver}}, pluginEvidence(here)...),
-		SelfHeals: finding.SelfHeals{Because: "nothing takes the entry off while the kubelet lives, and the scheduler and the attacher go by it; mounts and unmounts go " +
+		SelfHeals: finding.SelfHeals{Because: "nothing takes the entry off while the kubelet lives; the scheduler and the attacher go by it; mounts and unmounts go " +
 			"on within about 5 min after the plugin has come back"},
 		Advice: fmt.Sprintf("bring the driver's node plugin on %s back: see why its pod is not there or not Ready", node.Name),
 	}

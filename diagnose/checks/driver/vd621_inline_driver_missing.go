@@ -68,7 +68,7 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 			{Object: "pod/" + facts.PodName(first.Pod), Field: "spec.volumes", Value: fmt.Sprintf("%s: inline, driver %s", first.Name, driver)},
 			p.RegisteredDrivers(node),
 		},
-		SelfHeals: finding.SelfHeals{Because: "the kubelet asks again at most 2m2s apart, and has nobody to ask before the driver's node plugin has registered"},
+		SelfHeals: finding.SelfHeals{Because: "the driver's node plugin has to register first; the kubelet asks again, at most 2m2s apart, and has nobody to ask before"},
 	}
 	where := fmt.Sprintf("Pod %s waits on node %s: driver %s is ", facts.PodName(first.Pod), node.Name, driver)
 	f.Detail = finding.Clauses("it waits for its inline volume "+first.Name, facts.Alike(pods))
@@ -87,7 +87,7 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 		f.Message = fmt.Sprintf("%snot installed, but %s is", where, meant)
 		f.Cause = "the pod names the driver otherwise than it was installed, as the names suggest"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})
-		f.SelfHeals.Because = "a pod's volumes cannot be changed, and no driver of that name is installed"
+		f.SelfHeals.Because = "no driver of that name is installed; a pod's volumes cannot be changed"
 		f.Advice = fmt.Sprintf("if %s is meant, correct the driver in the pod's template; the controller then makes new pods. Else install the driver %s", meant, driver)
 	default:
 		f.Message = where + "not installed"

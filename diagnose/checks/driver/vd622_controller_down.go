@@ -39,13 +39,13 @@ func runControllerDown(p *check.Run) {
 		Message:        fmt.Sprintf("No kube-controller-manager leads: its lease was last renewed %s ago", facts.Rounded(p.Age(since))),
 		Detail:         "it was renewed at " + facts.Stamp(since),
 		Cause:          "kube-controller-manager, whose attach/detach controller attaches and detaches all volumes, does not run, or does not reach the API server",
-		SelfHeals:      finding.SelfHeals{Because: "nothing is attached or detached until it leads again; then the pods that wait follow by themselves"},
+		SelfHeals:      finding.SelfHeals{Because: "nobody attaches or detaches anything; once it leads again, the pods that wait follow by themselves"},
 		Evidence:       []finding.Evidence{facts.LeaseEvidence(lease)},
 		Advice:         "bring kube-controller-manager back on the control plane: see whether its pods or its service run, and what their log says",
 		AdviceCommands: facts.ControllerPods(),
 	}
 	if slices.ContainsFunc(p.LostWaits(), func(w facts.LostWait) bool { return len(w.Holders) > 0 }) {
-		f.SelfHeals.Because = "nothing is attached or detached until it leads again; then the pods that wait follow by themselves, but for those whose volume a Terminating pod on a lost node keeps"
+		f.SelfHeals.Because = "nobody attaches or detaches anything; once it leads again, the pods that wait follow by themselves, but for those whose volume a Terminating pod on a lost node keeps"
 	}
 	if len(pods) == 0 {
 		f.Severity = finding.Info

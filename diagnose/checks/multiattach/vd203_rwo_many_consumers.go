@@ -61,7 +61,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 			{Object: "pod/" + facts.PodName(waiter), Field: "spec.nodeName", Value: waiter.Spec.NodeName},
 			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the volume stays with the pod that has it until that pod ends"},
+		SelfHeals: finding.SelfHeals{Because: "the pod that has the volume has to end first"},
 		Advice:    "run the pods on one node (pod affinity), give each its own claim (a StatefulSet), or use storage that many nodes may mount",
 	})
 	if node := p.Snapshot.Node(c.Node); !reconcile.NodeReady(node) {
@@ -69,7 +69,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(c.Node), Field: "status.conditions[Ready]", Value: facts.ReadyText(node)})
 	}
 	if owner := metav1.GetControllerOf(holder); owner != nil && owner.Kind == "Job" {
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the volume follows once pod %s of Job %s has ended, and nobody knows when", facts.PodName(holder), owner.Name)}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("nobody knows when pod %s of Job %s ends; the volume follows then", facts.PodName(holder), owner.Name)}
 		f.Advice = "run the pods on one node (pod affinity) or one after the other, give each its own claim, or use storage that many nodes may mount"
 	}
 	p.Report(f)

@@ -64,7 +64,7 @@ func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.P
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status.phase", Value: state})
 	}
 	if first.DeletionTimestamp != nil {
-		f.SelfHeals.Because = "pod " + facts.PodName(first) + " is Terminating, but both write until its containers have ended"
+		f.SelfHeals.Because = "both write until the containers of the first have ended; pod " + facts.PodName(first) + " is Terminating"
 	}
 	p.Report(f)
 }

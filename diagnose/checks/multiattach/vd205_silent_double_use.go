@@ -144,11 +144,11 @@ func leavesUnused(p *facts.View, volume corev1.UniqueVolumeName, second place) f
 	foreign := slices.IndexFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool { return va.Node == node && va.Holds() && !va.Ours() })
 	switch {
 	case foreign >= 0:
-		return finding.SelfHeals{Because: fmt.Sprintf("no pod uses it on node %s: VolumeAttachment %s is not the controller's, which never deletes it", node, p.AttachmentsOf(volume)[foreign].Name)}
+		return finding.SelfHeals{Because: fmt.Sprintf("no pod uses it on node %s; VolumeAttachment %s is not the controller's, which never deletes it", node, p.AttachmentsOf(volume)[foreign].Name)}
 	case facts.InUse(second.node, volume):
-		return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s: the controller detaches it from there once the kubelet has unmounted it", node)}
+		return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s; the controller detaches it from there once the kubelet has unmounted it", node)}
 	}
-	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s: the controller detaches it from there within some minutes, unless it has forgotten it there", node)}
+	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s; the controller detaches it from there within some minutes, unless it has forgotten it there", node)}
 }
 
 func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
@@ -165,7 +165,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 			first.evidence, second.evidence),
 		Cause: "the controller attached the volume to a second node while the first still used it: it had forgotten the first one, for example because " +
 			"the VolumeAttachment there was deleted by hand",
-		SelfHeals: finding.SelfHeals{Because: "the controller does not know that the volume is on both nodes"},
+		SelfHeals: finding.SelfHeals{Because: "the controller does not know that both nodes have it"},
 		Advice: "stop one writer now: scale it down, or {delete-pod any} in the ordinary way, until its node no longer lists the volume in volumesInUse; " +
 			"{check} check the file system",
 	}

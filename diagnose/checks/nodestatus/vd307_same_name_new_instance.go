@@ -69,7 +69,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		Detail:   fmt.Sprintf("it was attached to machine %s; the node is now machine %s", was, is),
 		Cause:    "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",
 		Evidence: facts.ReplacedMachine(va, node, was, is),
-		SelfHeals: finding.SelfHeals{Because: "the VolumeAttachment says attached, and nobody compares the machine; only some drivers ask their storage system once a minute " +
+		SelfHeals: finding.SelfHeals{Because: "nobody compares the machine; the VolumeAttachment says attached, and only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
 		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and end %s: the "+
 			"controller detaches the volume by itself, and has it attached where the successor goes", was, node.Name, unstarted(pods)),

@@ -43,14 +43,17 @@ func runNodeIDDiffers(p *check.Run) {
 	}
 }
 
-// leftID reports whether the id of the cause's driver, which is not registered, is all that the
-// annotation and the CSINode differ by.
+// leftID reports whether the annotation and the CSINode differ by the id of the cause's driver, which is
+// not registered, and else only by ids of drivers whose plugins are on the node and not registered: each
+// of those has a finding of its own.
 func leftID(p *facts.View, cause, effect finding.Finding) bool {
-	node, driver := p.Snapshot.Node(effect.Node), p.DriverOf(cause)
+	node, csiNode, driver := p.Snapshot.Node(effect.Node), p.Snapshot.CSINode(effect.Node), p.DriverOf(cause)
 	ids, _ := facts.NodeIDs(node)
 	others := maps.Clone(ids)
-	delete(others, driver)
-	return ids[driver] != "" && same(others, p.Snapshot.CSINode(effect.Node).Spec.Drivers)
+	maps.DeleteFunc(others, func(other, _ string) bool {
+		return other == driver || !facts.Registers(csiNode, other) && len(p.Plugins()[other][effect.Node]) > 0
+	})
+	return ids[driver] != "" && same(others, csiNode.Spec.Drivers)
 }
 
 // same reports whether the ids are those of the drivers, and of no others.
@@ -66,9 +69,8 @@ func same(ids map[string]string, drivers []storagev1.CSINodeDriver) bool {
 func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, ids map[string]string) {
 	annotation := finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: fmt.Sprintf("%q", node.Annotations[reconcile.NodeIDsAnnotation])}
 	f := facts.AboutNode(node, finding.Finding{
-		Evidence: []finding.Evidence{annotation},
-		SelfHeals: finding.SelfHeals{Because: "the kubelet writes both only when the driver registers: at the plugin's next start, or the kubelet's; nobody compares them in " +
-			"between"},
+		Evidence:  []finding.Evidence{annotation},
+		SelfHeals: finding.SelfHeals{Because: "the driver has to register again; only then the kubelet writes both: at the plugin's next start, or the kubelet's; nobody compares them in between"},
 	})
 	listed, named := map[string]string{}, ""
 	for _, d := range csiNode.Spec.Drivers {

@@ -125,11 +125,11 @@ func whyApart(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) 
 	case goes(pv):
 		return "a volume that is Terminating is bound to nobody"
 	case pv.Spec.ClaimRef.UID == "" && asksForAnother(claim, pv):
-		return "a claim that names its volume is bound to that one alone"
+		return "the claim is bound to the named volume alone"
 	case pv.Spec.ClaimRef.UID == "":
-		return "the binder joins a claim only to a volume that has what the claim asks for"
+		return "the volume lacks what the claim asks for"
 	default:
-		return "the volume is bound to nobody as long as its claimRef has the UID of a claim that is gone"
+		return "its claimRef has the UID of a deleted claim; as long as it has, the volume is bound to nobody"
 	}
 }
 

@@ -62,7 +62,7 @@ func claimRefStale(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1
 			{Object: "persistentvolume/" + pv.Name, Field: "spec.claimRef", Value: fmt.Sprintf("%s/%s, uid %s", ref.Namespace, ref.Name, ref.UID)},
 			{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "no controller changes the claimRef of a bound or released volume, and the attach/detach controller and " +
+		SelfHeals: finding.SelfHeals{Because: "no controller changes such a claimRef; the attach/detach controller and " +
 			"kubelet refuse a volume that does not name its claim"},
 	}
 	if !sameName {

@@ -85,9 +85,9 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 		Cause:    "the volume was deleted while its claim was in use; a deletion cannot be taken back",
 		Evidence: terminating(pv, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: string(pv.Spec.PersistentVolumeReclaimPolicy)}),
 	}
-	ends := "the pod that takes its place can have the volume as long as the claim is there"
+	ends := "the pod's successor has the volume while the claim exists"
 	if pv.Spec.CSI == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
-		ends = "once the pod ends and the volume is detached, no attacher attaches it again"
+		ends = "once it is detached, no attacher attaches it again"
 	}
 	f.SelfHeals.Because = ends + "; the volume goes when its claim does"
 	if deletes(pv) {
@@ -117,13 +117,13 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.Message = fmt.Sprintf("Volume %s is stuck in Terminating: a VolumeAttachment on node %s names it", pv.Name, va.Node)
 	f.Detail = "no pod uses it on that node"
 	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
-	f.SelfHeals.Because = "the attacher's finalizer keeps the volume until no VolumeAttachment names it, and nobody deletes this one"
+	f.SelfHeals.Because = "nobody deletes the VolumeAttachment; the attacher's finalizer keeps the volume until none names it"
 	f.ByHand = "delete the VolumeAttachment: the driver detaches what may be attached"
 	if !va.Ours() {
 		// Another program may be using it.
 		f.Severity = finding.Info
 		f.Cause = "the VolumeAttachment is not the controller's: another program, such as a backup, made it"
-		f.SelfHeals.Because = "the volume goes once the program that made the VolumeAttachment deletes it; the controller never does"
+		f.SelfHeals.Because = "whoever made the VolumeAttachment has to delete it; the controller never does"
 		f.ByHand, f.Advice = "", "find out which program made the VolumeAttachment, and end what it does with the volume"
 	}
 	keepDiskFirst(&f, pv)
@@ -136,7 +136,7 @@ func reportRefused(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.Message = fmt.Sprintf("Pod %s waits on node %s for volume %s, which is being deleted", facts.PodName(pods[0]), va.Node, pv.Name)
 	f.Detail = finding.Clauses("the attacher does not attach such a volume", facts.Alike(pods))
 	f.Cause = "the volume was deleted while its claim was in use; a deletion cannot be taken back"
-	f.SelfHeals.Because = "the volume stays marked for deletion until its claim is gone, and then it goes"
+	f.SelfHeals.Because = "the volume stays marked for deletion; it goes with its claim"
 	first, commands := keepDisk(pv)
 	f.Advice, f.AdviceCommands = first+makeBothAgain, commands
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attachError", Value: va.Status.AttachError.Message})

@@ -57,7 +57,7 @@ func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, ev
 			{Object: object, Field: "metadata.uid", Value: string(claim.UID)},
 			evidence,
 		},
-		SelfHeals: finding.SelfHeals{Because: "a claim that was bound is never bound to another volume; it is Bound again once a volume of that name points to its UID"},
+		SelfHeals: finding.SelfHeals{Because: "a bound claim never gets another volume; it is Bound again once a volume of that name points to its UID"},
 		Advice:    "{check} find the disk at the storage system, and recreate the volume with its handle, policy Retain and a claimRef to this claim's UID",
 	}
 	if p.Snapshot.Volume(claim.Spec.VolumeName) != nil {

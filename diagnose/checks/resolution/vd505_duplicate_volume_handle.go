@@ -67,7 +67,7 @@ func twiceInPod(p *check.Run, d facts.SameDisk, pod *corev1.Pod, pvs []*corev1.P
 	f.Severity, f.Pods, f.Since, f.Node = finding.Error, facts.PodNames([]*corev1.Pod{pod}), new(facts.BoundAt(pod)), types.NodeName(pod.Spec.NodeName)
 	f.Message = fmt.Sprintf("Pod %s on node %s does not start: its volumes %s and %s are one disk", facts.PodName(pod), pod.Spec.NodeName, pvs[0].Name, pvs[1].Name)
 	f.Detail = "the kubelet takes them for one volume"
-	f.SelfHeals.Because = "the kubelet mounts the disk for one of the two and waits for the other for ever, without a word; a kubelet of 1.35 or later does not"
+	f.SelfHeals.Because = "the kubelet waits for one of the two for ever; it mounts the disk for the other, without a word; a kubelet of 1.35 or later does not"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + pod.Spec.NodeName, Field: "status.nodeInfo.kubeletVersion",
 		Value: p.Snapshot.Node(f.Node).Status.NodeInfo.KubeletVersion})
 	f.Advice = "let the pod use one of the two, or give each its own volumeHandle; set the policy of both to Retain before any of them is deleted"
@@ -125,7 +125,7 @@ func sameDiskFinding(d facts.SameDisk) finding.Finding {
 		Volume:           d.Name,
 		PersistentVolume: d.Volumes[0].Name,
 		Cause:            "the volumes were made by hand, or restored from a backup beside their originals, with one driver and handle",
-		SelfHeals:        finding.SelfHeals{Because: "nothing in the cluster compares the handles of volumes"},
+		SelfHeals:        finding.SelfHeals{Because: "nothing compares the handles of volumes"},
 	}
 	for _, pv := range d.Volumes {
 		if f.Since == nil || f.Since.Before(&pv.CreationTimestamp) {

@@ -152,7 +152,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			never = "delete the claim or the volume while the machine may come back: they are the way to the data on its disk"
 		}
 		further = "where that machine is lost for good, its data is too: restore it from a backup into a new claim"
-		because = "the volume is a disk of one machine, and goes nowhere else"
+		because = "the volume is a disk of one machine"
 	}
 	p.Report(finding.Finding{
 		Subject:          facts.PodObject(pod),

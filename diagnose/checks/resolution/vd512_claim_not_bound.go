@@ -126,7 +126,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Detail:    "it asks for that volume",
 			Cause:     "the claim was made, or restored, with a volumeName of its own, and the volume was not",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.volumeName", Value: claim.Spec.VolumeName}},
-			SelfHeals: finding.SelfHeals{Because: "a claim that names its volume is bound to that one alone; it is bound once a volume of that name exists"},
+			SelfHeals: finding.SelfHeals{Because: "the claim is bound to the named volume alone; it is bound once a volume of that name exists"},
 			Advice:    "recreate the volume from its disk, or recreate the claim without volumeName to get an empty one",
 		}, facts.ListsGrace}
 	case about.ForNode:
@@ -135,7 +135,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Detail:    fmt.Sprintf("it waits for the scheduler to choose one, but the pod was put on node %s without it", pod.Spec.NodeName),
 			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
-			SelfHeals: finding.SelfHeals{Because: "only the scheduler says for which node the volume is made, and this pod bypasses it"},
+			SelfHeals: finding.SelfHeals{Because: "this pod bypasses the scheduler; only that says for which node the volume is made"},
 			Never:     "put the annotation that names a node on the claim by hand: nobody has checked that the volume can be used there",
 			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
 		}, facts.ListsGrace}
@@ -144,7 +144,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Message:   fmt.Sprintf("storage class %s does not exist", about.Class),
 			Cause:     "the storage class was never created here, or was renamed or deleted",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: about.Class}},
-			SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute or so once a storage class of that name exists"},
+			SelfHeals: finding.SelfHeals{Because: "a storage class of that name has to exist first; the claim is then bound within a minute or so"},
 			Never:     "guess the provisioner of a class that you create: its volumes stay with that driver",
 			Advice:    "create the storage class, or recreate the claim with one that exists: a claim's class cannot be changed",
 		}, facts.ListsGrace}
@@ -183,7 +183,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 		Cause:          "the node was removed before the volume was made; the claim still names it, so that the provisioner makes the volume for it and the scheduler offers no other",
 		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
 		Never:          "create a Node of that name by hand: the volume is then made for a machine that does not exist",
-		SelfHeals:      finding.SelfHeals{Because: "the scheduler chooses again only once the claim names no node; some provisioners take the name off, and this one has not"},
+		SelfHeals:      finding.SelfHeals{Because: "the claim still names that node; the scheduler chooses again only once it names none; some provisioners take the name off, and this one has not"},
 		Advice:         "take the node's name off the claim: the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
 		AdviceCommands: []string{safetext.Kubectl("annotate", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace, reconcile.SelectedNodeAnnotation+"-")},
 	}
@@ -200,7 +200,7 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 		Message:   "no PersistentVolume suits it",
 		Detail:    "its storage class makes none",
 		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
-		SelfHeals: finding.SelfHeals{Because: "the claim is bound within a minute once a PersistentVolume suits it"},
+		SelfHeals: finding.SelfHeals{Because: "no PersistentVolume suits the claim; it is bound within a minute once one does"},
 		Never:     "take the claimRef off a Released volume whose data may be wanted: this claim is then bound to that volume, and its pods write to it",
 		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
 	}
@@ -231,7 +231,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 		Evidence: []finding.Evidence{
 			{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + name},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
+		SelfHeals: finding.SelfHeals{Because: "the provisioner needs the claim that it copies"},
 		Never:     "recreate the claim without its source before you know where that data is: it gets an empty volume",
 		Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
 	}
@@ -246,7 +246,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 	default:
 		f.Message = fmt.Sprintf("its source, claim %s, is not bound", name)
 		f.Cause = "the claim that it is to be a copy of has no volume itself"
-		f.SelfHeals.Because = "the provisioner goes on trying, and makes the copy once the source is bound"
+		f.SelfHeals.Because = "the source has to be bound first; the provisioner goes on trying until it is"
 		f.Advice = fmt.Sprintf("{check} see why claim %s is not bound", name)
 		if p.Unbound(source).ForNode {
 			f.Cause += ": its storage class makes one only once a pod uses the claim"
@@ -280,7 +280,7 @@ func provisionerNotHeard(about facts.Unbound) unboundReason {
 		Message:   fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
 		Detail:    "why is not known: not all events could be read",
 		Cause:     "the provisioner fails, and its events say why, or it does not run",
-		SelfHeals: finding.SelfHeals{Unknown: true, Because: "a provisioner that runs tries again and again; what it fails for is not known"},
+		SelfHeals: finding.SelfHeals{Unknown: true, Because: "what the provisioner fails for is not known; one that runs tries again and again"},
 		Never:     makeAgain,
 		Advice:    fmt.Sprintf("{check} read the events of the claim, and the log of the provisioner of %s", about.Provisioner),
 	}, facts.ProvisionSilence + about.Copy}
@@ -310,7 +310,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			Detail:    fmt.Sprintf("it began to try again %s ago, and has reported no failure", facts.Rounded(p.Age(about.Tries))),
 			Cause:     "the driver's calls do not end in time, or the storage system copies much data",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: "Provisioning at " + facts.Stamp(about.Tries)}},
-			SelfHeals: finding.SelfHeals{Unknown: true, Because: "the provisioner goes on trying; it has taken longer than usual"},
+			SelfHeals: finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; the provisioner goes on trying"},
 			Never:     makeAgain,
 			Advice:    fmt.Sprintf("{check} read the log of the controller of %s, and look at the storage system for what it does for this volume", about.Provisioner),
 		}, p.Takes(about)}
@@ -336,7 +336,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			Said:      facts.QuoteEvent(last),
 			Cause:     "the provisioner does not run any more, or has given up, as some do after 15 attempts; whether the reason that it gave still holds is not known",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
-			SelfHeals: finding.SelfHeals{Because: "a provisioner that tries reports each failure, and this one has not"},
+			SelfHeals: finding.SelfHeals{Because: "the provisioner has reported nothing; one that tries reports each failure"},
 			Never:     makeAgain,
 			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner: does it still try?", about.Provisioner),
 		}, facts.ProvisionTakes}
@@ -346,7 +346,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Said:      facts.QuoteEvent(last),
 		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
 		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
-		SelfHeals: finding.SelfHeals{Because: "the provisioner tries again and again, and succeeds once what it names is fixed"},
+		SelfHeals: finding.SelfHeals{Because: "what the provisioner names has to be fixed first; it tries again and again until then"},
 		Never:     makeAgain,
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
@@ -371,7 +371,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		f.Advice, f.Actor, f.KnownFrom = facts.Helps(entry, lasts), facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
 		if facts.Heals(entry, lasts) {
 			f.Severity = finding.Warning
-			f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "the provisioner tries again and again, and usually succeeds in the end; it has taken longer than usual"}
+			f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; the provisioner tries again and again, and usually succeeds in the end"}
 		}
 	}
 	return unboundReason{f, p.Takes(about)}

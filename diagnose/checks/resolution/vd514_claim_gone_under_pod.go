@@ -180,7 +180,7 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 		f.Message = fmt.Sprintf("Pod %s ran on node %s, which is lost, and %s", facts.PodName(pod), pod.Spec.NodeName, lost.says)
 		f.Detail = finding.Clauses("nobody knows whether the pod still runs with its data", lost.detail)
 		save = fmt.Sprintf("bring node %s back, and %s", f.Node, save)
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("kube-controller-manager deletes the pod, unless node %s comes back in time; %s", f.Node, f.SelfHeals.Because)}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("kube-controller-manager deletes the pod unless node %s returns in time; %s", f.Node, f.SelfHeals.Because)}
 	}
 	f.Advice, f.AdviceCommands = saveUnderPod(lost, kept, save)
 	for _, pv := range kept {
@@ -211,7 +211,7 @@ var keptForgotten facts.Kept[[]reconcile.Forgotten]
 // keeps what it looked up when it first saw the pod; a new one looks it up again, and does not
 // find the pod's volume.
 func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
-	const forgets = "kube-controller-manager counts the pod as a user only until it restarts"
+	const forgets = "it gets worse when kube-controller-manager restarts; that counts the pod as a user only until then"
 	self := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	for _, lost := range keptForgotten.Of(p, func(p *facts.View) []reconcile.Forgotten { return p.World.Forgotten() }) {
 		d := p.Plan.Decision(lost.VolumeNode)
@@ -229,14 +229,14 @@ func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
 		}
 		switch {
 		case forced != "":
-			return fmt.Sprintf("%s: it then detaches the volume from node %s by force, under the pod, %s later", forgets, lost.Node, forced)
+			return fmt.Sprintf("%s; it then detaches the volume from node %s by force, under the pod, %s later", forgets, lost.Node, forced)
 		case d.Verb == reconcile.Detach:
-			return fmt.Sprintf("%s: it then detaches the volume from node %s immediately", forgets, lost.Node)
+			return fmt.Sprintf("%s; it then detaches the volume from node %s immediately", forgets, lost.Node)
 		case d.Verb == reconcile.Wait:
-			return fmt.Sprintf("%s: it then detaches the volume as soon as node %s no longer reports it in use, or by force once that node is not Ready", forgets, lost.Node)
+			return fmt.Sprintf("%s; it then detaches the volume as soon as node %s no longer reports it in use, or by force once that node is not Ready", forgets, lost.Node)
 		}
 	}
-	return fmt.Sprintf("%s, and the kubelet cannot mount the volume again without claim %s and its volume", forgets, claim)
+	return fmt.Sprintf("%s; the kubelet cannot mount the volume again without claim %s and its volume", forgets, claim)
 }
 
 // afterPod is what happens to the pod's successor.

@@ -140,12 +140,12 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 		}
 	case slices.Contains(pv.Finalizers, volumeProtection):
 		holds("its finalizer "+volumeProtection+" stays", "no claim is bound to it", reconcile.ControllerManager+" takes that finalizer off, and has not")
-		f.SelfHeals.Because = reconcile.ControllerManager + " takes the finalizer off within seconds where it works"
+		f.SelfHeals.Because = "it should have gone within seconds; " + reconcile.ControllerManager + " takes the finalizer off where it works"
 		f.Advice = "{check} look whether " + reconcile.ControllerManager + " runs and leads, and what its log says about the volume"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/"+reconcile.ControllerManager, "-n", metav1.NamespaceSystem)}
 	case len(others) > 0:
 		holds("finalizers of other programs keep it", "the finalizers are "+strings.Join(others, ", "), "whoever put the finalizers on has not taken them off")
-		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
+		f.SelfHeals.Because = "whoever put the finalizers on has to remove them"
 		f.Advice = whoPutsOn(others)
 	case slices.Contains(pv.Finalizers, provisionersFinalizer), slices.Contains(pv.Finalizers, controllersFinalizer):
 		diskStays(p.View, pv, &f, holds)
@@ -216,11 +216,11 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 	}
 	if !deletes(pv) {
 		holds("its provisioner's finalizer stays", "its reclaim policy keeps the disk", who+" has not taken its finalizer off: it does not run, or hangs")
-		f.SelfHeals.Because = "it goes once " + who + " takes its finalizer off; the disk stays"
+		f.SelfHeals.Because = who + " has to take its finalizer off; the disk stays"
 		f.Advice = "{check} see whether " + who + " runs, and read its log about the volume"
 		return
 	}
-	f.SelfHeals.Because = "it goes once " + who + " has deleted the disk, which it tries again and again"
+	f.SelfHeals.Because = who + " has to delete the disk first; it tries again and again"
 	defer keepDiskFirst(f, pv)
 	failed := lastFailedDelete(p, pv)
 	if failed == nil {

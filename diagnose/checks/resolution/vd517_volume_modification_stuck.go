@@ -66,7 +66,7 @@ func modificationFails(p *check.Run, claim *corev1.PersistentVolumeClaim, state 
 		f.Cause = "the driver refuses the parameters of the class for this volume"
 		f.Advice = "name another VolumeAttributesClass in the claim: the parameters of one cannot be changed; the one that the volume has calls it off"
 	}
-	f.SelfHeals.Because = "it is tried again at most some minutes apart, and fails as long as the cause is there; the volume keeps the attributes that it has, and pods that run are not affected"
+	f.SelfHeals.Because = "each attempt fails as long as the cause is there; it is tried again at most some minutes apart; the volume keeps the attributes that it has, and pods that run are not affected"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "status.conditions[" + string(failed.Type) + "]",
 		Value: fmt.Sprintf("since %s: %q", facts.Stamp(failed.LastTransitionTime), failed.Message)})
 	p.Report(f)

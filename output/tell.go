@@ -405,7 +405,7 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 		for later > 0 && strings.HasPrefix(list[later-1].text, when[finding.Later]) {
 			later--
 		}
-		list = slices.Insert(list, later, step{text: strings.TrimSuffix(nothingNow+refused+"; "+f.Repair.SafeOnce, "; ")})
+		list = slices.Insert(list, later, step{text: strings.TrimSuffix(nothingNow+refused+"; "+advised.WithUndone(f.Repair.SafeOnce, ""), "; ")})
 	}
 	return list
 }

@@ -404,14 +404,17 @@ func TestNothingContradicts(t *testing.T) {
 func TestContradicts(t *testing.T) {
 	for want, c := range map[string]toldCause{
 		"": {headline: "error VD301  Pod a/web waits", wait: "no; it began 3m ago", dont: "delete the VolumeAttachment by hand",
-			do: []string{"1. look at pod a/web", "kubectl get pod/web -n a", "2. --apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose pod/web -n a --apply"}},
-		"nothing above it names web":           {do: []string{"look at pod a/old", "kubectl volume-doctor trace pod/web -n a"}},
-		"nothing says what it does":            {headline: "web", do: []string{"decide", "kubectl volume-doctor diagnose pod/web --apply"}},
-		"a step leans on another":              {do: []string{"1. then delete it"}},
-		"wait? no":                             {wait: "no", do: []string{"1. wait until it goes"}},
-		"don't delete the VolumeAttachment":    {dont: "delete the VolumeAttachment: it is right", do: []string{"--apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose volumeattachment/csi-1 --apply"}},
-		"don't delete the pod":                 {headline: "x web", dont: "delete the pod", do: []string{"kubectl delete pod/web -n a"}},
-		"wait? yes, it ends by itself, and do": {wait: "yes, it ends by itself", dont: "x: it gets the same answer"},
+			do: []string{"1. look at pod a/web", "kubectl get pod/web -n a", "2. --apply (cannot be undone) deletes VolumeAttachment csi-1 for pod a/web:", "kubectl volume-doctor diagnose pod/web -n a --apply"}},
+		"the sentence above it does not name web": {headline: "pod a/web waits", do: []string{"look at pod a/old", "kubectl volume-doctor trace pod/web -n a"}},
+		"nothing says what it does":               {do: []string{"--apply of pod web (can be undone):", "kubectl volume-doctor diagnose pod/web --apply"}},
+		`"plan" is not what the sentence`:         {do: []string{"correct node n1", "kubectl volume-doctor plan node/n1"}},
+		"the sentence above it says more":         {do: []string{"cordon n1 and drain it (can be undone)", "kubectl cordon node/n1"}},
+		"nothing says whether it can be undone":   {do: []string{"if it hangs, restart machine n1"}},
+		"a step leans on another":                 {do: []string{"1. then look at it"}},
+		"wait? no":                                {wait: "no", do: []string{"1. wait until it goes"}},
+		"don't delete the VolumeAttachment":       {dont: "delete the VolumeAttachment: it is right", do: []string{"--apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose volumeattachment/csi-1 --apply"}},
+		"don't delete the pod":                    {dont: "delete the pod", do: []string{"delete pod a/web (cannot be undone)", "kubectl delete pod/web -n a"}},
+		"wait? yes, it ends by itself, and do":    {wait: "yes, it ends by itself", dont: "x: it gets the same answer"},
 	} {
 		wrong := c.contradicts()
 		if want == "" && len(wrong) > 0 || want != "" && (len(wrong) != 1 || !strings.HasPrefix(wrong[0], want)) {

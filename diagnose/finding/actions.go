@@ -287,10 +287,14 @@ func (f Finding) Commanded(command string) Action {
 	return a
 }
 
-// Names reports whether the sentence names the object.
+// Names reports whether the sentence names the object: one of a namespace with that, or with its kind.
 func (a Action) Names(object string) bool {
-	name := object[strings.LastIndex(object, "/")+1:]
-	return name != "" && regexp.MustCompile(`(?:^|[^A-Za-z0-9.-])`+regexp.QuoteMeta(name)+`(?:$|[^A-Za-z0-9-])`).MatchString(a.Sentence)
+	kind, full, _ := strings.Cut(object, "/")
+	name := full[strings.LastIndex(full, "/")+1:]
+	if name == full {
+		return name != "" && Names(a.Sentence, name)
+	}
+	return Names(a.Sentence, full) || Names(a.Sentence, cmp.Or(nouns[kind], kind)+" "+name)
 }
 
 // nouns are the words for the objects of commands in sentences.
@@ -382,7 +386,10 @@ func (f Finding) does() string {
 		says += ", and the like for the others"
 	}
 	if _, aim := ObjectOf(cmp.Or(r.ApplyAll, r.Apply)); strings.Contains(aim, "/") && !(Action{Sentence: says}).Names(aim) {
-		says += ", for " + spoken(aim)
+		what, purpose, _ := strings.Cut(says, ", so that ")
+		if says = what + " for " + spoken(aim); purpose != "" {
+			says += ", so that " + purpose
+		}
 	}
 	return "--apply" + undo + " " + says + ":"
 }

@@ -44,7 +44,7 @@ var presupposed = []struct {
 		return slices.ContainsFunc(s.Nodes, func(node *corev1.Node) bool { return finding.Names(f.Never, node.Name) && node.Name != string(f.Node) })
 	}},
 	{regexp.MustCompile(`what is mounted for it may stay`), func(_ *snapshot.Snapshot, f finding.Finding) bool { return !strings.HasSuffix(f.Message, " to be attached") }},
-	{regexp.MustCompile(`^put nodeName into`), func(s *snapshot.Snapshot, f finding.Finding) bool {
+	{regexp.MustCompile(`^set nodeName in`), func(s *snapshot.Snapshot, f finding.Finding) bool {
 		pod := s.Pod(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
 		return pod != nil && pod.Spec.NodeName == ""
 	}},

@@ -37,7 +37,7 @@ func neverIn(t *trace.Trace) string {
 	case stage.Stage == trace.StageUnmounted:
 		return "force-delete the pod: its volume may still be mounted"
 	case stage.Stage == trace.StageScheduled:
-		return "put nodeName into the pod: nobody then checks whether its volumes can be used there"
+		return "set nodeName in the pod: nobody then checks that its volumes fit there"
 	case stage.Stage == trace.StageClaimBound:
 		return "recreate the claim before its data is found: the new one may be empty"
 	case v.VolumeAttachment != "":

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/clipperhouse/displaywidth"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -198,7 +199,7 @@ func TestVerdictCountsWhatStays(t *testing.T) {
 	verdicts, staying := 0, 0
 	eachCase(t, func(t *testing.T, c corpusCase) {
 		for _, node := range c.read.Nodes {
-			p := diagnose.Preflight(c.read, types.NodeName(node.Name), diagnose.Options{Reconcile: c.settings})
+			p := diagnose.PreflightNode(c.read, types.NodeName(node.Name), diagnose.Options{Reconcile: c.settings})
 			_, why := preflightAnswer(p)
 			m := counted.FindStringSubmatch(why)
 			if m == nil {
@@ -206,14 +207,14 @@ func TestVerdictCountsWhatStays(t *testing.T) {
 			}
 			verdicts++
 			for i, s := range []preflight.Scenario{p.Drain, p.Loss} {
-				volumes := map[string]bool{}
+				volumes := map[corev1.UniqueVolumeName]bool{}
 				for _, h := range s.Hangs {
-					volumes[h.PersistentVolume] = true
+					volumes[h.Volume] = true
 				}
 				for _, w := range s.Waits {
 					if w.Never {
 						staying++
-						volumes[w.PersistentVolume] = true
+						volumes[w.Volume] = true
 					}
 				}
 				if m[1+i] != strconv.Itoa(len(volumes)) {

@@ -223,11 +223,11 @@ func (f Finding) commandedBelow(list []Action, a Action) []Action {
 	return append(list, a)
 }
 
-// aside names what the look shows of its object.
+// aside is the look as a clause of another sentence; "" where it needs its own.
 func (a Action) aside() string {
 	verb, _ := ObjectOf(a.Command)
-	if shows := verbsOf[verb].shows; shows != "" {
-		return "the " + shows + " of " + spoken(a.Object)
+	if short := verbsOf[verb].short; short != "" {
+		return short + " " + spoken(a.Object)
 	}
 	return ""
 }
@@ -258,13 +258,13 @@ var verbsOf = map[string]struct {
 	kind  ActionKind
 	text  string
 	when  When
-	shows string // what a look shows of its object
+	short string // the look as a clause
 }{
 	"get":           {Look, "look at", Check, ""},
-	"describe":      {Look, "look at", Check, "events"},
-	"logs":          {Look, "read the log of", Check, "log"},
+	"describe":      {Look, "look at", Check, "see"},
+	"logs":          {Look, "read the log of", Check, "read"},
 	"volume-doctor": {Look, "look with this program at", Check, ""},
-	"trace":         {Look, "see stage by stage what keeps", Check, "stages"},
+	"trace":         {Look, "see stage by stage what keeps", Check, "trace"},
 	"plan":          {Look, "see what a controller that starts would do about", Check, ""},
 	"delete":        {deletePodKind, "delete", Now, ""},
 }

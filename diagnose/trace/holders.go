@@ -109,7 +109,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case holders > 2:
 		s.Detail += fmt.Sprintf("; %d other nodes have it, too", holders-1)
 	}
-	s.never = fmt.Sprintf("detach it by force: node %s may have it mounted, and write to it still", holder)
+	s.never = fmt.Sprintf("detach it by force: node %s may still write to it", holder)
 	since, bound := facts.WaitsSince(t.pod), facts.HandOverTakes
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)

@@ -23,7 +23,7 @@ var OosTaintMisuse = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
-	Never:    "set the taint again while the machine runs: its volumes are then detached under their mounts",
+	Never:    "set the taint while the machine runs: it detaches volumes under mounts",
 	Run:      runOOSTaintMisuse,
 }
 

@@ -31,7 +31,7 @@ var VolumeExpansionStuck = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD624"}, Match: waitsForResizer},
 	},
-	Never: "edit the capacity of the claim or the volume by hand: the file system then never grows",
+	Never: "edit a capacity by hand: the file system then never grows",
 	Run:   runVolumeExpansionStuck,
 }
 

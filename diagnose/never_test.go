@@ -43,12 +43,16 @@ var presupposed = []struct {
 	{regexp.MustCompile(`^detach it by force`), func(s *snapshot.Snapshot, f finding.Finding) bool {
 		return slices.ContainsFunc(s.Nodes, func(node *corev1.Node) bool { return finding.Names(f.Never, node.Name) && node.Name != string(f.Node) })
 	}},
-	{regexp.MustCompile(`what is mounted for it may stay`), func(_ *snapshot.Snapshot, f finding.Finding) bool { return !strings.HasSuffix(f.Message, " to be attached") }},
+	{regexp.MustCompile(`what is mounted for it may stay`), func(_ *snapshot.Snapshot, f finding.Finding) bool {
+		return !strings.HasSuffix(f.Message, " to be attached")
+	}},
 	{regexp.MustCompile(`^set nodeName in`), func(s *snapshot.Snapshot, f finding.Finding) bool {
 		pod := s.Pod(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
 		return pod != nil && pod.Spec.NodeName == ""
 	}},
-	{regexp.MustCompile(`^recreate the claim before its data is found`), func(_ *snapshot.Snapshot, f finding.Finding) bool { return !strings.Contains(f.Message, "has no node yet") }},
+	{regexp.MustCompile(`^recreate the claim before its data is found`), func(_ *snapshot.Snapshot, f finding.Finding) bool {
+		return !strings.Contains(f.Message, "has no node yet")
+	}},
 	{regexp.MustCompile(`a pod may have the volume mounted`), func(s *snapshot.Snapshot, f finding.Finding) bool {
 		return slices.ContainsFunc(s.Pods, func(pod *corev1.Pod) bool {
 			return slices.Contains(f.Pods, facts.PodName(pod)) && pod.Spec.NodeName != "" && facts.MayUseVolumes(pod)

@@ -391,6 +391,11 @@ func (f Finding) does() string {
 			says += ", so that " + purpose
 		}
 	}
+	// Its name of 68 letters is in the command; the volume and the node tell more.
+	if name := attachmentName.FindString(says); r.ApplyAll == "" && name != "" && f.PersistentVolume != "" && f.Node != "" &&
+		strings.Contains(r.Apply, strings.ToLower(strings.Replace(name, " ", "/", 1)+" ")) {
+		says = strings.Replace(says, name, fmt.Sprintf("the VolumeAttachment of volume %s on node %s", f.PersistentVolume, f.Node), 1)
+	}
 	return "--apply" + undo + " " + says + ":"
 }
 

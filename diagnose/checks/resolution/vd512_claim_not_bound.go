@@ -184,7 +184,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
 		Never:          "create a Node of that name by hand: the volume is then made for a machine that does not exist",
 		SelfHeals:      finding.SelfHeals{Because: "the claim still names that node; the scheduler chooses again only once it names none; some provisioners take the name off, and this one has not"},
-		Advice:         "take the node's name off the claim: the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
+		Advice:         "take the node's name off claim " + facts.ClaimName(claim) + ": the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
 		AdviceCommands: []string{safetext.Kubectl("annotate", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace, reconcile.SelectedNodeAnnotation+"-")},
 	}
 	if n := len(about.Failures); n > 0 {

@@ -55,6 +55,9 @@ func TestGapsOfRandomClusters(t *testing.T) {
 		}
 		less := s
 		for _, kind := range kinds {
+			if kind == snapshot.CSIDrivers && testcases.ChangedItsMind(s) {
+				continue // see invariant 8 in docs/invariants.md
+			}
 			keep := none
 			if rapid.Bool().Draw(t, "in part") {
 				kept := rapid.SliceOfN(rapid.Bool(), 16, 16).Draw(t, string(kind))

@@ -132,7 +132,9 @@ func TestGapsOfEveryCommand(t *testing.T) {
 		a, b := shuffled[i%len(shuffled)], shuffled[(i+1+i/len(shuffled))%len(shuffled)]
 		t.Run(a.name+" with "+b.name, func(t *testing.T) { check(t, testcases.Cross(a.read, b.read), a.settings) })
 	}
-	rapid.Check(t, func(t *rapid.T) { check(t, testcases.Draw(t, snapshotsOf(cases)), reconcile.Options{}) })
+	t.Run("random clusters", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) { check(t, testcases.Draw(t, snapshotsOf(cases)), reconcile.Options{}) })
+	})
 	for _, kind := range []string{"plan", "skipped", "use", "pod", "node", "held", "preflight", "room", "trace", "time", "stuck"} {
 		if said[kind] == 0 {
 			t.Errorf("nothing was said of %s", kind)
@@ -163,12 +165,12 @@ func snapshotsOf(cases []corpusCase) []*snapshot.Snapshot {
 func excused(claim, value, less string, whole *snapshot.Snapshot) bool {
 	isActor := strings.HasSuffix(claim, " actor")
 	switch {
-	case strings.HasPrefix(claim, "stuck "): // the check that says when the wait ends did not run
-		return endsByItself(strings.TrimPrefix(claim, "stuck "), whole)
+	case strings.HasPrefix(claim, "stuck ") && endsByItself(strings.TrimPrefix(claim, "stuck "), whole):
+		return true // the check that says when the wait ends did not run
 	case strings.HasPrefix(claim, "skipped ") && value == string(reconcile.PodEnded):
 		return true // that holds whether or not its driver attaches
 	case strings.HasPrefix(less, string(snapshot.CSIDrivers)):
-		return changedItsMind(whole)
+		return testcases.ChangedItsMind(whole)
 	case strings.HasPrefix(less, "namespace "):
 		return isActor && testcases.ClaimedTwice(whole)
 	case strings.HasPrefix(less, string(snapshot.Leases)):
@@ -222,15 +224,6 @@ var (
 	crossings     = flag.Int("crossings", 200, "how many crossed clusters TestGapsOfEveryCommand asks")
 	crossingsSeed = flag.Uint64("crossings-seed", 1, "of which crossed clusters TestGapsOfEveryCommand asks")
 )
-
-// changedItsMind reports whether there are VolumeAttachments of a driver whose CSIDriver says that
-// it does not attach (attachability-flipped). Without the CSIDriver these VolumeAttachments count.
-func changedItsMind(s *snapshot.Snapshot) bool {
-	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-		d := s.CSIDriver(va.Spec.Attacher)
-		return d != nil && !ptr.Deref(d.Spec.AttachRequired, true)
-	})
-}
 
 func kindOfClaim(claim string) string {
 	kind := ""

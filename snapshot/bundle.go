@@ -164,7 +164,7 @@ func isBundleFile(p string) bool {
 
 // wanted reports whether the file is read at all.
 func (t *tree) wanted(p string) bool {
-	if path.Base(p) == stampName || path.Base(p) == crustGatherStamp {
+	if base := path.Base(p); base == stampName || base == crustGatherStamp || base == kitErrors {
 		return true
 	}
 	p, _ = unzippedName(p)

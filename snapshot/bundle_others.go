@@ -19,6 +19,7 @@ import (
 //	yamls/cluster/VERSION/PLURAL.yaml
 //	yamls/namespaced/NAMESPACE/VERSION/PLURAL.yaml
 //	metadata.yaml
+//	bundleGenerationError.log                 what could not be read, and why
 //
 // VERSION is "v1" or "storage.k8s.io/v1"; older releases write "kubernetes" for every group. Each
 // file is one answer of the API server. The tool reads the namespaces in its settings, and the list
@@ -47,10 +48,14 @@ func restoreKit(line []byte) []byte {
 const (
 	kitFolder   = "yamls"
 	kitMetadata = "metadata.yaml"
+	kitErrors   = "bundleGenerationError.log"
 )
 
 func supportBundleKitFile(segments []string) (bundleFile, bool) {
 	n := len(segments)
+	if segments[n-1] == kitErrors {
+		return bundleFile{format: supportBundleKit, root: strings.Join(segments[:n-1], "/"), tell: tellKitErrors}, true
+	}
 	for i, s := range segments {
 		if s != kitFolder || n < i+4 || !isYAML(segments[n-1]) {
 			continue
@@ -110,6 +115,25 @@ func tellKitMetadata(r *root, text []byte) {
 	}
 	if json.Unmarshal(yamlAsJSON(text), &metadata) == nil && metadata.KubernetesVersion != "" {
 		r.version, r.began = plain(metadata.KubernetesVersion), metadata.BundleCreatedAt
+	}
+}
+
+// failedGet matches what support-bundle-kit says of a list that it could not get: the list's path at the API
+// server, or its plural alone in older releases.
+var failedGet = regexp.MustCompile(`(?m)^(?:Support Bundle: f|F)ailed to get (\S+): (.*)$`)
+
+func tellKitErrors(r *root, text []byte) {
+	for _, m := range failedGet.FindAllStringSubmatch(string(text), -1) {
+		folder, namespace, _ := strings.Cut(path.Dir(m[1]), "/namespaces/")
+		for _, of := range resources {
+			if path.Base(m[1]) != string(of.Kind) || folder != "." && folder != "/api/"+of.Version && folder != "/apis/"+of.Version {
+				continue
+			}
+			if r.said[of.Kind] == nil {
+				r.said[of.Kind] = map[string]string{}
+			}
+			r.said[of.Kind][namespace] = plain(m[2])
+		}
 	}
 }
 

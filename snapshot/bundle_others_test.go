@@ -22,6 +22,41 @@ func TestKitWritesNull(t *testing.T) {
 	}
 }
 
+// TestKitErrors: support-bundle-kit notes which lists it could not get. Such a list is a gap with the API
+// server's reason, and the others are not.
+func TestKitErrors(t *testing.T) {
+	for _, tt := range []struct{ name, said, pods, volumes string }{
+		{name: "nothing"},
+		{name: "a namespace", said: "Failed to get /api/v1/namespaces/shop/pods: pods is forbidden: User \"x\" cannot list", pods: "Forbidden default"},
+		{name: "a kind", said: "Failed to get /api/v1/persistentvolumes: the server is busy", volumes: "Unavailable "},
+		{name: "an older release", said: "Support Bundle: failed to get persistentvolumes: the server is busy", volumes: "Unavailable "},
+		{name: "another group", said: "Failed to get /apis/metrics.k8s.io/v1beta1/namespaces/shop/pods: the server is busy"},
+		{name: "a log", said: "Support Bundle: cannot get pod shop/a container b log: timeout"},
+	} {
+		s, _, err := ReadFS("f", fstest.MapFS{
+			"b/yamls/cluster/v1/namespaces.yaml":           {Data: []byte("apiVersion: v1\nitems:\n- metadata:\n    name: default\nkind: List\n")},
+			"b/yamls/cluster/v1/persistentvolumes.yaml":    {Data: []byte("apiVersion: v1\nitems: []\nkind: List\n")},
+			"b/yamls/namespaced/default/v1/pods.yaml":      {Data: []byte(`{"apiVersion": "v1", "kind": "List", "items": [` + podOf("default", "a", "5") + `]}`)},
+			"b/bundleGenerationError.log":                  {Data: []byte("Start of the bundle\n" + tt.said + "\n")},
+			"b/logs/kube-system/bundleGenerationError.log": {Data: []byte("Failed to get /api/v1/nodes: no\n")},
+		}, ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for kind, want := range map[Kind]string{Pods: tt.pods, Volumes: tt.volumes} {
+			got := ""
+			for _, g := range s.Gaps {
+				if g.Kind == kind {
+					got = g.Reason + " " + g.Namespace
+				}
+			}
+			if got != want {
+				t.Errorf("%s: %s: %q, want %q: %q", tt.name, kind, got, want, gapLines(s))
+			}
+		}
+	}
+}
+
 // TestSonobuoyQueries: sonobuoy writes no file for an empty list, says which lists it has asked for, and
 // whether for some of their objects only.
 func TestSonobuoyQueries(t *testing.T) {

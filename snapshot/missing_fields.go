@@ -171,6 +171,20 @@ func (o *Objects) namedByUID() map[identity]bool {
 			name(Nodes, "", owner.Name, owner.UID)
 		}
 	}
+	for _, pod := range o.Pods {
+		for _, c := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+			said := ""
+			if c.State.Waiting != nil {
+				said = c.State.Waiting.Message
+			}
+			if c.LastTerminationState.Terminated != nil {
+				said += c.LastTerminationState.Terminated.Message
+			}
+			if strings.Contains(strings.ReplaceAll(said, `\`, "/"), "/pods/") { // the kubelet's directory of a pod, named by its UID
+				named[identity{Pods, pod.Namespace, pod.Name}] = true
+			}
+		}
+	}
 	for _, e := range o.Events {
 		switch of := e.InvolvedObject; of.Kind {
 		case "Pod":

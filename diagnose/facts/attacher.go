@@ -213,6 +213,12 @@ func (p *View) AttacherAtWork(driver string) bool {
 	})
 }
 
+// AttacherMayBeGone reports whether no attacher of the driver may run any more: the leases, which would show
+// it, were not read, and its last sign is older than the lease of a living one gets.
+func (p *View) AttacherMayBeGone(driver string) bool {
+	return !p.Snapshot.Complete(snapshot.Leases) && p.Age(p.LastAnswer(driver)) > AttacherLeaseGrace
+}
+
 // secretNotFound reports whether the attacher did not find a secret. It reads this secret itself:
 // an error of the driver is about another one.
 func secretNotFound(message string) bool {

@@ -226,7 +226,6 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		since = facts.Latest(facts.WaitsSince(t.pod), facts.Renewed(lease))
 		s.Detail += t.leaseWords(lease)
 	}
-	t.doubtAttacher(&s, cmp.Or(failure, t.DetachError(va)))
 	if failure != nil && va.DeletionTimestamp == nil && lease == nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
 		if h, held := t.held(v, s); held && t.releases(v) { // the driver has to fail until that node has lost it
 			return h
@@ -236,16 +235,22 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	}
 	t.attachWords(v, &s, metav1.Time{})
 	if refused > 0 && (s.State != StageBlocked || va.DeletionTimestamp != nil) {
-		return t.due(s, since, max(attachTakes, registering))
+		refused = max(attachTakes, registering)
 	}
-	return t.due(s, since, refused)
+	s = t.due(s, since, refused)
+	t.doubtAttacher(&s, va.Spec.Attacher, cmp.Or(failure, t.DetachError(va)))
+	return s
 }
 
-// doubtAttacher notes in the stage that an unread lease may show that no attacher runs any more,
-// which an old error of the driver leaves open.
-func (t *tracer) doubtAttacher(s *Stage, said *storagev1.VolumeError) {
-	if said != nil && !t.Snapshot.Complete(snapshot.Leases) && t.Age(said.Time) > facts.AttacherLeaseGrace {
+// doubtAttacher notes in the stage that an unread lease may show that no attacher runs any more. Nobody then
+// asks the driver again that has said this, and a wait does not end in its time.
+func (t *tracer) doubtAttacher(s *Stage, driver string, said *storagev1.VolumeError) {
+	switch {
+	case !t.AttacherMayBeGone(driver):
+	case said != nil:
 		s.unread = snapshot.Leases
+	case !s.Overdue:
+		s.untimed = cmp.Or(s.untimed, snapshot.Leases)
 	}
 }
 

@@ -331,7 +331,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		s.Ends = "the attacher asks again, at most 5 min apart, until the driver succeeds"
 		bound = facts.CallGrace(va.Spec.Attacher, e.Message)
-		t.doubtAttacher(&s, e)
+		t.doubtAttacher(&s, va.Spec.Attacher, e)
 	}
 	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
 		s.State, s.On, bound = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher) // nobody asks the driver

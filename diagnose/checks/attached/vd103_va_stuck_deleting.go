@@ -81,9 +81,10 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		f.Cause = fmt.Sprintf("the volume was attached to machine %s, and the driver is asked about %s, which has the node's name now (VD125)", was, is)
 	}
 	lease := attacherGone(p.View, va)
-	if lease == nil && !p.Snapshot.Complete(snapshot.Leases) && !p.StillRefused(failure) {
+	if p.AttacherMayBeGone(va.Spec.Attacher) {
+		f.Actor, f.SelfHeals.Unknown = "", true
 		f.Message = fmt.Sprintf("Volume %s cannot be detached from node %s: the driver failed", pv, va.Node)
-		facts.Also(&f, "whether its attacher still runs is not known")
+		f.SelfHeals.Because = "whether its attacher still runs is not known, as leases were not read; if it does, " + f.SelfHeals.Because
 	}
 	if lease != nil {
 		f.Actor = ""

@@ -40,7 +40,7 @@ func keptOf(v *facts.View, claim *corev1.PersistentVolumeClaim) []*corev1.Persis
 	var kept []*corev1.PersistentVolume
 	for _, pv := range volumesOfClaim(v, claim.Namespace, claim.Name) {
 		switch ref := pv.Spec.ClaimRef; {
-		case ref.UID == claim.UID:
+		case ref.UID != "" && ref.UID == claim.UID:
 		case ref.UID == "" && !goes(pv) && !asksForAnother(claim, pv) && cannotHave(claim, pv) == nil:
 		default:
 			kept = append(kept, pv)

@@ -52,14 +52,16 @@ func (p *View) StartedBefore(node types.NodeName, started, at metav1.Time) bool 
 }
 
 // RunsSinceBefore returns the first such container on the pair's node; nil for none. A driver
-// that is younger than the container may not have attached its volume.
+// that is younger than the container may not have attached its volume. A PersistentVolume that
+// is younger names another disk than the container has, unless the node has that disk in use.
 func (p *View) RunsSinceBefore(pair reconcile.VolumeNode, at metav1.Time) *Runner {
 	driver, _, _ := reconcile.ParseCSI(pair.Volume)
-	d := p.Snapshot.CSIDriver(driver)
+	d, pv, node := p.Snapshot.CSIDriver(driver), p.World.Volume(pair.Volume), p.Snapshot.Node(pair.Node)
 	for _, pod := range p.World.LivePods(pair) {
 		container, started := runsSince(pod)
 		if container != "" && pod.DeletionTimestamp == nil && p.StartedBefore(pair.Node, started, at) &&
-			(d == nil || !started.Before(&d.CreationTimestamp)) && p.ContainersUse(pod, pair.Volume) {
+			(d == nil || !started.Before(&d.CreationTimestamp)) &&
+			(pv == nil || !started.Before(&pv.CreationTimestamp) || node != nil && p.InUse(node, pair.Volume)) && p.ContainersUse(pod, pair.Volume) {
 			return &Runner{pod, container, started}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -164,6 +165,14 @@ func TestDriverObjects(t *testing.T) {
 		}
 	}
 
+	created := func(name string) *time.Time {
+		t.Helper()
+		at, err := time.Parse(time.RFC3339, kubectl("get", "volumes.longhorn.io", name, "-n", "driver-objects", "-o", "jsonpath={.metadata.creationTimestamp}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &at
+	}
 	on := func(state string) []backend.Attachment { return []backend.Attachment{{Machine: "n1", State: state}} }
 	placed := []backend.Volume{{ID: "ls-placed", Silent: true, Only: []string{"n1", "n2"}}}
 	const noObjects = "the driver's second kind of objects is missing"
@@ -173,14 +182,14 @@ func TestDriverObjects(t *testing.T) {
 		want        []backend.Volume
 	}{
 		{"longhorn", "volumes.longhorn.io,volumeattachments.longhorn.io", backend.Longhorn, []backend.Volume{
-			{ID: "lh-attached", State: "attached", Attachments: on("")},
-			{ID: "lh-backup", State: "attached", Attachments: on("temporary")},
-			{ID: "lh-detached", State: "detached"},
+			{ID: "lh-attached", State: "attached", Attachments: on(""), Created: created("lh-attached")},
+			{ID: "lh-backup", State: "attached", Attachments: on("temporary"), Created: created("lh-backup")},
+			{ID: "lh-detached", State: "detached", Created: created("lh-detached")},
 		}},
 		{noObjects, "volumes.longhorn.io", backend.Longhorn, []backend.Volume{
-			{ID: "lh-attached", State: "attached", Attachments: on("unknown")},
-			{ID: "lh-backup", State: "attached", Attachments: on("unknown")},
-			{ID: "lh-detached", State: "detached"},
+			{ID: "lh-attached", State: "attached", Attachments: on("unknown"), Created: created("lh-attached")},
+			{ID: "lh-backup", State: "attached", Attachments: on("unknown"), Created: created("lh-backup")},
+			{ID: "lh-detached", State: "detached", Created: created("lh-detached")},
 		}},
 		{"trident", "tridentvolumes.trident.netapp.io,tridentvolumepublications.trident.netapp.io", backend.Trident, []backend.Volume{
 			{ID: "tr-free", State: "online"},
@@ -251,7 +260,7 @@ func TestDriverObjects(t *testing.T) {
 		got[l.Format] = l.Volumes
 	}
 	if diff := cmp.Diff(map[backend.Format][]backend.Volume{
-		backend.Longhorn: {{ID: "lh-attached", State: "attached", Attachments: on("")}, {ID: "lh-backup", State: "attached", Attachments: on("temporary")}, {ID: "lh-detached", State: "detached"}},
+		backend.Longhorn: {{ID: "lh-attached", State: "attached", Attachments: on(""), Created: created("lh-attached")}, {ID: "lh-backup", State: "attached", Attachments: on("temporary"), Created: created("lh-backup")}, {ID: "lh-detached", State: "detached", Created: created("lh-detached")}},
 		backend.Trident:  {{ID: "tr-free"}, {ID: "tr-published", Attachments: on("")}},
 		backend.LINSTOR:  placed,
 		backend.CStor:    {{ID: "cs-staged", Attachments: on("")}},

@@ -19,6 +19,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/util/retry"
 
@@ -132,6 +133,16 @@ func (w *stageWorld) event(name, reason, message string) {
 	w.check(err)
 }
 
+// renew renews the leases of the two kubelets that have stopped: none of them counts as lost.
+func (w *stageWorld) renew() {
+	w.t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"renewTime":%q}}`, metav1.NowMicro().UTC().Format(metav1.RFC3339Micro))
+	for _, node := range []string{w.byhand, w.late} {
+		_, err := w.client.CoordinationV1().Leases(corev1.NamespaceNodeLease).Patch(w.t.Context(), node, types.MergePatchType, patch, metav1.PatchOptions{})
+		w.check(err)
+	}
+}
+
 // inUse changes the volumesInUse of byhand.
 func (w *stageWorld) inUse(change func([]corev1.UniqueVolumeName) []corev1.UniqueVolumeName) {
 	w.t.Helper()
@@ -220,6 +231,9 @@ func TestTraceStages(t *testing.T) {
 		return fmt.Sprintf("MountVolume.%s failed for volume %q : %s", step, "pv-"+w.Namespace+"-"+pod, why)
 	}
 
+	// No pod wants the volume of this one yet.
+	w.traces(t, traced{pod: "web-0", reason: "Mounted"})
+
 	// Up to the attach only the objects and the controller matter.
 	w.volume("unscheduled")
 	w.podOn("", "unscheduled", "unscheduled")
@@ -251,6 +265,15 @@ func TestTraceStages(t *testing.T) {
 	refused := w.volume("refused")
 	cluster.Driver.FailPublish(errors.New("no such disk"), refused.Handle)
 	w.podOn(w.Node, "refused", "refused")
+	w.traces(t,
+		traced{pod: "unscheduled", broken: trace.StageScheduled, state: trace.StageBlocked, reason: "scheduled", waits: true, says: "in another zone"},
+		traced{pod: "unbound", broken: trace.StageClaimBound, state: trace.StageWaiting, reason: "claimBound", waits: true, says: "the provisioner of " + driver},
+		traced{pod: "lost", broken: trace.StageClaimBound, state: trace.StageBlocked, reason: "claimBound", waits: true, says: "is Lost"},
+		traced{pod: "unregistered", broken: trace.StageRegistered, state: trace.StageWaiting, reason: "driverRegistered", waits: true, says: "lacks " + otherDriver},
+		traced{pod: "multi", broken: trace.StageAttached, state: trace.StageBlocked, reason: "MultiAttach", waits: true, says: "pod " + w.Namespace + "/web-0 uses it there"},
+		traced{pod: "refused", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "no such disk"},
+		traced{pod: "late", broken: trace.StageInVolumesInUse, state: trace.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
+	)
 
 	// After the attach the test does the work of byhand's kubelet.
 	after := []string{"staging", "silent", "mounting", "ownership", "forgotten", "nottaken", "image", "init", "sandbox", "stopping", "unmounting", "unstaging", "detaching"}
@@ -262,6 +285,9 @@ func TestTraceStages(t *testing.T) {
 	for _, name := range after {
 		w.podOn(w.byhand, name, name)
 		w.status(name, creating)
+	}
+	for _, name := range after {
+		await(t, fixture.Attached(w.client, w.byhand, fixture.Volume{Claim: name, PersistentVolume: "pv-" + w.Namespace + "-" + name, Handle: "vol-" + w.Namespace + "-" + name}))
 	}
 	for _, kind := range []string{"secret", "configmap"} {
 		pod := fixture.Pod(w.Namespace, kind, w.byhand, "settings")
@@ -290,40 +316,27 @@ func TestTraceStages(t *testing.T) {
 	for name, status := range map[string]func(*corev1.PodStatus){"stopping": running, "unmounting": running, "unstaging": completed, "detaching": running} {
 		w.status(name, status)
 	}
-	for _, name := range after {
-		await(t, fixture.Attached(w.client, w.byhand, fixture.Volume{Claim: name, PersistentVolume: "pv-" + w.Namespace + "-" + name, Handle: "vol-" + w.Namespace + "-" + name}))
-	}
 	for _, name := range []string{"stopping", "unmounting"} {
 		w.check(fixture.DeletePod(t.Context(), w.client, w.Namespace, name))
 	}
 	w.status("unmounting", stopped)
 
-	for _, c := range []traced{
-		{pod: "unscheduled", broken: trace.StageScheduled, state: trace.StageBlocked, reason: "scheduled", waits: true, says: "in another zone"},
-		{pod: "unbound", broken: trace.StageClaimBound, state: trace.StageWaiting, reason: "claimBound", waits: true, says: "the provisioner of " + driver},
-		{pod: "lost", broken: trace.StageClaimBound, state: trace.StageBlocked, reason: "claimBound", waits: true, says: "is Lost"},
-		{pod: "unregistered", broken: trace.StageRegistered, state: trace.StageWaiting, reason: "driverRegistered", waits: true, says: "lacks " + otherDriver},
-		{pod: "multi", broken: trace.StageAttached, state: trace.StageBlocked, reason: "MultiAttach", waits: true, says: "pod " + w.Namespace + "/web-0 uses it there"},
-		{pod: "refused", broken: trace.StageAttached, state: trace.StageBlocked, reason: "attached", waits: true, says: "no such disk"},
-		{pod: "late", broken: trace.StageInVolumesInUse, state: trace.StageWaiting, reason: "askedFor", waits: true, says: "volumesInUse of " + w.late + " lacks it"},
-		{pod: "nottaken", broken: trace.StageInVolumesInUse, state: trace.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
-		{pod: "forgotten", broken: trace.StageRegistered, state: trace.StageBlocked, reason: "driverRegistered", waits: true, says: "the kubelet's own register lacks the driver"},
-		{pod: "silent", broken: trace.StageMounted, state: trace.StageWaiting, reason: "mounted", waits: true, says: "writes none for a wait that merely times out"},
-		{pod: "staging", broken: trace.StageStaged, state: trace.StageBlocked, reason: "staged", waits: true, says: "did not answer within 2 min"},
-		{pod: "mounting", broken: trace.StageMounted, state: trace.StageBlocked, reason: "mounted", waits: true, says: "the mount command of the node failed"},
-		{pod: "ownership", broken: trace.StageMounted, state: trace.StageWaiting, reason: "OwnershipChange", waits: true, says: "OnRootMismatch"},
-		{pod: "secret", broken: trace.StageMounted, state: trace.StageBlocked, reason: "MissingSecret", waits: true, says: "secret/settings"},
-		{pod: "configmap", broken: trace.StageMounted, state: trace.StageBlocked, reason: "MissingConfigMap", waits: true, says: "configmap/settings"},
-		{pod: "web-0", reason: "Mounted"},
-		{pod: "image", reason: "ImagePull"},
-		{pod: "init", reason: "InitContainers"},
-		{pod: "sandbox", reason: "Sandbox"},
-		{pod: "stopping", broken: trace.StageStopped, state: trace.StageWaiting, reason: "ContainersRunning"},
-		{pod: "unmounting", broken: trace.StageUnmounted, state: trace.StageWaiting, reason: "unmounted", waits: true, says: "it writes no event about that"},
-		{pod: "unstaging", broken: trace.StageUnstaged, state: trace.StageWaiting, reason: "Ended", says: "is being detached from node"},
-	} {
-		t.Run(c.pod, func(t *testing.T) { w.trace(t, c) })
-	}
+	w.traces(t,
+		traced{pod: "nottaken", broken: trace.StageInVolumesInUse, state: trace.StageBlocked, reason: "askedFor", waits: true, says: "the claim is not bound"},
+		traced{pod: "forgotten", broken: trace.StageRegistered, state: trace.StageBlocked, reason: "driverRegistered", waits: true, says: "the kubelet's own register lacks the driver"},
+		traced{pod: "silent", broken: trace.StageMounted, state: trace.StageWaiting, reason: "mounted", waits: true, says: "writes none for a wait that merely times out"},
+		traced{pod: "staging", broken: trace.StageStaged, state: trace.StageBlocked, reason: "staged", waits: true, says: "did not answer within 2 min"},
+		traced{pod: "mounting", broken: trace.StageMounted, state: trace.StageBlocked, reason: "mounted", waits: true, says: "the mount command of the node failed"},
+		traced{pod: "ownership", broken: trace.StageMounted, state: trace.StageWaiting, reason: "OwnershipChange", waits: true, says: "OnRootMismatch"},
+		traced{pod: "secret", broken: trace.StageMounted, state: trace.StageBlocked, reason: "MissingSecret", waits: true, says: "secret/settings"},
+		traced{pod: "configmap", broken: trace.StageMounted, state: trace.StageBlocked, reason: "MissingConfigMap", waits: true, says: "configmap/settings"},
+		traced{pod: "image", reason: "ImagePull"},
+		traced{pod: "init", reason: "InitContainers"},
+		traced{pod: "sandbox", reason: "Sandbox"},
+		traced{pod: "stopping", broken: trace.StageStopped, state: trace.StageWaiting, reason: "ContainersRunning"},
+		traced{pod: "unmounting", broken: trace.StageUnmounted, state: trace.StageWaiting, reason: "unmounted", waits: true, says: "it writes no event about that"},
+		traced{pod: "unstaging", broken: trace.StageUnstaged, state: trace.StageWaiting, reason: "Ended", says: "is being detached from node"},
+	)
 
 	// The driver of the first pod's node registers, but has no attacher. The pod is new:
 	// after a minute, a missing attacher counts as one that does not run.
@@ -398,12 +411,21 @@ func adminWrites(t *testing.T) int {
 	return len(events)
 }
 
+// traces asks for each pod's trace.
+func (w *stageWorld) traces(t *testing.T, pods ...traced) {
+	t.Helper()
+	for _, c := range pods {
+		t.Run(c.pod, func(t *testing.T) { w.trace(t, c) })
+	}
+}
+
 // trace repeats the command until it has the expected answer: controller and attacher work
 // meanwhile.
 func (w *stageWorld) trace(t *testing.T, c traced) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(fixture.Timeout)
 	for {
+		w.renew()
 		r := doctor(t, "trace", "pod/"+c.pod, "-n", w.Namespace, "-o", "json")
 		doc := parse[trace.Trace](t, r.Stdout)
 		v := doc.Volumes[0]

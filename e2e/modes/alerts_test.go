@@ -26,9 +26,9 @@ const (
 )
 
 // alerted compares the alerts that Prometheus makes from this run's scrapes with the modes:
-// each fires its own, and no other fires. Left out are the modes that are found only at a
-// later moment, which this run does not see, and those that are found shortly before its end,
-// because nobody waits for their alerts.
+// each fires its own once its finding is above info, and no other fires. Left out are the
+// modes that are found, or above info, only at a later moment, which this run does not see,
+// and those that are found shortly before its end, because nobody waits for their alerts.
 func alerted(t *testing.T, modes []mode, outcomes map[string]*outcome, recorded *recording.Recording) {
 	alerts, end := recorded.Alerts(t)
 	soon, slow, last, left := 0, 0, 0, 0
@@ -37,31 +37,31 @@ func alerted(t *testing.T, modes []mode, outcomes map[string]*outcome, recorded 
 		if o.finding == nil || o.since().IsZero() {
 			continue // reported already
 		}
-		if o.named.ahead {
+		if !o.grave.seen || o.grave.ahead {
 			left++
-			t.Logf("%s: %s is found at a later moment only", m.name, m.check)
+			t.Logf("%s: %s is found, or more than an info, at a later moment only", m.name, m.check)
 			continue
 		}
 		mine := slices.DeleteFunc(slices.Clone(alerts), func(a recording.Alert) bool {
 			return a.Labels["check"] != m.check || !o.owns(a, m)
 		})
-		seen := o.since().Add(o.named.after)
+		seen := o.since().Add(o.grave.after)
 		if first := firstFiring(mine); !first.IsZero() {
 			after := max(0, first.Sub(o.since()))
-			if after > max(alertWithin, o.named.after+alertLag) {
-				t.Errorf("%s: the alert for %s fires after %s; it was found after %s", m.name, m.check, after, o.named.after)
+			if after > max(alertWithin, o.grave.after+alertLag) {
+				t.Errorf("%s: the alert for %s fires after %s; it was found after %s", m.name, m.check, after, o.grave.after)
 			}
 			if after <= alertWithin {
 				soon++
 			} else {
 				slow++
 			}
-			t.Logf("%s: %s, found after %s, fires as %s after %s", m.name, m.check, o.named.after.Round(time.Second), mine[0].Labels["severity"], after.Round(time.Second))
+			t.Logf("%s: %s, found after %s, fires as %s after %s", m.name, m.check, o.grave.after.Round(time.Second), mine[0].Labels["severity"], after.Round(time.Second))
 			continue
 		}
 		switch runs := end.Sub(seen); {
 		case runs > alertLag, runs > pendingLag && len(mine) == 0:
-			t.Errorf("%s: no alert for %s fires, though it was found after %s, %s before the end: %v", m.name, m.check, o.named.after, runs, mine)
+			t.Errorf("%s: no alert for %s fires, though it was found after %s, %s before the end: %v", m.name, m.check, o.grave.after, runs, mine)
 		default:
 			last++
 			t.Logf("%s: %s was found %s before the end; %d alerts were pending", m.name, m.check, runs.Round(time.Second), len(mine))
@@ -73,7 +73,9 @@ func alerted(t *testing.T, modes []mode, outcomes map[string]*outcome, recorded 
 		case a.Firing == nil:
 		case owner < 0:
 			t.Errorf("an alert that belongs to no mode fires: %+v", a)
-		case a.Labels["check"] == "" || a.Labels["severity"] == string(finding.Info) || a.Labels["check"] == diagnose.PodStuck.Name:
+		case a.Labels["severity"] == string(finding.Info):
+			t.Errorf("%s: an alert of an info fires: %+v", modes[owner].name, a)
+		case a.Labels["check"] == "" || a.Labels["check"] == diagnose.PodStuck.Name:
 		case a.Labels["check"] != modes[owner].check && !slices.Contains(modes[owner].also, a.Labels["check"]):
 			t.Errorf("%s: another alert fires: %+v", modes[owner].name, a)
 		}

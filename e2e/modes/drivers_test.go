@@ -87,7 +87,7 @@ var driverModes = []mode{
 		provoke: refused(codes.ResourceExhausted, "maximum number of volumes attached"),
 	},
 	{
-		name: "taken-elsewhere", check: "orphan-backend-attachment", announced: true,
+		name: "taken-elsewhere", check: "attach-refused", announced: true,
 		story: "A volume is attached to another node by hand at the storage system, and ControllerPublishVolume fails.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")
@@ -111,7 +111,7 @@ var driverModes = []mode{
 		},
 	},
 	{
-		name: "plugin-missing", check: "csinode-driver-missing", also: []string{"attach-refused"},
+		name: "plugin-missing", check: "csinode-driver-missing",
 		story: "The driver's node plugin does not run on the node of a pod.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.node(ctx, "a", kubelet.Options{Unregistered: true})

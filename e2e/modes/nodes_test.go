@@ -171,7 +171,7 @@ var nodeModes = []mode{
 		},
 	},
 	{
-		name: "came-back", check: "force-detached-while-mounted", idles: true, later: true,
+		name: "came-back", check: "force-detached-while-mounted", idles: true, announced: true,
 		story: "A node that was cut off is tainted out of service, comes back, cannot unmount what was detached from it, and loses the taint.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a")

@@ -35,6 +35,7 @@ type wait struct {
 type outcome struct {
 	finding *finding.Finding // the first one of the mode's check, suspected or certain
 	named   moment           // when that was
+	grave   moment           // when one was first a warning or worse, of which somebody is alerted
 	certain moment
 	also    map[string]bool // the consequences that were seen
 	waits   map[string]*wait
@@ -95,6 +96,9 @@ func (o *outcome) note(report finding.Report, m mode) {
 		now := moment{seen: true, after: max(0, report.TakenAt.Sub(at)), ahead: o.looksAhead}
 		if !o.named.seen {
 			o.finding, o.named = &report.Findings[i], now
+		}
+		if !o.grave.seen && f.Severity.AtLeast(finding.Warning) {
+			o.grave = now
 		}
 		switch certain := f.Confidence != finding.Suspected; {
 		case certain && (!o.certain.seen || o.certain.announced):

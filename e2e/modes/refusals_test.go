@@ -128,7 +128,7 @@ var refusalModes = []mode{
 		},
 	},
 	{
-		name: "inline-unserved", check: "inline-driver-missing", also: []string{"csinode-driver-missing"}, aged: true,
+		name: "inline-unserved", check: "inline-driver-missing", aged: true,
 		story: "The node plugin of the driver of a pod's inline volume does not run on its node.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.inline(ctx, trident, kubelet.Options{})

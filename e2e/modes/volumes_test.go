@@ -117,7 +117,7 @@ var volumeModes = []mode{
 		},
 	},
 	{
-		name: "volume-deleted", check: "pv-terminating-va-exists", also: []string{"attach-refused"},
+		name: "volume-deleted", check: "pv-terminating-va-exists",
 		story: "The PersistentVolume of a pod is deleted, which its protection delays; the pod moves to another node.",
 		provoke: func(ctx context.Context, s *stage) {
 			s.nodes(ctx, "a", "b")

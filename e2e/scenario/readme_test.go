@@ -55,7 +55,7 @@ var brokenWorlds = map[string]struct {
 	"disk-lost":             {build: scenario.DiskLost, check: "attach-refused", unrepaired: "no object of the cluster is wrong: the storage system lacks the volume"},
 	"node-full":             {build: scenario.NodeFull, check: "attach-limit", unrepaired: "a pod has to move to another node, and that is not a repair of a volume"},
 	"plugin-missing":        {build: scenario.PluginMissing, check: "csinode-driver-missing", unrepaired: "somebody has to start the driver's node plugin"},
-	"taken-elsewhere":       {build: scenario.TakenElsewhere, check: "orphan-backend-attachment", unrepaired: "the driver does not say which machine has the volume, so that there is nothing to detach"},
+	"taken-elsewhere":       {build: scenario.TakenElsewhere, check: "attach-refused", unrepaired: "the driver does not say which machine has the volume, so that there is nothing to detach"},
 }
 
 // TestPrintedCommands follows the README through each broken world of the sandbox: a

@@ -206,7 +206,7 @@ func disk(name string) []runtime.Object {
 			},
 		},
 		&corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: claim},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: claim, CreationTimestamp: metav1.NewTime(time.Now().Add(-2 * time.Hour))},
 			Spec:       corev1.PersistentVolumeClaimSpec{VolumeName: name},
 			Status:     corev1.PersistentVolumeClaimStatus{Phase: corev1.ClaimBound},
 		},
@@ -227,7 +227,7 @@ func pod(name, node, claim string) *corev1.Pod {
 
 func attachment(volume, node string, edits ...func(*storagev1.VolumeAttachment)) *storagev1.VolumeAttachment {
 	va := &storagev1.VolumeAttachment{
-		ObjectMeta: metav1.ObjectMeta{Name: reconcile.VolumeAttachmentName(volume, driver, types.NodeName(node))},
+		ObjectMeta: metav1.ObjectMeta{Name: reconcile.VolumeAttachmentName(volume, driver, types.NodeName(node)), CreationTimestamp: metav1.NewTime(time.Now().Add(-time.Hour))},
 		Spec:       storagev1.VolumeAttachmentSpec{Attacher: driver, NodeName: node, Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}},
 		Status:     storagev1.VolumeAttachmentStatus{Attached: true},
 	}

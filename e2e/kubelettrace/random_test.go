@@ -1013,7 +1013,7 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 			old[v.Name] = "mounted, and the kubelet cannot write it"
 		}
 		for _, stage := range told.Stages {
-			if truth := l.Truth[v.Name]; truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet && saysMounting(stage) {
+			if truth := l.Truth[v.Name]; truth.Stage == trace.StageInVolumesInUse && (truth.Actor == TheKubelet || v.Local != "") && saysMounting(stage) {
 				old[v.Name] = "taken up since the kubelet gave up its wait"
 			}
 			if why := datedStage(l, s, v, stage, paused); why != "" {

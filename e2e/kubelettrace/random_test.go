@@ -371,6 +371,9 @@ func (b *batchRun) freed() {
 		if !ok || v.Stage != trace.StageUnmounted || !b.alone(d) || !b.release(d, v.Volume, false) {
 			continue
 		}
+		if slices.ContainsFunc(d.faults, func(f drawnFault) bool { return f.fault.Hang && f.fault.Handle == d.volume(v.Volume).Handle }) {
+			continue // it is not mounted, and the restart ends the call
+		}
 		named[d] = v.Volume
 		for _, o := range d.volumes {
 			if o.Name != v.Volume && b.release(d, o.Name, true) {

@@ -371,6 +371,9 @@ func (b *batchRun) freed() {
 		if !ok || v.Stage != trace.StageUnmounted || !b.alone(d) || !b.release(d, v.Volume, false) {
 			continue
 		}
+		if slices.ContainsFunc(d.faults, func(f drawnFault) bool { return f.fault.Hang && f.fault.Handle == d.volume(v.Volume).Handle }) {
+			continue // it is not mounted, and the restart ends the call
+		}
 		named[d] = v.Volume
 		for _, o := range d.volumes {
 			if o.Name != v.Volume && b.release(d, o.Name, true) {
@@ -381,47 +384,45 @@ func (b *batchRun) freed() {
 	if len(named) == 0 {
 		return
 	}
-	// left names the pods that are there, those among them that wait for more than the named
-	// volume, and those that do not wait for it.
+	// left names the pods that are there, those that are gone, and of the former those that wait
+	// for more than the named volume, and those that do not wait for it.
 	var restarted time.Time
-	left := func() (there, more, less []string) {
+	left := func() (there, gone, more, less []string) {
 		truth, now := b.truth()
 		for d, name := range named {
+			drawn := fmt.Sprintf("%s, drawn as %v, for %s", d.pod.Namespace, d.kinds, name)
 			if _, err := world.Client.CoreV1().Pods(d.pod.Namespace).Get(world.plane, d.pod.Name, metav1.GetOptions{}); apierrors.IsNotFound(err) {
+				gone = append(gone, drawn)
 				continue
 			}
-			there = append(there, fmt.Sprintf("%s, drawn as %v, for %s", d.pod.Namespace, d.kinds, name))
+			there = append(there, drawn)
 			for volume, t := range truth[d.uid()] {
 				switch {
 				case volume == name && t.Stage == "":
 					less = append(less, d.pod.Namespace)
-				case volume != name && t.Stage != "" && (t.Busy || time.Since(restarted) < forgets || now.received(wire.Unpublish, now.inline(d.uid(), d.volume(volume)).Handle, restarted)):
+				case volume != name && t.Stage != "" && (t.Busy || time.Since(restarted) < forgets || now.received(wire.Unpublish, d.volume(volume).inline(d.uid()).Handle, restarted)):
 					more = append(more, fmt.Sprintf("%s, drawn as %v, for %s in %s for %s", d.pod.Namespace, d.kinds, volume, t.Stage, t.Actor))
 				}
 			}
 		}
-		return there, more, less
+		return there, gone, more, less
 	}
 	b.restart() // its pauses have grown
 	restarted = time.Now()
 	b.await("the other volumes to be unmounted", func() (bool, error) {
-		_, more, _ := left()
+		_, _, more, _ := left()
 		return len(more) == 0, fmt.Errorf("there wait %q", more)
 	})
 	time.Sleep(settled)
 	for d, name := range named { // the kubelet that was started may have forgotten the volume
 		_, now := b.truth()
 		_, known := now.answer.Kubelet.Pods[d.uid()]
-		if t := now.down(d.uid(), now.inline(d.uid(), d.volume(name))); t.Forgotten || !known && t.Stage != "" {
+		if t := now.down(d.uid(), d.volume(name).inline(d.uid())); t.Forgotten || !known && t.Stage != "" {
 			delete(named, d)
 		}
 	}
-	if there, _, less := left(); len(there) != len(named) || len(less) > 0 {
-		var all []string
-		for d, name := range named {
-			all = append(all, fmt.Sprintf("%s, drawn as %v, for %s, with the faults %v and %v", d.pod.Namespace, d.kinds, name, d.faults, d.endFaults))
-		}
-		b.Errorf("%s: only the fault of the volume that the verdict names is left, of %q; there are %q; not for it wait %q", b.m.Node, all, there, less)
+	if _, gone, _, less := left(); len(gone) > 0 || len(less) > 0 {
+		b.Errorf("%s: only the fault of the volume that the verdict names is left, and gone are %q; not for it wait %q", b.m.Node, gone, less)
 		return
 	}
 	for d, name := range named {
@@ -429,7 +430,7 @@ func (b *batchRun) freed() {
 	}
 	b.restart()
 	b.await("the pods to go whose last fault has ended", func() (bool, error) {
-		there, _, _ := left()
+		there, _, _, _ := left()
 		return len(there) == 0, fmt.Errorf("there are %q", there)
 	})
 	b.tally.cured(len(named), others)
@@ -1015,7 +1016,7 @@ func (b *batchRun) dated(l Look, s seen, d *drawnPod, paused bool) map[string]st
 			old[v.Name] = "mounted, and the kubelet cannot write it"
 		}
 		for _, stage := range told.Stages {
-			if truth := l.Truth[v.Name]; truth.Stage == trace.StageInVolumesInUse && truth.Actor == TheKubelet && saysMounting(stage) {
+			if truth := l.Truth[v.Name]; truth.Stage == trace.StageInVolumesInUse && (truth.Actor == TheKubelet || v.Local != "") && saysMounting(stage) {
 				old[v.Name] = "taken up since the kubelet gave up its wait"
 			}
 			if why := datedStage(l, s, v, stage, paused); why != "" {

@@ -34,9 +34,6 @@ func (s said) hear(root string, seen *snapshot.Snapshot, heard *trace.KubeletVie
 	}
 }
 
-// volumeInText finds a pod's name of a volume. In a path, v1 may also be the version of an API.
-var volumeInText = regexp.MustCompile(`([ "\[-]|(?:NAMESPACE|persistentvolumeclaims|volume-subpaths|kubernetes\.io~[a-z-]+)/)v\d+([ "\]:,/]|$)`)
-
 // differing are parts of a text that differ from run to run, each with its replacement.
 var differing = []struct {
 	part  *regexp.Regexp
@@ -48,8 +45,9 @@ var differing = []struct {
 	{regexp.MustCompile(`(127\.0\.0\.1|\[::1\]):\d+`), "ADDRESS"},
 	{regexp.MustCompile(`\bs\d+-v\d+-\d+-\d+-\d+-\d+-\d+`), "NAMESPACE"},
 	{regexp.MustCompile(`\brandom-v\d+-\d+-\d+-\d+`), "NODE"},
-	{volumeInText, "${1}VOLUME$2"},
-	{volumeInText, "${1}VOLUME$2"}, // the one that begins where another ends
+	{regexp.MustCompile(`(/pods/[^ "]*/)v\d+/`), "${1}VOLUME/"}, // no version in an URL
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"},
+	{regexp.MustCompile(`([ "\[/-])v\d+([ "\]:,]|$)`), "${1}VOLUME$2"}, // the one that begins where another ends
 	{regexp.MustCompile(`\bweb-\d+`), "POD"},
 	{regexp.MustCompile(`/dev/loop\d+`), "/dev/LOOP"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[0-9.]*( \+0000 UTC|Z)( m=\S+)?`), "TIME"},

@@ -2,6 +2,7 @@ package kubelettrace
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
@@ -276,7 +277,7 @@ func (s seen) truth(pod types.UID, volumes []Volume) map[string]Truth {
 	truth := map[string]Truth{}
 	volumes = slices.Clone(volumes)
 	for i := range volumes {
-		volumes[i] = s.inline(pod, volumes[i])
+		volumes[i] = volumes[i].inline(pod)
 	}
 	for _, v := range volumes {
 		if s.answer.Kubelet.Pods[pod].Terminating {
@@ -289,13 +290,11 @@ func (s seen) truth(pod types.UID, volumes []Volume) map[string]Truth {
 	return truth
 }
 
-// inline is the volume with the handle that the kubelet made for it, where it is an inline one
-// of the pod.
-func (s seen) inline(pod types.UID, v Volume) Volume {
-	if i := slices.IndexFunc(s.answer.Calls, func(c wire.Call) bool {
-		return v.Handle == "" && v.Driver != "" && c.RPC == wire.Publish && c.Pod == pod && c.Driver == v.Driver
-	}); i >= 0 {
-		v.Handle = s.answer.Calls[i].Handle
+// inline is the volume with the handle that the kubelet makes for it, where it is an inline one
+// of the pod (makeVolumeHandle, csi_mounter.go).
+func (v Volume) inline(pod types.UID) Volume {
+	if v.Handle == "" && v.Driver != "" {
+		v.Handle = fmt.Sprintf("csi-%x", sha256.Sum256([]byte(string(pod)+v.Name)))
 	}
 	return v
 }

@@ -63,8 +63,8 @@ func runMountRefused(p *check.Run) {
 // mountRefusal is the meaning of the failures of one volume. A volume that is not attached has
 // none: its wait comes before the mount.
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
-	if claim := p.ClaimOf(pod, v); claim != nil && p.Snapshot.Volume(claim.Spec.VolumeName) == nil {
-		return refusal{}, false // nor has one whose claim no longer leads to a volume
+	if claim := p.ClaimOf(pod, v); claim != nil && p.VolumeOf(claim) == nil {
+		return refusal{}, false // nor has one whose claim leads to no volume
 	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)

@@ -225,7 +225,10 @@ func (j *judging) actor(l Look, w finding.Waiting) {
 		return
 	}
 	j.Judged[judge]++
-	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return j.works(c, l.ended()) && slices.Contains(kinds, c.Kind) }) {
+	at := func(c Cause) bool { // a volume that its claim has lost stays lost
+		return j.works(c, l.ended()) || w.Actor == kubeletwords.Nobody && slices.Contains(unbinds, c.Kind) && !c.From.After(l.ended())
+	}
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return at(c) && slices.Contains(kinds, c.Kind) }) {
 		if j.unshown(l.At, "") {
 			j.exempt(judge, "what had been done was not to be seen yet")
 			return

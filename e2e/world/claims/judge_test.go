@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -158,6 +159,8 @@ func TestJudges(t *testing.T) {
 		"the kubelet has not asked for it yet":      {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(5.1)}}, Looks: []Look{looksAt(5, never, acts("the kubelet of n1"))}}, ""},
 		"the kubelet could have asked for it":       {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(4.9)}}, Looks: []Look{looksAt(5, never, acts("the kubelet of n1"))}}, "actor "},
 		"nobody has edited the modes":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod"}}, Looks: []Look{looksAt(5, never, acts("whoever owns the pod"))}}, "actor "},
+		"the claim has lost its volume for good":    {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "edit the claimRef"}}, Looks: []Look{looksAt(20, never, acts(kubeletwords.Nobody))}}, ""},
+		"nobody has parted it from its volume":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "take the annotation"}}, Looks: []Look{looksAt(20, never, acts(kubeletwords.Nobody))}}, "actor "},
 		"somebody has deleted the claim":            {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, ""},
 		"nobody has deleted the claim":              {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the volume"}}, Looks: []Look{looksAt(5, never, acts("whoever is to create persistentvolumeclaim/data"))}}, "actor "},
 		"the driver's words name the storage":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, ""},

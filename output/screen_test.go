@@ -367,7 +367,7 @@ func TestEachTraceQuotesOnce(t *testing.T) {
 	for _, c := range all {
 		look(t, c)
 	}
-	if quotes < 200 || shared < quotes {
+	if quotes < 500 || shared < 500 {
 		t.Errorf("%d quotations, %d shared", quotes, shared)
 	}
 }

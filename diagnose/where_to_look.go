@@ -39,7 +39,7 @@ func whereToLook(t *trace.Trace) string {
 	case strings.HasPrefix(actor, "pod "):
 		return "look at " + actor + ": this pod waits until that one has let go of the volume"
 	case strings.HasPrefix(actor, "node ") && stage.Ends != "":
-		return "see why " + actor + " is silent (its machine, network and kubelet), and bring it back: the wait ends once " + stage.Ends
+		return "look at " + actor + " (its machine, network and kubelet), and bring it back: the wait ends once " + stage.Ends
 	case strings.HasPrefix(actor, "whoever is to ") && stage.Ends != "":
 		return "find out who is to " + strings.TrimPrefix(actor, "whoever is to ") + ": the wait ends once " + stage.Ends
 	case strings.HasPrefix(actor, "whoever ") && stage.Ends != "":

@@ -336,6 +336,10 @@ func TestEachTraceQuotesOnce(t *testing.T) {
 		for _, w := range c.report.Waiting {
 			i := slices.IndexFunc(c.read.Pods, func(pod *corev1.Pod) bool { return pod.Namespace+"/"+pod.Name == w.Pod })
 			doc := diagnose.TracePod(c.read, c.read.Pods[i], diagnose.Options{Reconcile: c.settings, Checks: []check.Check{}})
+			for _, v := range doc.Volumes {
+				v.Name += "-too"
+				doc.Volumes = append(doc.Volumes, v)
+			}
 			var b strings.Builder
 			if err := TraceFormats.Print(&b, "table", []trace.Document{doc}, Options{}); err != nil {
 				t.Fatal(err)
@@ -363,7 +367,7 @@ func TestEachTraceQuotesOnce(t *testing.T) {
 	for _, c := range all {
 		look(t, c)
 	}
-	if quotes < 200 || shared < 5 {
+	if quotes < 500 || shared < 500 {
 		t.Errorf("%d quotations, %d shared", quotes, shared)
 	}
 }

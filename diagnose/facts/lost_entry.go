@@ -137,7 +137,7 @@ func (l LostEntry) Heals() finding.SelfHeals {
 	var because string
 	switch {
 	case l.LeftOut != "":
-		because = "the controller has forgotten to list the volume; it counts it as attached, and leaves it out whenever it writes the list; a restart " +
+		because = "the controller has forgotten to list the volume; it counts it as attached; it leaves it out whenever it writes the list; a restart " +
 			"of " + manager + " brings the entry back"
 	case l.Forgets():
 		because = fmt.Sprintf("the controller does not compare the list; it counts the volume as attached; one with the bug of kubernetes issue %s may "+

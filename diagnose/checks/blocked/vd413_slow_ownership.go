@@ -169,7 +169,7 @@ func slowOwnership(p *check.Run, list []ownership) {
 		f.Message = where + "probably changes owners in volume " + first.pv.Name
 		facts.Also(&f, "the kubelet is most likely changing the owner of its files, which its release does without a word")
 		f.SelfHeals.Will, f.SelfHeals.Unknown = false, true
-		f.SelfHeals.Because = "it ends once the owner of all files is changed; that is, if it is that: a mount that hangs looks the same"
+		f.SelfHeals.Because = "it ends once the owner of all files is changed; a mount that hangs looks the same"
 		f.Advice = "{check} look at the node's kubelet log for the volume. If it is that, " + f.Advice
 	case p.Age(snapshot.EventTime(first.said)) > facts.OwnershipSilent:
 		f.Message = where + "may hang on volume " + first.pv.Name

@@ -211,7 +211,7 @@ var keptForgotten facts.Kept[[]reconcile.Forgotten]
 // keeps what it looked up when it first saw the pod; a new one looks it up again, and does not
 // find the pod's volume.
 func afterRestart(p *facts.View, pod *corev1.Pod, claim string) string {
-	const forgets = "it gets worse when kube-controller-manager restarts; that counts the pod as a user only until then"
+	const forgets = "kube-controller-manager counts the pod only until it restarts"
 	self := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Name}
 	for _, lost := range keptForgotten.Of(p, func(p *facts.View) []reconcile.Forgotten { return p.World.Forgotten() }) {
 		d := p.Plan.Decision(lost.VolumeNode)

@@ -216,7 +216,7 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 	}
 	if !deletes(pv) {
 		holds("its provisioner's finalizer stays", "its reclaim policy keeps the disk", who+" has not taken its finalizer off: it does not run, or hangs")
-		f.SelfHeals.Because = who + " has to take its finalizer off; the disk stays"
+		f.SelfHeals.Because = who + " still has its finalizer on it; the disk stays"
 		f.Advice = "{check} see whether " + who + " runs, and read its log about the volume"
 		return
 	}

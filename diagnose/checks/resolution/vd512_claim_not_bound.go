@@ -232,7 +232,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 			{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + name},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
-		Never:     "recreate the claim without its source before you know where that data is: it gets an empty volume",
+		Never:     "recreate the claim without its source: it gets an empty volume",
 		Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
 	}
 	switch {
@@ -287,7 +287,7 @@ func provisionerNotHeard(about facts.Unbound) unboundReason {
 }
 
 // makeAgain must not be done while the provisioner may have made a part of the volume.
-const makeAgain = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
+const makeAgain = "recreate the claim again and again: each may leave a disk behind"
 
 // notProvisioned is about a claim whose provisioner fails, or reports nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {

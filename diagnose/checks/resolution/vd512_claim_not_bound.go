@@ -136,7 +136,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
 			SelfHeals: finding.SelfHeals{Because: "only the scheduler says for which node the volume is made, and this pod bypasses it"},
-			Never:     "put the annotation that names a node on the claim by hand: nobody has checked that the volume can be used there",
+			Never:     "annotate the claim with a node by hand: nobody checks that it fits",
 			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
 		}, facts.ListsGrace}
 	case !about.ClassFound && about.Class != "":

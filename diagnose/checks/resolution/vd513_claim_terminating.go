@@ -89,7 +89,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 	case !slices.Contains(claim.Finalizers, protection):
 		holds("finalizers of other programs keep it", "the finalizers are "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
-		f.Never = "take the finalizers off: what their program has yet to do for the claim, such as a snapshot, is then left out"
+		f.Never = "take the finalizers off: what their program has yet to do is left out"
 		f.Advice = whoPutsOn(claim.Finalizers)
 		if k, known := facts.KnownFinalizer(claim.Finalizers[0]); known && len(claim.Finalizers) == 1 {
 			holds("the "+k.Program+" keeps it for "+k.For, "the finalizer is "+claim.Finalizers[0], "the "+k.Program+" has not taken its finalizer off")

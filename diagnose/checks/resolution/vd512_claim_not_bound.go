@@ -136,7 +136,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
 			SelfHeals: finding.SelfHeals{Because: "this pod bypasses the scheduler; only that says for which node the volume is made"},
-			Never:     "put the annotation that names a node on the claim by hand: nobody has checked that the volume can be used there",
+			Never:     "annotate the claim with a node by hand: nobody checks that it fits",
 			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
 		}, facts.ListsGrace}
 	case !about.ClassFound && about.Class != "":
@@ -243,7 +243,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 			{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + name},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner needs the claim that it copies"},
-		Never:     "recreate the claim without its source before you know where that data is: it gets an empty volume",
+		Never:     "recreate the claim without its source: it gets an empty volume",
 		Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
 	}
 	switch {
@@ -298,7 +298,7 @@ func provisionerNotHeard(about facts.Unbound) unboundReason {
 }
 
 // makeAgain must not be done while the provisioner may have made a part of the volume.
-const makeAgain = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
+const makeAgain = "recreate the claim again and again: each may leave a disk behind"
 
 // notProvisioned is about a claim whose provisioner fails, or reports nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {

@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -162,6 +163,25 @@ func TestGapsSubsets(t *testing.T) {
 				subset(t, fmt.Sprintf("%s without %v", c.name, lacks), whole, c.diagnose(less))
 			}
 		})
+	}
+}
+
+// TestMachinesKnownWithoutCSINodes: where CSINodes were not read, the annotations of the Nodes show as well that
+// none is the machine of a node that is gone (VD118).
+func TestMachinesKnownWithoutCSINodes(t *testing.T) {
+	c := caseNamed(t, "vd118-nobody-waits")
+	for _, annotated := range []bool{true, false} {
+		s := fewer(c.snapshot(t), snapshot.CSINodes, none)
+		o := cloned(s.Objects)
+		for _, node := range o.Nodes {
+			if annotated {
+				metav1.SetMetaDataAnnotation(&node.ObjectMeta, reconcile.NodeIDsAnnotation, `{"pd.csi.storage.gke.io": "i-`+node.Name+`"}`)
+			}
+		}
+		found := slices.ContainsFunc(c.diagnose(remade(s, o, s.Gaps)).Findings, func(f finding.Finding) bool { return f.Code == "VD118" })
+		if found != annotated {
+			t.Errorf("annotated: %v, found: %v", annotated, found)
+		}
 	}
 }
 

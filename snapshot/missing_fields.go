@@ -103,6 +103,7 @@ func (c *collector) dropAltered() {
 		c.altered.of = nil
 		return
 	}
+	c.withoutReplacedUIDs()
 	before, lacking, all := c.altered.of, 0, 0
 	for kind, n := range c.altered.all {
 		lacking, all = lacking+len(before[kind]), all+n
@@ -137,6 +138,48 @@ func (c *collector) dropAltered() {
 	if len(manifests) > 0 {
 		c.notes = append(c.notes, Warning("passed over "+count(len(manifests), "manifest")+", which say nothing of the cluster: "+some(manifests)))
 	}
+}
+
+// withoutReplacedUIDs takes away the UIDs that two objects share: somebody has put one text in place of all.
+func (c *collector) withoutReplacedUIDs() {
+	replaced, before := map[types.UID]bool{}, types.UID("")
+	for _, r := range resources {
+		for object := range r.all(&c.objects) {
+			if uid := object.GetUID(); uid != "" && uid == before {
+				replaced[uid] = true
+			}
+			before = object.GetUID()
+		}
+	}
+	if len(replaced) == 0 {
+		return
+	}
+	clear := func(uid *types.UID) {
+		if replaced[*uid] {
+			*uid = ""
+		}
+	}
+	for _, r := range resources {
+		for object := range r.all(&c.objects) {
+			if replaced[object.GetUID()] {
+				object.SetUID("")
+			}
+			owners := slices.Clone(object.GetOwnerReferences())
+			for i := range owners {
+				clear(&owners[i].UID)
+			}
+			object.SetOwnerReferences(owners)
+			switch o := object.(type) {
+			case *corev1.PersistentVolume:
+				if o.Spec.ClaimRef != nil {
+					clear(&o.Spec.ClaimRef.UID)
+				}
+			case *corev1.Event:
+				clear(&o.InvolvedObject.UID)
+			}
+		}
+	}
+	c.notes = append(c.notes, "several objects have one uid, which was put in place of their own: they are told apart by their names")
 }
 
 // isManifest reports whether the object stands alone in a file of a folder, with nothing that an API

@@ -25,6 +25,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
@@ -156,7 +157,8 @@ type indexes struct {
 	deployments *index.Index[types.NamespacedName, *appsv1.Deployment]
 	leases      *index.Index[types.NamespacedName, *coordinationv1.Lease]
 	events      map[types.UID][]*corev1.Event
-	attaching   sets.Set[string] // needed if a CSIDriver may be missing
+	eventsNamed map[corev1.ObjectReference][]*corev1.Event // by kind, namespace and name: their UID was taken away
+	attaching   sets.Set[string]                           // needed if a CSIDriver may be missing
 }
 
 // New sorts and indexes the objects, and removes secrets from the gaps' details. It takes ownership
@@ -185,14 +187,19 @@ func New(takenAt time.Time, source Source, objects Objects, gaps []Gap) *Snapsho
 		leases:      byNamespacedName(s.Leases),
 		podsOnNode:  map[types.NodeName][]*corev1.Pod{},
 		events:      map[types.UID][]*corev1.Event{},
+		eventsNamed: map[corev1.ObjectReference][]*corev1.Event{},
 	}
 	for _, pod := range s.Pods {
 		node := types.NodeName(pod.Spec.NodeName)
 		s.index.podsOnNode[node] = append(s.index.podsOnNode[node], pod)
 	}
 	for _, event := range s.Events {
-		uid := event.InvolvedObject.UID
-		s.index.events[uid] = append(s.index.events[uid], event)
+		if of := event.InvolvedObject; of.UID != "" {
+			s.index.events[of.UID] = append(s.index.events[of.UID], event)
+		} else {
+			name := corev1.ObjectReference{Kind: of.Kind, Namespace: of.Namespace, Name: of.Name}
+			s.index.eventsNamed[name] = append(s.index.eventsNamed[name], event)
+		}
 	}
 	if !s.Complete(CSIDrivers) {
 		s.index.attaching = s.attaching(s.Complete(CSINodes))
@@ -301,10 +308,19 @@ func (s *Snapshot) Lease(namespace, name string) *coordinationv1.Lease {
 // EventsOf returns the events about the object with the UID.
 func (s *Snapshot) EventsOf(uid types.UID) []*corev1.Event { return s.index.events[uid] }
 
+// EventsAbout returns the events about the object of the kind.
+func (s *Snapshot) EventsAbout(kind string, o metav1.Object) []*corev1.Event {
+	own := s.EventsOf(o.GetUID())
+	if named := s.index.eventsNamed[corev1.ObjectReference{Kind: kind, Namespace: o.GetNamespace(), Name: o.GetName()}]; len(named) > 0 {
+		return slices.Concat(own, named)
+	}
+	return own
+}
+
 // EventsOfPod returns the events about the pod. A kubelet's events about a static pod have the UID
 // of the kubelet's own copy, which is the hash of the pod's file.
 func (s *Snapshot) EventsOfPod(pod *corev1.Pod) []*corev1.Event {
-	own, static := s.EventsOf(pod.UID), pod.Annotations[corev1.MirrorPodAnnotationKey]
+	own, static := s.EventsAbout("Pod", pod), pod.Annotations[corev1.MirrorPodAnnotationKey]
 	if static == "" || types.UID(static) == pod.UID {
 		return own
 	}

@@ -71,7 +71,8 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	}
 	setNamespace(s, object)
 	if wrong := apiname.Check(object); wrong.Reason != "" {
-		return at.errorf("%s: %s %q is a name that no API server accepts: %s", title(s, raw), wrong.Field, plain(wrong.Name), wrong.Reason)
+		return at.errorf("%s: %s %q is a name that no API server accepts: %s: if somebody has replaced it, give each object a name of its own, as kubectl volume-doctor snapshot --names=hash does",
+			title(s, raw), wrong.Field, plain(wrong.Name), wrong.Reason)
 	}
 	if s.Kind == Nodes {
 		c.clusters.node(at.file, object)

@@ -89,7 +89,7 @@ func Retain(pv *corev1.PersistentVolume) string {
 }
 
 func ownedBy(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod) bool {
-	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID })
+	return slices.ContainsFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool { return o.UID == pod.UID && o.Kind == "Pod" && o.Name == pod.Name })
 }
 
 // namedByAnother reports whether a pod on a node, other than these, names the claim.

@@ -69,7 +69,7 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 	if claim.Spec.DataSource != nil || claim.Spec.DataSourceRef != nil {
 		u.Copy = min(time.Duration(claim.Spec.Resources.Requests.Storage().Value()/copiedPerSecond)*time.Second, LongestCopy)
 	}
-	for _, e := range v.Snapshot.EventsOf(claim.UID) {
+	for _, e := range v.Snapshot.EventsAbout("PersistentVolumeClaim", claim) {
 		at := snapshot.EventTime(e)
 		switch {
 		case !SaidSince(e, u.Since):

@@ -265,7 +265,7 @@ func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 
 // others are the other pods on the node that use the volume.
 func (t *tracer) others(v *tracedVolume) []*corev1.Pod {
-	return slices.DeleteFunc(t.World.LivePods(v.pair), func(p *corev1.Pod) bool { return p.UID == t.pod.UID })
+	return slices.DeleteFunc(t.World.LivePods(v.pair), func(p *corev1.Pod) bool { return p == t.pod })
 }
 
 // unstaged is the stage in which the kubelet gives the volume back.

@@ -174,7 +174,7 @@ func useOf(view *facts.View, pair reconcile.VolumeNode) *use {
 func findUse(view *facts.View, pair reconcile.VolumeNode) *use {
 	found := &use{failing: map[string][]*corev1.Pod{}}
 	for _, pod := range view.World.LivePods(pair) {
-		if n := len(found.mounted); facts.Mounted(pod) && (n == 0 || n == 1 && found.mounted[0].UID != pod.UID) {
+		if n := len(found.mounted); facts.Mounted(pod) && (n == 0 || n == 1 && found.mounted[0] != pod) {
 			found.mounted = append(found.mounted, pod)
 		}
 		for _, e := range view.EventsOf(pod) {

@@ -180,7 +180,7 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 // userOnNode is another pod on the node that has the volume mounted; nil where none is known.
 func (t *tracer) userOnNode(v *tracedVolume) *corev1.Pod {
 	for _, other := range useOf(t.View, v.pair).mounted {
-		if other.UID != t.pod.UID {
+		if other != t.pod {
 			return other
 		}
 	}

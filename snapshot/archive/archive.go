@@ -59,6 +59,9 @@ var foreign = []struct{ magic, name string }{
 	{"BZh", "bzip2"}, {"\x28\xb5\x2f\xfd", "zstd"}, {"7z\xbc\xaf\x27\x1c", "7-Zip"}, {"Rar!\x1a\x07", "RAR"}, {"\x04\x22\x4d\x18", "lz4"},
 }
 
+// mostPacked is how often a stream may be packed: an upload may pack again what is packed already.
+const mostPacked = 3
+
 // Open recognises the stream by its first bytes, not by its name: standard input has none. It
 // returns the files of a tar or zip archive, or else the text; a tar archive and a text may
 // be packed with gzip or xz.
@@ -72,7 +75,6 @@ func Open(r io.Reader, limits Limits) (text io.Reader, files Files, err error) {
 			return nil, nil, fmt.Errorf("packed with %s, which is not read: unpack it, or pack it with gzip, xz or zip", f.name)
 		}
 	}
-	var unpacked io.Reader
 	switch {
 	case bytes.HasPrefix(head, []byte(zipMagic)), bytes.HasPrefix(head, []byte(emptyZip)):
 		if whole == nil {
@@ -82,16 +84,26 @@ func Open(r io.Reader, limits Limits) (text io.Reader, files Files, err error) {
 		}
 		files, err = zipFiles(whole, limits)
 		return nil, files, err
-	case bytes.HasPrefix(head, []byte(xzMagic)):
-		unpacked = &bounded{r: newXZReader(in), left: &left, limit: limits.Unpacked, packed: true}
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		if unpacked, err = Unzipped(in, &left, limits.Unpacked); err != nil {
-			return nil, nil, err
-		}
-	default:
-		unpacked = &bounded{r: in, left: &left, limit: limits.Unpacked}
 	}
-	in = bufio.NewReader(unpacked)
+	depth := 0
+	for ; depth < mostPacked; depth++ {
+		switch head, _ := in.Peek(8); {
+		case bytes.HasPrefix(head, []byte(xzMagic)):
+			in = bufio.NewReader(&bounded{r: newXZReader(in), left: &left, limit: limits.Unpacked, packed: true})
+			continue
+		case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+			unpacked, err := Unzipped(in, &left, limits.Unpacked)
+			if err != nil {
+				return nil, nil, err
+			}
+			in = bufio.NewReader(unpacked)
+			continue
+		}
+		break
+	}
+	if depth == 0 {
+		in = bufio.NewReader(&bounded{r: in, left: &left, limit: limits.Unpacked})
+	}
 	if isTar(in) {
 		return nil, tarFiles(in), nil
 	}

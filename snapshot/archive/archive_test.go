@@ -410,3 +410,26 @@ func FuzzOpen(f *testing.F) {
 		}
 	})
 }
+
+// TestPackedTwice: an upload packs again what is packed already.
+func TestPackedTwice(t *testing.T) {
+	packed := []byte("apiVersion: v1\n")
+	for range 2 {
+		var out bytes.Buffer
+		w := gzip.NewWriter(&out)
+		if _, err := w.Write(packed); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		packed = out.Bytes()
+	}
+	text, files, err := Open(bytes.NewReader(packed), Limits{Unpacked: 1 << 20, Files: 10})
+	if err != nil || files != nil {
+		t.Fatal(files, err)
+	}
+	if got, err := io.ReadAll(text); string(got) != "apiVersion: v1\n" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}

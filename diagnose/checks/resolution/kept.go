@@ -281,7 +281,7 @@ func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Pers
 		}
 	}
 	for _, other := range p.ClaimsNaming(pv.Name) {
-		if other.UID != claim.UID {
+		if other != claim {
 			return fmt.Sprintf("claim %s/%s names it", other.Namespace, other.Name)
 		}
 	}

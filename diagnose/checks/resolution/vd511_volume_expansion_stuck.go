@@ -130,7 +130,7 @@ func nobodyBegins(p *facts.View, claim *corev1.PersistentVolumeClaim) (since met
 	if !facts.Grows(claim) || claim.Status.AllocatedResourceStatuses[corev1.ResourceStorage] != "" || facts.ClaimCondition(claim, corev1.PersistentVolumeClaimResizing) != nil {
 		return since
 	}
-	for _, e := range p.Snapshot.EventsOf(claim.UID) {
+	for _, e := range p.Snapshot.EventsAbout("PersistentVolumeClaim", claim) {
 		if e.Reason == "ExternalExpanding" && facts.SaidSince(e, claim.CreationTimestamp) {
 			since = facts.Latest(since, snapshot.EventTime(e))
 		}
@@ -148,7 +148,7 @@ func waitsForResizer(p *facts.View, cause, effect finding.Finding) bool {
 // resizeFailed is the resizer's latest event about the claim, where it is recent and reports a
 // failure; else nil.
 func resizeFailed(p *facts.View, claim *corev1.PersistentVolumeClaim) *corev1.Event {
-	for _, e := range slices.Backward(facts.InOrder(p.Snapshot.EventsOf(claim.UID))) {
+	for _, e := range slices.Backward(facts.InOrder(p.Snapshot.EventsAbout("PersistentVolumeClaim", claim))) {
 		if e.Reason == "VolumeResizeFailed" && p.Age(snapshot.EventTime(e)) < expansionGrace {
 			return e
 		}

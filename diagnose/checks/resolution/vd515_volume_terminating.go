@@ -249,7 +249,7 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 // attempt must have followed.
 func lastFailedDelete(p *facts.View, pv *corev1.PersistentVolume) *corev1.Event {
 	var last *corev1.Event
-	for _, e := range facts.InOrder(p.Snapshot.EventsOf(pv.UID)) {
+	for _, e := range facts.InOrder(p.Snapshot.EventsAbout("PersistentVolume", pv)) {
 		if e.Reason == "VolumeFailedDelete" && p.Age(snapshot.EventTime(e)) <= facts.ProvisionSilence {
 			last = e
 		}

@@ -81,7 +81,7 @@ func classMissing(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	f.Advice = "{check} see whether the class exists; create it, or name in the claim one that exists; where it exists by now, name another class in the claim and then this one again"
 	f.AdviceCommands = []string{safetext.Kubectl("get", "volumeattributesclass")}
 	var said metav1.Time
-	for _, e := range p.Snapshot.EventsOf(claim.UID) {
+	for _, e := range p.Snapshot.EventsAbout("PersistentVolumeClaim", claim) {
 		if e.Reason == "VolumeModifyFailed" && strings.Contains(e.Message, *claim.Spec.VolumeAttributesClassName) && facts.SaidSince(e, claim.CreationTimestamp) && snapshot.EventTime(e).After(said.Time) {
 			said = snapshot.EventTime(e)
 			f.Said = facts.QuoteEvent(e)

@@ -22,8 +22,8 @@ import (
 func TestKeptVolumes(t *testing.T) {
 	const give, keep, save = "give", "keep", "save"
 	want := map[string][]string{
-		"vd101-near-used-through-stale-claim": {keep},                                   // its pod runs with it
-		"vd104-near-other-claim":              {keep}, "vd501-bound-to-another": {keep}, // two claims name it
+		"vd101-near-used-through-stale-claim": {keep},                                                                          // its pod runs with it
+		"vd104-near-other-claim":              {keep}, "vd411-near-claim-made-again": {keep}, "vd501-bound-to-another": {keep}, // two claims name it
 		"vd501-delete": {keep, give}, "vd501-restored-claim": {give}, "vd501-unscheduled-pod": {give},
 		"vd501-pod-just-came": {keep}, "vd501-residual-r15": {keep}, "vd501-still-bound": {keep}, "vd504-near-stale-claimref": {keep},
 		"vd512-kept": {give}, "vd512-kept-and-class": {give}, "vd512-kept-for-consumer": {give},

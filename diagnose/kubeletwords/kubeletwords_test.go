@@ -17,7 +17,6 @@ var unheard = map[string]string{
 	"AllProcessed":    "a kubelet of 1.27 and older says it of a wait that merely timed out, and none of those is asked",
 	"AttachTimeout":   "it takes ten minutes",
 	"AttacherTimeout": "it takes ten minutes",
-	"NotEmpty":        "nothing on the machines writes to where a volume was mounted",
 	"OfAttacher":      "it takes ten minutes",
 	"NoCSIDriver":     "all drivers of the machines have a CSIDriver",
 	"NotPermitted":    "the machines' user has its rights from a role, and not from the node authorizer",

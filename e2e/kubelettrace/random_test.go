@@ -366,13 +366,16 @@ func (b *batchRun) cured() {
 // pod, and the faults of its other volumes do not.
 func (b *batchRun) freed() {
 	named, others := map[*drawnPod]string{}, 0
+	_, before := b.truth()
 	for _, d := range b.pods {
 		v, ok := b.verdicts[d.uid()]
 		if !ok || v.Stage != trace.StageUnmounted || !b.alone(d) || !b.release(d, v.Volume, false) {
 			continue
 		}
-		if slices.ContainsFunc(d.faults, func(f drawnFault) bool { return f.fault.Hang && f.fault.Handle == d.volume(v.Volume).Handle }) {
-			continue // it is not mounted, and the restart ends the call
+		if o := d.volume(v.Volume).inline(d.uid()); o.Driver != "" {
+			if _, published := before.last(wire.Publish, o.Handle, d.uid()); !published {
+				continue // a kubelet that is started does not know that it may be mounted
+			}
 		}
 		named[d] = v.Volume
 		for _, o := range d.volumes {

@@ -196,7 +196,7 @@ var takenAtItsWord = map[string]struct {
 	"empty events":                 {"all events may have expired", 5},
 	"empty volumeattachments":      {"nothing may have been attached yet", 5},
 	"empty persistentvolumeclaims": {"an event says that the claim does not exist", 1},
-	"empty persistentvolumes":      {"the claim is Lost, or names a volume in vain", 1},
+	"empty persistentvolumes":      {"the claim is Lost, or names a volume in vain, or nothing names the volume that an earlier claim has left", 2},
 	"empty storageclasses":         {"an event has named a class that does not exist", 5},
 }
 

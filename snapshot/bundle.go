@@ -352,7 +352,7 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 		err = fmt.Errorf("%s: no object in it", plain(name))
 	case p.counts[f.part.kind] != len(p.seen.states), len(p.ignored) > 0:
 		err = fmt.Errorf("%s: other objects than %s in it", plain(name), f.part.kind)
-	case f.part.form == oneFile && p.lists[""]+p.lists[f.part.kind] == 0 && len(p.refused) == 0:
+	case f.part.form == oneFile && p.lists[""]+p.lists[f.part.kind] == 0 && p.refused[f.part.kind].Kind == "":
 		err = fmt.Errorf("%s: no list in it", plain(name))
 	case p.onlyIn.others(f.part.namespace):
 		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))

@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"slices"
 	"testing"
 	"testing/fstest"
 )
@@ -53,6 +54,28 @@ func TestKitErrors(t *testing.T) {
 			if got != want {
 				t.Errorf("%s: %s: %q, want %q: %q", tt.name, kind, got, want, gapLines(s))
 			}
+		}
+	}
+}
+
+// TestRefusalInMustGather: a file of a must-gather with the API server's refusal in place of the list is a gap
+// with that reason; a refusal of another kind says nothing of the list.
+func TestRefusalInMustGather(t *testing.T) {
+	for said, want := range map[string]string{
+		"Error from server (Forbidden): pods is forbidden: User \"x\" cannot list resource \"pods\" in API group \"\"\n":   ReasonForbidden,
+		"Error from server (Forbidden): nodes is forbidden: User \"x\" cannot list resource \"nodes\" in API group \"\"\n": ReasonUndecodable,
+	} {
+		s, _, err := ReadFS("f", fstest.MapFS{
+			"mg/timestamp":                                        {Data: []byte("2026-11-20 10:00:00 +0000 UTC\n2026-11-20 10:01:00 +0000 UTC\n")},
+			"mg/namespaces/shop/core/pods.yaml":                   {Data: []byte(said)},
+			"mg/namespaces/shop/core/persistentvolumeclaims.yaml": {Data: []byte("apiVersion: v1\nkind: PersistentVolumeClaimList\nitems:\n- metadata: {name: a, namespace: shop, uid: c1, creationTimestamp: \"2026-11-20T09:00:00Z\"}\n  status: {phase: Pending}\n")},
+		}, ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		i := slices.IndexFunc(s.Gaps, func(g Gap) bool { return g.Kind == Pods })
+		if i < 0 || s.Gaps[i].Reason != want {
+			t.Errorf("%q: %q", said, gapLines(s))
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (c *collector) withoutReplacedUIDs() {
 	if len(replaced) == 0 {
 		return
 	}
-	clear := func(uid *types.UID) {
+	take := func(uid *types.UID) {
 		if replaced[*uid] {
 			*uid = ""
 		}
@@ -166,16 +166,16 @@ func (c *collector) withoutReplacedUIDs() {
 			}
 			owners := slices.Clone(object.GetOwnerReferences())
 			for i := range owners {
-				clear(&owners[i].UID)
+				take(&owners[i].UID)
 			}
 			object.SetOwnerReferences(owners)
 			switch o := object.(type) {
 			case *corev1.PersistentVolume:
 				if o.Spec.ClaimRef != nil {
-					clear(&o.Spec.ClaimRef.UID)
+					take(&o.Spec.ClaimRef.UID)
 				}
 			case *corev1.Event:
-				clear(&o.InvolvedObject.UID)
+				take(&o.InvolvedObject.UID)
 			}
 		}
 	}

@@ -118,7 +118,7 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
 		facts.Also(&f, "the controller detaches it by force about now")
 	case outstayed:
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no object shows when the last pod there went; the controller detaches by force %s after that; "+
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no object shows when the last pod there went; the controller detaches by force %s after the last pod has gone; "+
 			"if that was long ago, %s", facts.Rounded(wait), neverForced(p))}
 	default:
 		f.SelfHeals.Because = fmt.Sprintf("the forced detach is overdue by %s; %s, or the old pod left the node much later than the new one came",
@@ -177,7 +177,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 		f.Cause = finding.Clauses("the node was lost before its kubelet could unmount the volume; if the taint was not set just now", f.Cause)
 	case p.Lasted(set, facts.TaintTakes):
-		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("the out-of-service taint should have ended it within a minute; the node has had it for %s", facts.Rounded(p.Age(set)))}
+		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("the out-of-service taint should have ended it within a minute; the node has had the taint for %s", facts.Rounded(p.Age(set)))}
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 	default:
 		f.Severity = finding.Info // it ends by itself

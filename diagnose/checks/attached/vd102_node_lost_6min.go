@@ -196,7 +196,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 		f.Cause = finding.Clauses("the node was lost before its kubelet could unmount the volume; if the taint was not set just now", f.Cause)
 	case p.Lasted(set, facts.TaintTakes):
-		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("the out-of-service taint should have ended it within a minute; the node has had it for %s", facts.Rounded(p.Age(set)))}
+		f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("the out-of-service taint should have ended it within a minute; the node has had the taint for %s", facts.Rounded(p.Age(set)))}
 		f.Cause, f.ByHand, f.AdviceCommands = p.TaintInVain(holder)
 	default:
 		f.Severity = finding.Info // it ends by itself

@@ -66,7 +66,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		Said:     facts.QuoteDriver(va.Spec.Attacher, failure),
 		Cause:    detachCause(va.Spec.Attacher, failure.Message, p.Age(*va.DeletionTimestamp)),
 		Evidence: failingDetach(va),
-		SelfHeals: finding.SelfHeals{Because: "it goes only once the driver succeeds; the attacher asks it again, at most 5 min apart; " +
+		SelfHeals: finding.SelfHeals{Because: "it goes only once the driver succeeds; the attacher asks the driver again, at most 5 min apart; " +
 			"it last failed after " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
 		Advice: "fix what the driver reports",
 	})

@@ -57,7 +57,7 @@ func hibernation(p *check.Run, driver string, o *orphans) {
 	f.Message = fmt.Sprintf("%d of %d volumes of %s count as attached to gone nodes", len(o.vas), o.all, driver)
 	f.Detail = fmt.Sprintf("gone are %s, and every node that the driver now serves is younger", strings.Join(names, ", "))
 	f.Cause = "the cluster's machines were all removed at the same time, as by hibernation, without a detach of their volumes"
-	f.SelfHeals = finding.SelfHeals{Because: "the controller has had its time; it detaches them by force within about 8 min of its own start, and has forgotten them, " +
+	f.SelfHeals = finding.SelfHeals{Because: "the controller has had its time; the controller detaches them by force within about 8 min of its own start, and has forgotten them, " +
 		"or " + neverForced(p.View)}
 	f.ByHand = "check at the provider that all the machines named are gone; then delete these VolumeAttachments, a few at a time"
 	if n := len(o.vas) - 1; n > 0 {

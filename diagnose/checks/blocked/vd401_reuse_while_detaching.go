@@ -49,7 +49,7 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
 			"again while the old VolumeAttachment is there",
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},
-		SelfHeals: finding.SelfHeals{Because: "the driver has to detach it first; the attacher asks it again, at most 5 min apart, and the volume is attached again " +
+		SelfHeals: finding.SelfHeals{Because: "the driver has to detach it first; the attacher asks the driver again, at most 5 min apart, and the volume is attached again " +
 			"within about 2 min of that"},
 		Advice: "fix what the driver reports",
 	})

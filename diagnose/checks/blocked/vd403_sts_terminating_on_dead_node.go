@@ -104,7 +104,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: lastSaid(pod)},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 		}, p.RenewedLease(facts.NodeName(node))...),
-		SelfHeals: finding.SelfHeals{Because: "nothing ends the pod while its node is silent; it stays until the kubelet returns, the Node is deleted or the pod object is removed, and only then does the controller " +
+		SelfHeals: finding.SelfHeals{Because: "nothing ends the pod while its node is silent; the pod stays until the kubelet returns, the Node is deleted or the pod object is removed, and only then does the controller " +
 			"begin to count its 6 min"},
 		ByHand:         "{power-off}, or see it off at the provider; {taint-node}",
 		AdviceCommands: []string{facts.TaintOutOfService(node.Name)},
@@ -120,7 +120,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 	}
 	if reconcile.PodTerminated(pod) {
 		f.Cause = "the node was lost, and its kubelet is the only one that may remove the pod object"
-		f.SelfHeals.Because = "nothing ends the pod while its node is silent; it stays until the kubelet returns, the Node is deleted or the pod object is removed"
+		f.SelfHeals.Because = "nothing ends the pod while its node is silent; the pod stays until the kubelet returns, the Node is deleted or the pod object is removed"
 	}
 	for i, va := range held {
 		if i == 0 {

@@ -101,7 +101,7 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 			{Object: va.Object(), Field: "metadata", Value: "no finalizers, no " + reconcile.NodeIDAnnotation},
 			{Object: va.Object(), Field: "status", Value: "attached: false, no error"},
 		},
-		SelfHeals: finding.SelfHeals{Because: "an attacher for the driver has to run first; the attach then follows by itself within about 2 min"},
+		SelfHeals: finding.SelfHeals{Because: "an attacher for the driver has to run first; once one runs, the attach follows by itself within about 2 min"},
 		Advice:    fmt.Sprintf("{check} look at the controller pods of %s: is a csi-attacher there, and Ready, and what does its log say?", va.Spec.Attacher),
 	})
 	if lease := p.AttacherLease(va.Spec.Attacher); lease != nil {

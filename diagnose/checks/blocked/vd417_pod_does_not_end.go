@@ -161,7 +161,7 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 	f.Cause, f.Advice, f.AdviceCommands = p.TaintInVain(pod)
 	keepDisksFirst(p.View, &f, pod)
 	if set.IsZero() {
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no object shows when the taint was set; the pod goes within %s of that", facts.Rounded(facts.TaintTakes))}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no object shows when the taint was set; the pod goes within %s of the taint", facts.Rounded(facts.TaintTakes))}
 		p.Report(f.UntilAgain(p.Snapshot.TakenAt, facts.TaintTakes, "the taint was set just now"))
 		return
 	}
@@ -183,7 +183,7 @@ func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *co
 	f.Message = fmt.Sprintf("Pod %s stays Terminating on silent node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
 	f.Cause = "the node was lost, and its kubelet is the only one that may say that the containers have ended"
-	f.SelfHeals.Because = "the pod ends once the kubelet returns; else it stays until the Node is deleted or the pod object is removed"
+	f.SelfHeals.Because = "the pod ends once the kubelet returns; else the pod stays until the Node is deleted or the pod object is removed"
 	f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod; or, where its machine is off for good, {taint-node %s}", node.Name, node.Name)
 	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && onlyOn(p.View, pv, node) {
 		f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
@@ -270,7 +270,7 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		Never:     "force-delete the pod: its volume may still be mounted",
 		Detail:    fmt.Sprintf("its containers have ended, and for %s the kubelet has failed to stop its sandbox", facts.Rounded(p.Age(ended))),
 		Cause:     stops.Actor + " fails; until the sandbox is stopped, the kubelet does not begin to unmount the pod's volumes",
-		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to stop the sandbox; it unmounts the volumes after that"},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet goes on trying to stop the sandbox; the kubelet unmounts the volumes after that"},
 		Advice: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and start it again where it does not: containers go on running meanwhile; "+
 			"if nothing ends the pod, {drain-node} and {reboot-node}", node.Name),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},

@@ -48,7 +48,7 @@ func secretMissing(p *check.Run, ref corev1.SecretReference, tasks []facts.Task)
 		Message: fmt.Sprintf("Secret %s/%s, which driver %s needs, does not exist", ref.Namespace, ref.Name, tasks[0].Spec.Attacher),
 		Detail:  "without it the driver neither attaches nor detaches; " + queue(p.View, tasks),
 		Cause:   "the secret was deleted or renamed after volumes had been made that name it; a volume's reference to its secret cannot be changed",
-		SelfHeals: finding.SelfHeals{Because: "nobody but an operator recreates the secret; the attacher looks for it again, at most 5 min apart, " +
+		SelfHeals: finding.SelfHeals{Because: "nobody but an operator recreates the secret; the attacher looks for the secret again, at most 5 min apart, " +
 			"and goes on once it is there"},
 		Advice: fmt.Sprintf("recreate the secret %s/%s with its old content: from a backup, or as a copy of the one that the driver's storage class names now",
 			ref.Namespace, ref.Name),

@@ -143,7 +143,7 @@ func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 	f.Cause = "a pod whose volume was never mounted keeps it in volumesInUse for as long as the pod exists, and so the attachment, which the attacher " +
 		"tries again and the scheduler counts"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pods[0]), Field: "status.reason", Value: pods[0].Status.Reason})
-	f.SelfHeals.Because = "the failed pod has to be deleted; only that lets the attachment go; a StatefulSet deletes it, a ReplicaSet does not"
+	f.SelfHeals.Because = "the failed pod has to be deleted; only its deletion lets the attachment go; a StatefulSet deletes it, a ReplicaSet does not"
 	f.ByHand = step.DeletePod.Of(facts.PodName(pods[0]))
 	p.Report(f)
 }

@@ -117,7 +117,7 @@ func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods
 		Since:     &t.Since,
 		Message:   fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
 		Evidence:  taskEvidence([]facts.Task{t}),
-		SelfHeals: finding.SelfHeals{Because: "the storage system has to let it go on; the attacher asks the driver again, at most 5 min apart, until it does"},
+		SelfHeals: finding.SelfHeals{Because: "the storage system has to let it go on; the attacher asks the driver again, at most 5 min apart"},
 		Advice:    "{check} look at the volume and the machine in the storage system's own console or tools, and act there",
 	})
 }

@@ -58,7 +58,7 @@ func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []fac
 		Detail:   fmt.Sprintf("pod %s has volume %s mounted, and the kubelet cannot unmount it%s", facts.PodName(first.Pod), first.Name, othersLike(pods)),
 		Cause:    "the driver's node plugin was taken off the node, by a taint, a node selector or an uninstall, while volumes of it were in use",
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node), {Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver}},
-		SelfHeals: finding.SelfHeals{Because: "a pod that is deleted stays Terminating; until then it runs; the kubelet unmounts within about 5 min after the " +
+		SelfHeals: finding.SelfHeals{Because: "a pod that is deleted stays Terminating; the pods run until then, and the kubelet unmounts within about 5 min after the " +
 			"plugin has come back and registered"},
 		Advice: fmt.Sprintf("let the driver's node plugin run on %s again until the last pod with one of its volumes has left", node.Name),
 	}

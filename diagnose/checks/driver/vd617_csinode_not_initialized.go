@@ -39,7 +39,7 @@ func runCSINodeNotInitialized(p *check.Run) {
 			Cause: "the kubelet may not read or write CSINodes (the node authorizer, an admission webhook), cannot reach the API server as it should, or " +
 				"finds a CSINode of another Node object",
 			Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: fmt.Sprintf("%s: %s", c.Reason, c.Message)}, p.RegisteredDrivers(node)},
-			SelfHeals: finding.SelfHeals{Because: "restarts of the kubelet have not helped; it ends after about 140 s of failures, and its supervisor restarts it, " +
+			SelfHeals: finding.SelfHeals{Because: "restarts of the kubelet have not helped; the kubelet ends after about 140 s of failures, and its supervisor restarts it, " +
 				"which heals what was passing"},
 			Advice: fmt.Sprintf("{check} read the kubelet's log on %s for \"CSINode\": it has the API server's message", node.Name),
 		}))

@@ -57,7 +57,7 @@ func formerNode(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, own
 	heals := "the garbage collector deletes the CSINode, whose owner is gone; the drivers' entries go with it, and come back only as each driver registers again"
 	advice := fmt.Sprintf("{restart-kubelet %s}: each driver registers again", node.Name)
 	if kubelet >= ownsCSINode {
-		heals = fmt.Sprintf("it lasts until the kubelet is restarted; one of 1.%d goes by the Node object that was there when it started: it recreates the CSINode for the former Node, "+
+		heals = fmt.Sprintf("it lasts until the kubelet is restarted; a kubelet of 1.%d goes by the Node object that was there when it started: it recreates the CSINode for the former Node, "+
 			"and the garbage collector deletes that again", kubelet)
 		advice = fmt.Sprintf("{restart-kubelet %s}: it recreates the CSINode, and each driver registers again", node.Name)
 	}

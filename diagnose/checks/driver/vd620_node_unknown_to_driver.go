@@ -76,7 +76,7 @@ func nodeUnknown(p *check.Run, node *corev1.Node, driver string, tasks []facts.R
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 			{Object: "csinode/" + node.Name, Field: "spec.drivers[" + driver + "].nodeID", Value: nodeID},
 		}, taskEvidence(list)...),
-		SelfHeals: finding.SelfHeals{Because: "the driver does not know the node; the attacher asks it again, at most 5 min apart, and gets the same answer until it does"},
+		SelfHeals: finding.SelfHeals{Because: "the driver does not know the node; the attacher asks the driver again, at most 5 min apart, and gets the same answer"},
 		Advice:    facts.Clause(entry.Helps),
 		KnownFrom: facts.KnownFrom(entry, p.LookUps(facts.Said{Driver: driver, Message: lead.Failure.Message, Node: facts.NodeName(node)})...),
 	}

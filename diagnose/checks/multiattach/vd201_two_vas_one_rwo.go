@@ -60,7 +60,7 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		Volume:           volume,
 		PersistentVolume: pv.Name,
 		Evidence:         []finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},
-		SelfHeals:        finding.SelfHeals{Because: "the controller does not compare them again; it does so only before it makes one; to it both are wanted or mounted"},
+		SelfHeals:        finding.SelfHeals{Because: "the controller does not compare them again; it compares attachments only before it makes one, and to it both are wanted or mounted"},
 		Advice: "stop all writers but one by deleting their pods (not by force): once the node has unmounted, the controller detaches; check the file system before " +
 			"the volume is used again",
 		Cause: "an attach went ahead while another node still had the volume: after a failed detach, after a forced one from a node that lived, " +

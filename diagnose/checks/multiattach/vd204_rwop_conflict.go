@@ -101,7 +101,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 			{Object: "pod/" + facts.PodName(holder), Field: "status", Value: fmt.Sprintf("%s on node %s, not being deleted", holder.Status.Phase, holder.Spec.NodeName)},
 			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the pod that has it has to end first; until then " + who},
+		SelfHeals: finding.SelfHeals{Because: "the pod that has it has to end first; " + who + " until the first one has ended"},
 		Advice:    step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + ", or give each its own claim",
 	}
 	if own := recreatedBy(waiter, holder); own != "" {
@@ -109,7 +109,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 	}
 	if d := snapshot.DeploymentOf(waiter); d != "" && d == snapshot.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
-		f.SelfHeals.Because = "each pod waits for the other; the new one for the claim, the old one for the new one to be Ready"
+		f.SelfHeals.Because = "each pod waits for the other; the new pod waits for the claim, the old one for the new one to be Ready"
 		f.Advice = fmt.Sprintf("set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; deleted by hand, that pod comes back", holder.Namespace, d, facts.PodName(holder))
 	}
 	p.Report(f)

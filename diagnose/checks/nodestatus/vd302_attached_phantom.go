@@ -126,7 +126,7 @@ func addedByRepair(f *finding.Finding) {
 	if len(f.Pods) > 0 {
 		return // they need something else than the entry
 	}
-	f.SelfHeals = finding.SelfHeals{Because: "the controller does not know of the entry; it takes it off when it next writes the list: when a volume is attached " +
+	f.SelfHeals = finding.SelfHeals{Because: "the controller does not know of the entry; the controller takes it off when it next writes the list: when a volume is attached " +
 		"to or detached from this node"}
 }
 
@@ -142,10 +142,10 @@ func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
 	}
 	bound, restart := sync+phantomMargin, sync+reconcile.VerifySyncPeriod
 	if missing >= bound {
-		return finding.SelfHeals{Because: fmt.Sprintf("the controller has compared and not fixed it; it compares %s, and fixes it within about %s of a restart of kube-controller-manager",
+		return finding.SelfHeals{Because: fmt.Sprintf("the controller has compared and not fixed it; the controller compares %s, and fixes it within about %s of a restart of kube-controller-manager",
 			every, facts.Rounded(restart))}
 	}
-	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller may attach it again; it compares %s, and does so to what has just lost its VolumeAttachment; what lacks it for %s "+
+	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller may attach it again; the controller compares %s, and attaches again what has just lost its VolumeAttachment; what lacks it for %s "+
 		"the controller does not know, until about %s after a restart of kube-controller-manager", every, facts.Rounded(bound), facts.Rounded(restart))}
 }
 
@@ -183,7 +183,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		case !strings.HasPrefix(writer, reconcile.ControllerManager):
 			next = fmt.Sprintf("attaches it as usual, and will wait once %s has been restarted: the controller reads the entry, which %q wrote, only when it starts",
 				reconcile.ControllerManager, writer)
-			f.SelfHeals = finding.SelfHeals{Because: "the controller does not know of the entry; it takes it off when it next writes the list: when a volume is attached to or " +
+			f.SelfHeals = finding.SelfHeals{Because: "the controller does not know of the entry; the controller takes it off when it next writes the list: when a volume is attached to or " +
 				"detached from this node"}
 		}
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)

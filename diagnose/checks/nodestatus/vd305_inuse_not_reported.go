@@ -66,7 +66,7 @@ func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)},
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the kubelet has had time to announce it; it does so within 10 s, or at its next report of the status"},
+		SelfHeals: finding.SelfHeals{Because: "the kubelet has had time to announce it; a kubelet announces a volume within 10 s, or at its next report of the status"},
 		Advice: fmt.Sprintf("on node %s read the kubelet's log for \"Error updating node status\" and for the pod's name; fix what it reports, or set "+
 			"nodeStatusUpdateFrequency back to 10s; {restart-kubelet}", node.Name),
 	})

@@ -70,7 +70,7 @@ func nodeIDDiffers(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, 
 	annotation := finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: fmt.Sprintf("%q", node.Annotations[reconcile.NodeIDsAnnotation])}
 	f := facts.AboutNode(node, finding.Finding{
 		Evidence:  []finding.Evidence{annotation},
-		SelfHeals: finding.SelfHeals{Because: "the driver has to register again; only then the kubelet writes both: at the plugin's next start, or the kubelet's; nobody compares them in between"},
+		SelfHeals: finding.SelfHeals{Because: "the driver has to register again; the kubelet writes both only as a driver registers: at the plugin's next start, or the kubelet's; nobody compares them in between"},
 	})
 	listed, named := map[string]string{}, ""
 	for _, d := range csiNode.Spec.Drivers {

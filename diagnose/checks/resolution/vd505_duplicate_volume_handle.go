@@ -67,7 +67,7 @@ func twiceInPod(p *check.Run, d facts.SameDisk, pod *corev1.Pod, pvs []*corev1.P
 	f.Severity, f.Pods, f.Since, f.Node = finding.Error, facts.PodNames([]*corev1.Pod{pod}), new(facts.BoundAt(pod)), types.NodeName(pod.Spec.NodeName)
 	f.Message = fmt.Sprintf("Pod %s on node %s does not start: its volumes %s and %s are one disk", facts.PodName(pod), pod.Spec.NodeName, pvs[0].Name, pvs[1].Name)
 	f.Detail = "the kubelet takes them for one volume"
-	f.SelfHeals.Because = "the kubelet waits for one of the two for ever; it mounts the disk for the other, without a word; a kubelet of 1.35 or later does not"
+	f.SelfHeals.Because = "the kubelet waits for one of the two for ever; the kubelet mounts the disk for the other, without a word; a kubelet of 1.35 or later does not"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + pod.Spec.NodeName, Field: "status.nodeInfo.kubeletVersion",
 		Value: p.Snapshot.Node(f.Node).Status.NodeInfo.KubeletVersion})
 	f.Advice = "let the pod use one of the two, or give each its own volumeHandle; set the policy of both to Retain before any of them is deleted"

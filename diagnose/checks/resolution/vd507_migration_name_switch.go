@@ -73,7 +73,7 @@ func nameSwitch(p *check.Run, node *corev1.Node, inTree, csi corev1.UniqueVolume
 		Cause: "the node's kubelet was upgraded to one that leaves the disk to the CSI driver while pods used it; to the controller these are two volumes, " +
 			"of which nobody wants the first",
 		Evidence: []finding.Evidence{nameEvidence(node, inTree), nameEvidence(node, csi)},
-		SelfHeals: finding.SelfHeals{Because: "the controller detaches by the old name; it then attaches by the new one, and a pod that uses the disk meanwhile gets " +
+		SelfHeals: finding.SelfHeals{Because: "the controller detaches by the old name; the controller then attaches by the new one, and a pod that uses the disk meanwhile gets " +
 			"input and output errors, and keeps them until it is restarted"},
 		Advice: fmt.Sprintf("{drain-node %s} now, so that nothing writes while the names change, until only the CSI name is left; {later} the other nodes "+
 			"are to be drained before their kubelet is upgraded", node.Name),

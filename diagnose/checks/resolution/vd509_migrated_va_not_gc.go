@@ -29,7 +29,7 @@ func runMigratedVANotGC(p *check.Run) {
 		pv := p.Snapshot.Volume(*va.Spec.Source.PersistentVolumeName)
 		f.Cause += "; the volume is of the in-tree plugin " + facts.InTreePlugin(pv) + ", and this release does not find the VolumeAttachments of such volumes when it starts"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "cluster", Field: "serverVersion", Value: p.Snapshot.Source.ServerVersion})
-		f.SelfHeals.Because = "a restart of kube-controller-manager does not help on this release; it may detach volumes in use that have moved to CSI " +
+		f.SelfHeals.Because = "a restart of kube-controller-manager does not help on this release; a restart may detach volumes in use that have moved to CSI " +
 			"(fixed in 1.22.0, 1.21.2, 1.20.8 and 1.19.12)"
 		p.Report(f)
 	}

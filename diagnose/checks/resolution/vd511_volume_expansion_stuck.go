@@ -199,7 +199,7 @@ func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *cor
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "event " + said.Reason, Value: said.Message})
-	f.SelfHeals.Because = "the kubelet retries, at most 2m2s apart, and fails; it does as long as the driver or the file system does"
+	f.SelfHeals.Because = "the kubelet retries, at most 2m2s apart, and fails; the expansion does as long as the driver or the file system does"
 	f.Never = "ask for the old size again: that does not undo what the storage system has done"
 	p.Report(f)
 }
@@ -259,7 +259,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		driver := p.BoundDriver(claim)
 		f.Cause = "no external-resizer serves the driver, or it does not run, or it may not change the claim; a storage class may allow what its driver cannot do"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolumeclaim/" + facts.ClaimName(claim), Field: "status.conditions", Value: "none of an expansion"})
-		f.SelfHeals.Because = "the driver's external-resizer has given no sign; kube-controller-manager leaves it to that; pods that run are not affected"
+		f.SelfHeals.Because = "the driver's external-resizer has given no sign; kube-controller-manager leaves the expansion to that; pods that run are not affected"
 		f.Advice = fmt.Sprintf("{check} see whether the controller pods of driver %s run with an external-resizer, and what its log says; where the driver has none, its volumes cannot grow", driver)
 		switch {
 		case driver == "" && !p.Snapshot.Complete(snapshot.Volumes):

@@ -144,7 +144,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Message:   fmt.Sprintf("storage class %s does not exist", about.Class),
 			Cause:     "the storage class was never created here, or was renamed or deleted",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: about.Class}},
-			SelfHeals: finding.SelfHeals{Because: "a storage class of that name has to exist first; the claim is then bound within a minute or so"},
+			SelfHeals: finding.SelfHeals{Because: "a storage class of that name has to exist first; once there is such a class, the claim is bound within a minute or so"},
 			Never:     "guess the provisioner of a class that you create: its volumes stay with that driver",
 			Advice:    "create the storage class, or recreate the claim with one that exists: a claim's class cannot be changed",
 		}, facts.ListsGrace}
@@ -194,7 +194,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 		Cause:          "the node was removed before the volume was made; the claim still names it, so that the provisioner makes the volume for it and the scheduler offers no other",
 		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
 		Never:          "create a Node of that name by hand: the volume is then made for a machine that does not exist",
-		SelfHeals:      finding.SelfHeals{Because: "the claim still names that node; the scheduler chooses again only once it names none; some provisioners take the name off, and this one has not"},
+		SelfHeals:      finding.SelfHeals{Because: "the claim still names that node; the scheduler chooses again only once the claim names none; some provisioners take the name off, and this one has not"},
 		Advice:         "take the node's name off claim " + facts.ClaimName(claim) + ": the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
 		AdviceCommands: []string{safetext.Kubectl("annotate", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace, reconcile.SelectedNodeAnnotation+"-")},
 	}
@@ -211,7 +211,7 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 		Message:   "no PersistentVolume suits it",
 		Detail:    "its storage class makes none",
 		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
-		SelfHeals: finding.SelfHeals{Because: "no PersistentVolume suits the claim; it is bound within a minute once one does"},
+		SelfHeals: finding.SelfHeals{Because: "no PersistentVolume suits the claim; the claim is bound within a minute once one does"},
 		Never:     "take the claimRef off a Released volume whose data may be wanted: this claim is then bound to that volume, and its pods write to it",
 		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
 	}
@@ -257,7 +257,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 	default:
 		f.Message = fmt.Sprintf("its source, claim %s, is not bound", name)
 		f.Cause = "the claim that it is to be a copy of has no volume itself"
-		f.SelfHeals.Because = "the source has to be bound first; the provisioner goes on trying until it is"
+		f.SelfHeals.Because = "the source has to be bound first; the provisioner goes on trying until the source is bound"
 		f.Advice = fmt.Sprintf("{check} see why claim %s is not bound", name)
 		if p.Unbound(source).ForNode {
 			f.Cause += ": its storage class makes one only once a pod uses the claim"
@@ -357,7 +357,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Said:      facts.QuoteEvent(last),
 		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
 		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
-		SelfHeals: finding.SelfHeals{Because: "what the provisioner names has to be fixed first; it tries again and again until then"},
+		SelfHeals: finding.SelfHeals{Because: "what the provisioner names has to be fixed first; the provisioner tries again and again"},
 		Never:     makeAgain,
 		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}

@@ -220,7 +220,7 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 		f.Advice = "{check} see whether " + who + " runs, and read its log about the volume"
 		return
 	}
-	f.SelfHeals.Because = who + " has to delete the disk first; it tries again and again"
+	f.SelfHeals.Because = who + " has to delete the disk first; the deletion is tried again and again"
 	defer keepDiskFirst(f, pv)
 	failed := lastFailedDelete(p, pv)
 	if failed == nil {

@@ -17,6 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/explain"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
@@ -199,6 +201,7 @@ type toldCause struct {
 }
 
 var (
+	ofVolume    = regexp.MustCompile(`the VolumeAttachment of volume \S+ on node \S+`)
 	saysUndone  = regexp.MustCompile(`--apply \((?:cannot be undone|can be undone(?:; [^)]+)?)\) `)
 	causeBegins = regexp.MustCompile(`^(?:error|warning|info) VD[0-9]+`)
 	fieldBegins = regexp.MustCompile(`^  ([a-z?']+) +(.*)$`)
@@ -244,6 +247,25 @@ var (
 		`"persistentVolumeReclaimPolicy"`: "reclaim policy",
 		`/spec/claimRef/uid`:              "claimRef",
 	}
+	// changed matches a sentence that advises a change of what runs, or of what is attached.
+	changed = regexp.MustCompile(`(?i)(?:^|[:,(] |\b(?:and|or|then|now) )(?:delete|restart|reboot|end|stop|drain|cordon|uncordon|taint|detach|unmount|power off|take the taint off|remove|move the|scale|recreate (?:it|the (?:claim|pod)))\b`)
+	// saysOf are the words of a command's verb in the sentence above it; "volume-doctor" is --apply or a look.
+	saysOf = map[string]*regexp.Regexp{
+		"get": looking, "describe": looking, "logs": looking, "trace": looking, "plan": looking,
+		"volume-doctor": regexp.MustCompile(`^--apply |--apply \(|\blook\b`),
+		"delete":        regexp.MustCompile(`\bdelete\b`),
+		"cordon":        regexp.MustCompile(`\bcordon\b`),
+		"taint":         regexp.MustCompile(`\btaint\b`),
+		"annotate":      regexp.MustCompile(`\b(?:annotate|off)\b`),
+		"patch":         regexp.MustCompile(`\b(?:reclaim policy|claimRef)\b`),
+		"create":        regexp.MustCompile(`\bmake\b`),
+	}
+	looking = regexp.MustCompile(`(?i)\b(?:look|read|see|find|check|save|compare|diagnose|trace)\b`)
+	isLook  = map[string]bool{"get": true, "describe": true, "logs": true, "trace": true, "plan": true, "volume-doctor": true}
+	// coversOf are the kinds of steps that a command does.
+	coversOf = map[string][]advised.Kind{
+		"delete": {advised.DeletePod, advised.RestartNodePlugin, advised.RestartController, advised.RestartDriver},
+	}
 	forbidden = map[string]*regexp.Regexp{
 		"delete pod":              regexp.MustCompile(`(?:^|[ ,])delete (?:the|its|that|a) pods?\b[^;:]*`),
 		"delete node":             regexp.MustCompile(`\bdelete (?:the|its|that|a) [Nn]odes?\b[^;:]*`),
@@ -251,20 +273,40 @@ var (
 	}
 )
 
+// clausesOf splits a line into its sentences, and spares parentheses.
+func clausesOf(line string) (clauses []string) {
+	depth, begin := 0, 0
+	for i, c := range line {
+		switch {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case depth == 0 && (strings.HasPrefix(line[i:], "; ") || strings.HasPrefix(line[i:], ". ")):
+			clauses, begin = append(clauses, line[begin:i]), i+2
+		}
+	}
+	return append(clauses, line[begin:])
+}
+
 // contradicts lists the contradictions in the cause: the sentence above a command names what
 // the command does and its object; nobody is told to wait for what does not end; the command
 // does not do what is forbidden.
 func (c toldCause) contradicts() (wrong []string) {
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	sentences, last, later := "", "", false
+	last, later := "", false
 	for _, line := range c.do {
-		if !strings.HasPrefix(line, "kubectl ") {
+		if !strings.HasPrefix(line, "kubectl ") && !strings.HasPrefix(line, "printf ") {
 			last = numbered.ReplaceAllString(line, "")
-			sentences += " " + last
 			if isLater := strings.HasPrefix(last, "later: "); later && !isLater {
 				say("what is for later stands above: %s", last)
 			} else {
 				later = isLater
+			}
+			for _, clause := range clausesOf(last) {
+				if changed.MatchString(clause) && !strings.Contains(clause, " be undone") {
+					say("nothing says whether it can be undone: %s", clause)
+				}
 			}
 			if leans.MatchString(strings.TrimPrefix(last, "later: ")) {
 				say("a step leans on another: %s", last)
@@ -285,10 +327,10 @@ func (c toldCause) contradicts() (wrong []string) {
 		does := ""
 		for i, word := range words {
 			if m := objectOf.FindStringSubmatch(word); m != nil {
-				// a name of 68 letters is not repeated
-				its := strings.HasPrefix(word, "volumeattachment/") && strings.Contains(last, "that VolumeAttachment")
-				if !its && !strings.Contains(sentences+" "+c.headline, m[1]) || strings.HasPrefix(last, "look at pod ") && !strings.Contains(last, m[1]) {
-					say("nothing above it names %s: %s", m[1], line)
+				// a name of 68 letters is not repeated: volume and node tell more
+				its := strings.HasPrefix(word, "volumeattachment/") && ofVolume.MatchString(last)
+				if !its && !finding.Names(last, m[1]) {
+					say("the sentence above it does not name %s: %s", m[1], line)
 				}
 				if !strings.Contains(line, "--apply") {
 					if i > 0 {
@@ -298,12 +340,25 @@ func (c toldCause) contradicts() (wrong []string) {
 				break
 			}
 		}
+		verb, _ := finding.ObjectOf(line)
+		if says := saysOf[verb]; says == nil || !says.MatchString(last) {
+			say("%q is not what the sentence above it says: %s", verb, line)
+		}
+		kinds, _ := advised.In(last)
+		for _, kind := range kinds {
+			if !slices.Contains(coversOf[verb], kind) {
+				say("the sentence above it says more than the command does, %s: %s", kind, line)
+			}
+		}
+		if !isLook[verb] && !strings.Contains(last, " be undone") {
+			say("nothing says whether it can be undone: %s", line)
+		}
 		if strings.Contains(line, "--apply") {
 			if !saysUndone.MatchString(last) {
 				say("nothing says what it does, and whether that can be undone: %s", line)
 			}
 			for kind := range forbidden {
-				if verb, object, _ := strings.Cut(kind, " "); strings.Contains(strings.ToLower(last), ") "+verb+"s "+object) || strings.Contains(strings.ToLower(last), ") "+verb+"s that "+object) {
+				if verb, object, _ := strings.Cut(kind, " "); strings.Contains(strings.ToLower(strings.ReplaceAll(last, "the VolumeAttachment", "VolumeAttachment")), ") "+verb+"s "+object) {
 					does = kind
 				}
 			}
@@ -352,14 +407,17 @@ func TestNothingContradicts(t *testing.T) {
 func TestContradicts(t *testing.T) {
 	for want, c := range map[string]toldCause{
 		"": {headline: "error VD301  Pod a/web waits", wait: "no; it began 3m ago", dont: "delete the VolumeAttachment by hand",
-			do: []string{"1. look at pod a/web", "kubectl get pod/web -n a", "2. --apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose pod/web -n a --apply"}},
-		"nothing above it names web":           {do: []string{"look at pod a/old", "kubectl volume-doctor trace pod/web -n a"}},
-		"nothing says what it does":            {headline: "web", do: []string{"decide", "kubectl volume-doctor diagnose pod/web --apply"}},
-		"a step leans on another":              {do: []string{"1. then delete it"}},
-		"wait? no":                             {wait: "no", do: []string{"1. wait until it goes"}},
-		"don't delete the VolumeAttachment":    {dont: "delete the VolumeAttachment: it is right", do: []string{"--apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose volumeattachment/csi-1 --apply"}},
-		"don't delete the pod":                 {headline: "x web", dont: "delete the pod", do: []string{"kubectl delete pod/web -n a"}},
-		"wait? yes, it ends by itself, and do": {wait: "yes, it ends by itself", dont: "x: it gets the same answer"},
+			do: []string{"1. look at pod a/web", "kubectl get pod/web -n a", "2. --apply (cannot be undone) deletes VolumeAttachment csi-1 for pod a/web:", "kubectl volume-doctor diagnose pod/web -n a --apply"}},
+		"the sentence above it does not name web": {headline: "pod a/web waits", do: []string{"look at pod a/old", "kubectl volume-doctor trace pod/web -n a"}},
+		"nothing says what it does":               {do: []string{"--apply of pod web (can be undone):", "kubectl volume-doctor diagnose pod/web --apply"}},
+		`"plan" is not what the sentence`:         {do: []string{"correct node n1", "kubectl volume-doctor plan node/n1"}},
+		"the sentence above it says more":         {do: []string{"cordon n1 and drain it (can be undone)", "kubectl cordon node/n1"}},
+		"nothing says whether it can be undone":   {do: []string{"if it hangs, restart machine n1"}},
+		"a step leans on another":                 {do: []string{"1. then look at it"}},
+		"wait? no":                                {wait: "no", do: []string{"1. wait until it goes"}},
+		"don't delete the VolumeAttachment":       {dont: "delete the VolumeAttachment: it is right", do: []string{"--apply (cannot be undone) deletes VolumeAttachment csi-1:", "kubectl volume-doctor diagnose volumeattachment/csi-1 --apply"}},
+		"don't delete the pod":                    {dont: "delete the pod", do: []string{"delete pod a/web (cannot be undone)", "kubectl delete pod/web -n a"}},
+		"wait? yes, it ends by itself, and do":    {wait: "yes, it ends by itself", dont: "x: it gets the same answer"},
 	} {
 		wrong := c.contradicts()
 		if want == "" && len(wrong) > 0 || want != "" && (len(wrong) != 1 || !strings.HasPrefix(wrong[0], want)) {

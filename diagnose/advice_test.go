@@ -209,14 +209,62 @@ func TestSuspectedIsNoError(t *testing.T) {
 	}
 }
 
+// holdsUndone: each action that ends or restarts something says whether it can be undone, with a
+// command or without one.
+func holdsUndone(t *testing.T, name string, f finding.Finding, at time.Time) {
+	for _, a := range finding.ActionsOf(f, at) {
+		if len(a.Hits) > 0 && !a.Told && !strings.Contains(a.Sentence, " be undone") {
+			t.Errorf("%s: %s does not say whether it can be undone: %s", name, f.Code, a.Sentence)
+		}
+	}
+}
+
+// TestThereIsNamed: what ends a wait names the node from which a volume has to be detached.
+func TestThereIsNamed(t *testing.T) {
+	named := 0
+	eachReport(t, func(name string, r *finding.Report) {
+		for _, f := range r.Findings {
+			if _, ends, told := strings.Cut(f.SelfHeals.Because, "what ends it: "); told && strings.Contains(ends, "detach") {
+				if named++; strings.Contains(ends, "from there") || strings.Contains(ends, "detached there") {
+					t.Errorf("%s: %s does not say where: %s", name, f.Code, f.SelfHeals.Because)
+				}
+			}
+		}
+	})
+	if named < 5 {
+		t.Errorf("%d waits for a detach show little", named)
+	}
+}
+
+// TestDeadMountEndsWithAllItsPods: where another pod may keep a dead mount, the advice is about that
+// pod, too.
+func TestDeadMountEndsWithAllItsPods(t *testing.T) {
+	kept := 0
+	eachReport(t, func(name string, r *finding.Report) {
+		for _, f := range r.Findings {
+			_, before, found := strings.Cut(f.Cause, "pod ")
+			if other, _, keeps := strings.Cut(before, " uses the same volume on the node: it may have the same dead mount"); found && keeps {
+				kept++
+				if !slices.ContainsFunc(f.Steps, func(s finding.Step) bool { return s.Kind == step.DeletePod && slices.Contains(s.Pods, other) }) {
+					t.Errorf("%s: %s does nothing about pod %s: %s", name, f.Code, other, f.Advice)
+				}
+			}
+		}
+	})
+	if kept == 0 {
+		t.Error("no mount is shared: this shows nothing")
+	}
+}
+
 // TestCommandsStandUnderTheirSentences: in every case the sentence above a command names the
-// command's object, and whether what it does can be undone; for a look it says what the look shows, and the headline may name the object. Keeping a disk comes before giving it
+// command's object, and whether what it does can be undone. Keeping a disk comes before giving it
 // away.
 func TestCommandsStandUnderTheirSentences(t *testing.T) {
 	commands := 0
 	for _, c := range corpus(t) {
 		r := diagnose.Diagnose(c.snapshot(t), diagnose.Options{Reconcile: c.settings})
 		for _, f := range r.Findings {
+			holdsUndone(t, c.name, f, r.TakenAt.Time)
 			var above finding.Action
 			for _, a := range finding.ActionsOf(f, r.TakenAt.Time) {
 				if !a.Told {
@@ -230,8 +278,7 @@ func TestCommandsStandUnderTheirSentences(t *testing.T) {
 				if verb, _ := finding.ObjectOf(a.Command); slices.Contains([]string{"delete", "patch", "taint"}, verb) && !strings.Contains(above.Sentence, " be undone") {
 					t.Errorf("%s: %s: %q does not say whether it can be undone: %s", c.name, f.Code, above.Sentence, a.Command)
 				}
-				says := strings.HasSuffix(above.Sentence, "; the stages:") || strings.HasSuffix(above.Sentence, "; the events:")
-				if named := (finding.Action{Sentence: f.Message}).Names(object); !above.Names(object) && (!named || !says || a.Kind != finding.Look) {
+				if !above.Names(object) {
 					t.Errorf("%s: %s: %q does not name the object of %s", c.name, f.Code, above.Sentence, a.Command)
 				}
 			}

@@ -28,6 +28,29 @@ var PodStuck = check.Check{
 // neverWhenStuck is the warning about a pod whose cause is not known.
 const neverWhenStuck = "delete VolumeAttachments, strip finalizers or force-delete pods"
 
+// neverIn is the warning about what people try in the stage.
+func neverIn(t *trace.Trace) string {
+	stage, v := t.Stage(), t.Waits()
+	switch {
+	case stage.Never() != "":
+		return stage.Never()
+	case stage.Stage == trace.StageUnmounted:
+		return "force-delete the pod: its volume may still be mounted"
+	case stage.Stage == trace.StageScheduled:
+		return "set nodeName in the pod: nobody then checks that its volumes fit there"
+	case stage.Stage == trace.StageClaimBound:
+		return "recreate the claim before its data is found: the new one may be empty"
+	case v.VolumeAttachment != "":
+		return neverWhenStuck
+	case stage.Stage == trace.StageStaged || stage.Stage == trace.StageMounted:
+		return "force-delete the pod: what is mounted for it may stay on the node"
+	case v.Claim != "":
+		return "recreate the claim: the new one is empty, and waits for the same"
+	default:
+		return "recreate the pod as it is: the new one waits for the same"
+	}
+}
+
 // remainder makes one finding for all pods that wait in the same stage for the same driver,
 // with the same message or on the same node.
 func remainder(found []finding.Finding, traces []*trace.Trace) []finding.Finding {
@@ -101,18 +124,9 @@ func stuck(group []*trace.Trace) finding.Finding {
 		Since: first.Verdict.Since, Advice: whereToLook(first),
 		AdviceCommands: []string{lookAt(first)},
 		SelfHeals:      finding.SelfHeals{Because: "it has lasted longer than is usual"},
-		Never:          neverWhenStuck,
-	}
-	switch {
-	case first.Verdict.Stage == trace.StageUnmounted:
-		f.Never = "force-delete the pod: its volume may still be mounted"
-	case first.Verdict.Stage == trace.StageScheduled || first.Verdict.Stage == trace.StageClaimBound:
-		f.Never = "recreate the claim before its data is found: the new one may be empty"
-	case v.VolumeAttachment == "":
-		f.Never = "force-delete the pod: what is mounted for it may stay on the node"
+		Never:          neverIn(first),
 	}
 	stage := first.Stage()
-	f.Never = cmp.Or(stage.Never(), f.Never)
 	f.Said = first.Quoted()
 	for _, t := range group {
 		f.Pods = append(f.Pods, podOf(t))

@@ -386,16 +386,18 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 	if refused != "" && f.Confidence != finding.Suspected {
 		list = append(list, step{text: nothingNow + refused})
 	}
-	joins := false // two pieces of advice without a command between them are one step
-	for _, a := range finding.ActionsOf(f, at) {
+	joins := false // two pieces of advice without a command between them are one step, unless they end or restart something
+	actions := finding.ActionsOf(f, at)
+	for i, a := range actions {
+		alone := a.Command != "" || a.When == finding.Later || !a.Advised || len(a.Hits) > 0 || i+1 < len(actions) && actions[i+1].Told
 		switch {
 		case a.Told:
-		case joins && a.When != finding.Later && a.Advised && a.Command == "":
+		case joins && !alone:
 			list[len(list)-1].text += "; " + a.Sentence
 		default:
 			list = append(list, step{text: when[a.When] + a.Sentence})
 		}
-		joins = a.Command == "" && a.Advised && a.When != finding.Later
+		joins = !alone
 		if a.Command != "" {
 			list = append(list, step{command: a.Command})
 		}
@@ -405,7 +407,7 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 		for later > 0 && strings.HasPrefix(list[later-1].text, when[finding.Later]) {
 			later--
 		}
-		list = slices.Insert(list, later, step{text: strings.TrimSuffix(nothingNow+refused+"; "+f.Repair.SafeOnce, "; ")})
+		list = slices.Insert(list, later, step{text: strings.TrimSuffix(nothingNow+refused+"; "+advised.WithUndone(f.Repair.SafeOnce, ""), "; ")})
 	}
 	return list
 }

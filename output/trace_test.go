@@ -2,13 +2,18 @@ package output
 
 import (
 	"bytes"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/clipperhouse/displaywidth"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
@@ -184,6 +189,42 @@ func TestHangsHaveNoBound(t *testing.T) {
 		if err := PreflightFormats.Print(&page, "html", p, Options{}); err != nil || !strings.Contains(page.String(), c.page) {
 			t.Errorf("%s: the page lacks %q: %v", name, c.page, err)
 		}
+	}
+}
+
+// TestVerdictCountsWhatStays checks, for every node of the corpus, that the verdict counts no fewer
+// volumes for a drain or a loss than the rows below it show to hang or to come back never.
+func TestVerdictCountsWhatStays(t *testing.T) {
+	counted := regexp.MustCompile(`(\d+) volumes? on a drain, (\d+) on a loss`)
+	verdicts, staying := 0, 0
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		for _, node := range c.read.Nodes {
+			p := diagnose.PreflightNode(c.read, types.NodeName(node.Name), diagnose.Options{Reconcile: c.settings})
+			_, why := preflightAnswer(p)
+			m := counted.FindStringSubmatch(why)
+			if m == nil {
+				continue
+			}
+			verdicts++
+			for i, s := range []preflight.Scenario{p.Drain, p.Loss} {
+				volumes := map[corev1.UniqueVolumeName]bool{}
+				for _, h := range s.Hangs {
+					volumes[h.Volume] = true
+				}
+				for _, w := range s.Waits {
+					if w.Never {
+						staying++
+						volumes[w.Volume] = true
+					}
+				}
+				if m[1+i] != strconv.Itoa(len(volumes)) {
+					t.Errorf("%s: of %d volumes that hang on node %s it says: %s", c.name, len(volumes), node.Name, why)
+				}
+			}
+		}
+	})
+	if verdicts < 50 || staying == 0 {
+		t.Errorf("%d verdicts and %d pods that stay show little", verdicts, staying)
 	}
 }
 

@@ -83,7 +83,7 @@ var (
 	onlyWaitingGuard        = Guard{"only-waiting", onWorlds, checkOnlyWaiting, endUsers}
 	notMountedGuard         = Guard{"not-mounted", onWorlds, checkNotMounted, endUsers}
 	notUsedThereGuard       = Guard{"not-used", onWorlds, checkNotUsedThere, notReported}
-	notElsewhereGuard       = Guard{"not-elsewhere", onWorlds, checkNotElsewhere, "end the pods that use the volume on the other node"}
+	notElsewhereGuard       = Guard{"not-elsewhere", onWorlds, checkNotElsewhere, "end its pods on the other node"}
 	notWantedElsewhereGuard = Guard{"not-wanted-elsewhere", onWorlds, checkNotWantedElsewhere, ""}
 	controllerKeepsItGuard  = Guard{"controller-keeps-it", onWorlds, checkControllerKeepsIt, ""}
 
@@ -94,7 +94,7 @@ var (
 	noAttachmentGuard         = Guard{"no-attachment", onDisks, checkNoAttachment, ""}
 	ownNameGuard              = Guard{"own-name", onDisks, checkOwnName, "check at the storage system which disk is attached to the node"}
 	onlyOneThereGuard         = Guard{"only-one-there", onDisks, checkOnlyOneThere, ""}
-	notAttachedElsewhereGuard = Guard{"not-attached-elsewhere", onWorlds, checkNotAttachedElsewhere, "end the pods that use the volume on the other node"}
+	notAttachedElsewhereGuard = Guard{"not-attached-elsewhere", onWorlds, checkNotAttachedElsewhere, "end its pods on the other node"}
 	nowhereAttachedGuard      = Guard{"nowhere-attached", onWorlds, checkNowhereAttached, ""}
 	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes, []snapshot.Kind{snapshot.Claims}), checkDiskStays, "if its data is still needed, save the volume's object and then set its reclaim policy to Retain"}
 	disksStayGuard            = Guard{"disk-stays", onUsers, checkDisksStay, "set the volume's reclaim policy to Retain, if its data is still needed"}
@@ -134,7 +134,7 @@ func detachThere(v *View, guard string, va *storagev1.VolumeAttachment, reason, 
 // These make a refused repair safe, for several guards each.
 const (
 	attacherBack = "bring the driver's controller pods back"
-	endUsers     = "end the pods there that use the volume"
+	endUsers     = "end its pods there"
 	notReported  = "see that the kubelet no longer reports the volume in use"
 )
 

@@ -135,7 +135,8 @@ func (p *View) restartPlugin(driver string, node types.NodeName) (s finding.Step
 	case node == "":
 		return s, "restart the node plugins of " + driver, nil
 	case s.Hits == nil || *s.Hits > 0:
-		return s, fmt.Sprintf("cordon %s, drain it of the pods with volumes of %s, and only then delete the driver's node plugin pod there", node, driver),
+		return s, strings.Join([]string{fmt.Sprintf("cordon %s", node), fmt.Sprintf("drain %s of the pods with volumes of %s", node, driver),
+				fmt.Sprintf("delete the driver's node plugin pod on %s, when they have left", node)}, nextStep),
 			[]string{safetext.Kubectl("cordon", "node/"+string(node))}
 	case len(plugins) == 0:
 		return s, fmt.Sprintf("restart the node plugin of %s on %s", driver, node), nil

@@ -83,7 +83,7 @@ func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 	var a finding.Action
 	a.Sentence = step.Expand(text, func(m step.Mark) string {
 		says, _ := p.act(f, m, &a)
-		return says
+		return strings.ReplaceAll(says, nextStep, ", ")
 	})
 	return a
 }
@@ -105,7 +105,11 @@ func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Ac
 		if len(commands) > 0 {
 			a.Command = commands[0]
 		}
-		list = append(list, a)
+		for _, sentence := range strings.Split(a.Sentence, nextStep) {
+			a.Sentence = sentence
+			list = append(list, a)
+			a.Command = ""
+		}
 		for _, command := range commands[min(1, len(commands)):] {
 			further := f.Commanded(command)
 			further.Advised, further.ByHand = true, byHand
@@ -114,6 +118,10 @@ func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Ac
 	}
 	return list
 }
+
+// nextStep stands in the text for a mark between the sentences of its steps. The command belongs to
+// the first one.
+const nextStep = "\n"
 
 // act adds the mark's step to the action. It returns the text for the mark, and the commands
 // that do it.

@@ -115,36 +115,32 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	return saysUndone(list)
 }
 
-// saysUndone adds to each sentence whether what the commands below it do can be undone. A repair says
-// it itself.
+// saysUndone adds to each sentence whether what it says, or the commands below it do, can be undone. A
+// repair says it itself.
 func saysUndone(list []Action) []Action {
 	above := 0
 	for i, a := range list {
+		says := undone(a.Command)
 		if !a.Told {
 			above = i
 		}
-		if says := undone(a.Command); a.Kind != ApplyRepair && says != "" && !strings.Contains(list[above].Sentence, " be undone") {
-			if open, ends := strings.CutSuffix(list[above].Sentence, ")"); ends {
-				list[above].Sentence = open + "; " + says + ")"
-			} else {
-				list[above].Sentence += " (" + says + ")"
-			}
+		if a.Kind != ApplyRepair && (says != "" || !a.Told) {
+			list[above].Sentence = step.WithUndone(list[above].Sentence, says)
 		}
 	}
 	return list
 }
 
-// undone is a clause: whether what a command of kubectl changes can be undone. It is "" for a look and
-// for a cordon, which an uncordon takes back.
+// undone is a clause: whether what a command of kubectl changes can be undone; "" for a look.
 func undone(command string) string {
 	switch verb, _ := ObjectOf(command); {
 	case verb == "delete",
 		verb == "patch" && strings.Contains(command, "/claimRef/"): // the claim that is then bound keeps the volume
-		return "cannot be undone"
-	case verb == "patch":
-		return "can be undone"
-	case verb == "taint":
-		return "can be undone; ended pods stay away"
+		return step.ForGood
+	case verb == "taint" && !strings.HasSuffix(command, "-"):
+		return step.PodsStayAway
+	case verb != "" && verbsOf[verb].kind == "":
+		return step.ForNow
 	}
 	return ""
 }
@@ -210,25 +206,28 @@ func actionsOf(f Finding, at time.Time) []Action {
 
 // commandedBelow puts a command of the advice below its sentence. A look at another object than
 // the action before it names gets a sentence of its own, or a clause of that action where the
-// headline names the object.
+// headline names the object. It comes before an action that ends or restarts something.
 func (f Finding) commandedBelow(list []Action, a Action) []Action {
 	n, headline := len(list), Action{Sentence: f.Message}
-	if n == 0 || a.Kind != Look || !strings.Contains(a.Object, "/") || list[n-1].Command == "" && list[n-1].Names(a.Object) {
-		return append(list, a)
-	}
-	if clause := a.aside(); clause != "" && list[n-1].Command == "" && list[n-1].When != Later && headline.Names(a.Object) {
-		list[n-1].Sentence += "; " + clause + ":"
-	} else {
+	switch clause := a.aside(); {
+	case n == 0 || a.Kind != Look:
+	case list[n-1].Command == "" && len(list[n-1].Hits) > 0:
+		a.Told = false
+		return slices.Insert(list, n-1, a)
+	case !strings.Contains(a.Object, "/") || list[n-1].Command == "" && list[n-1].Names(a.Object):
+	case clause != "" && list[n-1].Command == "" && list[n-1].When != Later && headline.Names(a.Object):
+		list[n-1].Sentence = step.WithUndone(list[n-1].Sentence, "") + "; " + clause + ":"
+	default:
 		a.Told = false
 	}
 	return append(list, a)
 }
 
-// aside names what the look shows of an object that the headline names.
+// aside is the look as a clause of another sentence; "" where it needs its own.
 func (a Action) aside() string {
 	verb, _ := ObjectOf(a.Command)
-	if shows := verbsOf[verb].shows; shows != "" {
-		return "the " + shows
+	if short := verbsOf[verb].short; short != "" {
+		return short + " " + spoken(a.Object)
 	}
 	return ""
 }
@@ -259,13 +258,13 @@ var verbsOf = map[string]struct {
 	kind  ActionKind
 	text  string
 	when  When
-	shows string // what a look shows of its object
+	short string // the look as a clause
 }{
 	"get":           {Look, "look at", Check, ""},
-	"describe":      {Look, "look at", Check, "events"},
-	"logs":          {Look, "read the log of", Check, "log"},
+	"describe":      {Look, "look at", Check, "see"},
+	"logs":          {Look, "read the log of", Check, "read"},
 	"volume-doctor": {Look, "look with this program at", Check, ""},
-	"trace":         {Look, "see stage by stage what keeps", Check, "stages"},
+	"trace":         {Look, "see stage by stage what keeps", Check, "trace"},
 	"plan":          {Look, "see what a controller that starts would do about", Check, ""},
 	"delete":        {deletePodKind, "delete", Now, ""},
 }
@@ -288,10 +287,14 @@ func (f Finding) Commanded(command string) Action {
 	return a
 }
 
-// Names reports whether the sentence names the object.
+// Names reports whether the sentence names the object: one of a namespace with that, or with its kind.
 func (a Action) Names(object string) bool {
-	name := object[strings.LastIndex(object, "/")+1:]
-	return name != "" && regexp.MustCompile(`(?:^|[^A-Za-z0-9.-])`+regexp.QuoteMeta(name)+`(?:$|[^A-Za-z0-9-])`).MatchString(a.Sentence)
+	kind, full, _ := strings.Cut(object, "/")
+	name := full[strings.LastIndex(full, "/")+1:]
+	if name == full {
+		return name != "" && Names(a.Sentence, name)
+	}
+	return Names(a.Sentence, full) || Names(a.Sentence, cmp.Or(nouns[kind], kind)+" "+name)
 }
 
 // nouns are the words for the objects of commands in sentences.
@@ -364,33 +367,34 @@ func (f Finding) repairing() []Action {
 }
 
 // does is the sentence about the repair's command line: whether it can be undone, before the long
-// names, and its object, where no sentence above names it. The name of a VolumeAttachment has 68
-// letters: one that is in the command is not repeated, and of several none is named.
+// names, and the object of the command. Of the VolumeAttachments of several repairs none is named.
 func (f Finding) does() string {
 	r := f.Repair
 	says, undo := cmp.Or(r.Does, "makes the repair "+r.Kind), "" // an older program saved the report
 	if i := strings.LastIndex(says, " ("); i >= 0 && strings.Contains(says[i:], " be undone") {
 		says, undo = says[:i], says[i:]
 	}
-	_, aim := ObjectOf(r.Apply)
-	switch name := aim[strings.LastIndex(aim, "/")+1:]; {
-	case r.ApplyAll != "" || strings.Contains(says, name) || f.Headline == "" && strings.Contains(f.Message, name):
-	case strings.HasPrefix(aim, "volumeattachment/"):
-		says += ", for that VolumeAttachment"
-	default:
-		says += ", for " + strings.Replace(aim, "/", " ", 1)
-	}
 	switch attachment := attachmentName.FindString(says); {
-	case r.ApplyAll != "" && attachment != "" && r.Others > 0:
+	case r.ApplyAll == "":
+	case attachment != "" && r.Others > 0:
 		says = strings.Replace(says, attachment, fmt.Sprintf("the VolumeAttachments of %d of the %d findings; diagnose again for the rest", r.Alike, r.Alike+r.Others), 1)
-	case r.ApplyAll != "" && attachment != "":
+	case attachment != "":
 		says = strings.Replace(says, attachment, mostRepairs.ReplaceAllString(mostRepairs.FindString(r.ApplyAll), "$1 ")+"VolumeAttachments", 1)
-	case r.ApplyAll != "" && r.Others > 0:
+	case r.Others > 0:
 		says += fmt.Sprintf(", and the like for %d of the %d others", r.Alike-1, r.Alike-1+r.Others)
-	case r.ApplyAll != "":
+	default:
 		says += ", and the like for the others"
-	case attachment != "" && strings.Contains(r.Apply, strings.ToLower(strings.Replace(attachment, " ", "/", 1)+" ")):
-		says = strings.Replace(says, attachment, "that VolumeAttachment", 1)
+	}
+	if _, aim := ObjectOf(cmp.Or(r.ApplyAll, r.Apply)); strings.Contains(aim, "/") && !(Action{Sentence: says}).Names(aim) {
+		what, purpose, _ := strings.Cut(says, ", so that ")
+		if says = what + " for " + spoken(aim); purpose != "" {
+			says += ", so that " + purpose
+		}
+	}
+	// Its name of 68 letters is in the command; the volume and the node tell more.
+	if name := attachmentName.FindString(says); r.ApplyAll == "" && name != "" && f.PersistentVolume != "" && f.Node != "" &&
+		strings.Contains(r.Apply, strings.ToLower(strings.Replace(name, " ", "/", 1)+" ")) {
+		says = strings.Replace(says, name, fmt.Sprintf("the VolumeAttachment of volume %s on node %s", f.PersistentVolume, f.Node), 1)
 	}
 	return "--apply" + undo + " " + says + ":"
 }

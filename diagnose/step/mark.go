@@ -17,7 +17,7 @@ import (
 // The marks of clauses that delete and restart nothing. Do begins an action of its own, under
 // which its command stands; Check is a look that changes nothing;
 // ReadLog is a look at the log of the driver's pod; Later is what to do before the next time.
-// Wait is a wait: PastWait removes it, and with it the condition If of what follows.
+// Wait is a wait: PastWait removes it, and with it the condition If of the next action.
 const (
 	Do      Kind = "do"
 	Check   Kind = "check"
@@ -42,10 +42,11 @@ type Mark struct {
 }
 
 var (
-	marks   = regexp.MustCompile(`\{([a-z-]+)(?: ([^{}]*))?\}`)
-	spaced  = regexp.MustCompile(marks.String() + `( ?)`)
-	clauses = regexp.MustCompile(`; |\. `)
-	leaning = regexp.MustCompile(`(?i)^(?:and )?(?:only )?then `)
+	marks     = regexp.MustCompile(`\{([a-z-]+)(?: ([^{}]*))?\}`)
+	spaced    = regexp.MustCompile(marks.String() + `( ?)`)
+	clauses   = regexp.MustCompile(`; |\. `)
+	condition = regexp.MustCompile(`\{` + string(If) + ` [^{}]*\}`)
+	leaning   = regexp.MustCompile(`(?i)^(?:and )?(?:only )?then `)
 )
 
 // Marks returns the marks of the text, in its order.
@@ -96,16 +97,22 @@ func Actions(text string) []string {
 // PastWait is the advice for a time after the usual end of the wait: without the wait, and
 // without the condition of what follows. An advice that consists only of a wait stays.
 func PastWait(text string) string {
-	parts := slices.DeleteFunc(Actions(text), func(part string) bool { return slices.Contains(Marks(part), Mark{Kind: Wait}) })
+	var parts []string
+	past := false // the action before was a wait
+	for _, part := range Actions(text) {
+		if slices.Contains(Marks(part), Mark{Kind: Wait}) {
+			past = true
+			continue
+		}
+		if past {
+			part = condition.ReplaceAllLiteralString(part, If.Of("")) // the mark still begins an action
+		}
+		parts, past = append(parts, part), false
+	}
 	if len(parts) == 0 {
 		return text
 	}
-	return marks.ReplaceAllStringFunc(strings.Join(parts, "; "), func(mark string) string {
-		if strings.HasPrefix(mark, "{"+string(If)) {
-			return "{" + string(If) + " }" // the mark still begins an action
-		}
-		return mark
-	})
+	return strings.Join(parts, "; ")
 }
 
 // Expand replaces each mark by the result of says. Where that is "", the space after the mark

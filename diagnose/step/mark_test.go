@@ -20,6 +20,21 @@ func TestActionsOfAnAdvice(t *testing.T) {
 	}
 }
 
+// TestPastWait: past its time a wait goes, with the condition that refers to it. A condition that
+// refers to another action stays.
+func TestPastWait(t *testing.T) {
+	for text, want := range map[string]string{
+		"{wait} for the retry; {if if it repeats,} look at the load":                             "{if } look at the load",
+		"{wait}; {check} look whether it runs; {if if it does not,} {reboot-node}":               "{check} look whether it runs; {if if it does not,} {reboot-node}",
+		"{check} read its log; {if if it writes nothing,} {restart-kube-controller-manager} now": "{check} read its log; {if if it writes nothing,} {restart-kube-controller-manager} now",
+		"{wait} for it": "{wait} for it",
+	} {
+		if got := PastWait(text); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
 func TestMarks(t *testing.T) {
 	text := DeletePod.Of("a/b", "a/c") + ", or " + RestartKubelet.Of()
 	if got, want := Marks(text), []Mark{{DeletePod, "a/b,a/c"}, {RestartKubelet, ""}}; !slices.Equal(got, want) {

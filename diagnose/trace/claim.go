@@ -286,13 +286,14 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 	claim := v.claim
 	s := Stage{Stage: StageClaimBound, State: StageWaiting, On: "the persistent volume controller", Ends: "a volume is found or made for the claim"}
+	s.never = "recreate the claim as it is: the new one waits for the same"
 	about := t.Unbound(claim)
 	since, bound := about.Since, t.Takes(about)
 	switch {
 	case claim.Spec.VolumeName != "" && !t.knows(snapshot.Volumes, ""):
 		return unread(StageClaimBound, snapshot.Volumes)
 	case claim.Spec.VolumeName != "":
-		s.State, s.On, s.Ends = StageBlocked, "whoever is to create the volume", "the volume is created"
+		s.State, s.On, s.Ends, s.never = StageBlocked, "whoever is to create the volume", "the volume is created", ""
 		s.Detail = fmt.Sprintf("%s asks for volume %s, which does not exist", name, claim.Spec.VolumeName)
 		bound = facts.ListsGrace
 	case !about.ClassFound && about.Class != "" && about.Provisioner == "" && !t.knows(snapshot.StorageClasses, ""):

@@ -109,6 +109,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 	case holders > 2:
 		s.Detail += fmt.Sprintf("; %d other nodes have it, too", holders-1)
 	}
+	s.never = fmt.Sprintf("detach it by force: node %s may still write to it", holder)
 	since, bound := facts.WaitsSince(t.pod), facts.HandOverTakes
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)
@@ -139,7 +140,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 			bound, stays = facts.ConflictGrace, true
 		}
 	case s.unread != "":
-		s.Ends = "the volume is detached there"
+		s.Ends = fmt.Sprintf("the volume is detached from node %s", holder)
 		s.Detail += "; which pod uses it there is not known: not all " + string(s.unread) + " could be read"
 	case va != nil && facts.Deleting(va): // whatever the kubelet does
 		detach := t.detaching(va)
@@ -151,7 +152,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 			bound = max(bound, takes)
 		}
 	case node == nil && !t.knows(snapshot.Nodes, ""):
-		s.Ends = "the volume is detached there"
+		s.Ends = fmt.Sprintf("the volume is detached from node %s", holder)
 		s.Detail += "; whether it is mounted there is not known: not all nodes could be read"
 		t.doubt(&s, snapshot.Nodes)
 	case node != nil && facts.InUse(node, v.Volume) && t.spared(node):
@@ -176,7 +177,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 			s.Ends = "the node is Ready again, and its kubelet unmounts it: " + t.UntilUnmounted(node)
 		}
 	default:
-		s.On, s.Ends = Controller, "the detach from there ends"
+		s.On, s.Ends = Controller, fmt.Sprintf("the detach from node %s ends", holder)
 		since = readyAgain(node, since)
 	}
 	t.doubt(&s, snapshot.Nodes) // another node may have it too

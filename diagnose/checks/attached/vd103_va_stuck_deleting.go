@@ -30,7 +30,7 @@ var VaStuckDeleting = check.Check{
 		{From: []finding.Code{"VD609"}, Match: check.ThrottledDetach},
 	},
 	Group: check.SilentBackend,
-	Never: "take the finalizer off: a volume that is still attached stays so, and the next attach fails or makes a second writer",
+	Never: "take the finalizer off: a volume that is still attached stays so",
 	Run:   runVAStuckDeleting,
 }
 

@@ -29,7 +29,7 @@ var InuseStuckUnmountFailed = check.Check{
 		{From: []finding.Code{"VD205"}, Share: check.OfVolume, Match: sameNode},
 	},
 	Group: check.NoPlugin,
-	Never: "delete the VolumeAttachment: it takes the disk from under a mounted file system",
+	Never: "delete the VolumeAttachment: it takes the disk from under a mount",
 	Run:   runInuseStuckUnmountFailed,
 }
 

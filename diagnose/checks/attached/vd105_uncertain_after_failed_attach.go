@@ -23,7 +23,7 @@ var UncertainAfterFailedAttach = check.Check{
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
 	Group:    check.Unused,
-	Never:    "take its finalizer off: the driver is then never asked to undo the attach",
+	Never:    "take its finalizer off: the driver is never asked to undo the attach",
 	Run:      runUncertainAfterFailedAttach,
 }
 

@@ -23,6 +23,7 @@ var OosTaintMisuse = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
+	Never:    "set the taint while the machine runs: it detaches volumes under mounts",
 	Run:      runOOSTaintMisuse,
 }
 

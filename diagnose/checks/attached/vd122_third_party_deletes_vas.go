@@ -26,7 +26,7 @@ var ThirdPartyDeletesVAs = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD106"}, Match: detachedByNewLeader},
 	},
-	Never: "delete VolumeAttachments, by hand or in a script: to delete one is to detach the volume, mounted or not",
+	Never: "delete VolumeAttachments: that detaches the volume, mounted or not",
 	Run:   runThirdPartyDeletesVAs,
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -108,6 +109,8 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	}
 	if sharers := p.Sharers(pod, reconcile.ClaimName(pod, v)); entry.Meaning == driverwords.StaleMount && len(sharers) > 0 && reconcile.ClaimName(pod, v) != "" {
 		r.objects = fmt.Sprintf("pod %s uses the same volume on the node: it may have the same dead mount, and keeps it there until it ends, too", facts.PodName(sharers[0]))
+		r.helps = fmt.Sprintf("{check} see whether the volume still answers in pod %s; %s; {do} where it does not answer there, %s as well: the node keeps a dead mount until all its pods have ended",
+			strings.Join(facts.PodNames(sharers), " and "), facts.Clause(entry.Helps), step.DeletePod.Of(facts.PodNames(sharers)...))
 	}
 	if held := heldBy(p, r.volume); held != nil && entry.Meaning == driverwords.AttachedElsewhere {
 		r.one.Evidence = append(r.one.Evidence, held.Evidence())

@@ -23,7 +23,7 @@ var AttachmentDenied = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.Events),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "create the VolumeAttachment by hand: what denies it is there for a reason, and denies the next one too",
+	Never:       "create the VolumeAttachment by hand: the same denies it, for a reason",
 	Run:         runAttachmentDenied,
 }
 

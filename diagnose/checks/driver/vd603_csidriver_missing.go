@@ -17,7 +17,7 @@ var CsiDriverMissing = check.Check{
 	Title:    "A driver without a CSIDriver object is asked to attach, and has nobody who could",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
-	Never:    "make up a CSIDriver: attachRequired: false on a driver that does attach lets two nodes write to one volume",
+	Never:    "make up a CSIDriver: attachRequired: false lets two nodes write",
 	Run:      runCSIDriverMissing,
 }
 

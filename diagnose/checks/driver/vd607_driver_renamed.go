@@ -37,8 +37,8 @@ func runDriverRenamed(p *check.Run) {
 		f.Detail = queue(p.View, tasks)
 		f.Cause = fmt.Sprintf("the driver was deployed again under the name %s, as the names suggest; a volume keeps the name under which it was made", now)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + now, Field: "metadata.name", Value: "is installed"})
-		f.Advice = fmt.Sprintf("deploy the driver under its old name %s again, beside the new one if need be: nothing else can detach what is attached. "+
-			"To move for good, detach first, then recreate each volume with the new name and policy Retain", driver)
+		f.Advice = fmt.Sprintf("deploy the driver as %s again, beside the new one if need be: nothing else can detach what is attached; "+
+			"{later} to move for good, detach first, then recreate each volume with the new name and policy Retain", driver)
 		p.Report(f)
 	}
 }

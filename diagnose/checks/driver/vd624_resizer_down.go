@@ -18,7 +18,7 @@ var ResizerDown = check.Check{
 	Title:    "A driver's external-resizer does not run, and claims wait for it",
 	Severity: finding.Warning,
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSINodes, snapshot.CSIDrivers, snapshot.Leases, snapshot.Events},
-	Never:    "write the new size or class into the PersistentVolume or the claim's status: the disk does not change with it",
+	Never:    "write the size or class into the status: the disk stays as it is",
 	Run:      runResizerDown,
 }
 

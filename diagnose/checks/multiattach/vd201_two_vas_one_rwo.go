@@ -23,7 +23,7 @@ var TwoVAsOneRWO = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "delete a VolumeAttachment while its node has the volume mounted: it takes the disk from under the mount",
+	Never:       "delete a VolumeAttachment: it takes the disk from under a mount",
 	Run:         runTwoVAsOneRWO,
 }
 

@@ -110,7 +110,7 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 	if d := snapshot.DeploymentOf(waiter); d != "" && d == snapshot.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
 		f.SelfHeals.Because = "each pod waits for the other: the new one for the claim, the old one for the new one to be Ready"
-		f.Advice = fmt.Sprintf("set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; deleted by hand, that pod comes back: its ReplicaSet makes it again", holder.Namespace, d, facts.PodName(holder))
+		f.Advice = fmt.Sprintf("set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; deleted by hand, that pod comes back", holder.Namespace, d, facts.PodName(holder))
 	}
 	p.Report(f)
 }

@@ -68,7 +68,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 	}
 	if !listed {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)})
-		f.Advice = fmt.Sprintf("{restart-kube-controller-manager}, and see the volume return to volumesAttached; only after that {restart-kubelet %s}", node.Name)
+		f.Advice = fmt.Sprintf("{restart-kube-controller-manager}, and see the volume return to volumesAttached; with the volume back there, {restart-kubelet %s}", node.Name)
 		f.Never = "drain the node, delete the pod or restart the kubelet before that: volumesAttached lacks the volume as well"
 	}
 	if len(pods) > 1 {

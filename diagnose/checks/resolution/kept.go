@@ -69,7 +69,7 @@ func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*core
 	f := finding.Finding{
 		Cause:     "the earlier claim was deleted, and the new claim has another UID than the claimRef of the volume",
 		SelfHeals: finding.SelfHeals{Because: whyApart(claim, kept[0]) + "; another volume would be empty"},
-		Never:     "help the claim to another volume before that one's data was looked for: the pod starts on an empty disk",
+		Never:     "give the claim another volume: the pod starts on an empty disk",
 	}
 	for _, pv := range kept {
 		object, state := "persistentvolume/"+pv.Name, fmt.Sprintf("%s, reclaim policy %s", pv.Status.Phase, pv.Spec.PersistentVolumeReclaimPolicy)

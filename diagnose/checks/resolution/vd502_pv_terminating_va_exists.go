@@ -24,7 +24,7 @@ var PvTerminatingVAExists = check.Check{
 	OfNamespace: true,
 	OfDriver:    true,
 	Group:       check.Unused,
-	Never:       "take finalizers off: the volume may still be attached in the storage system",
+	Never:       "take finalizers off: the volume may still be attached at the storage",
 	Run:         runPVTerminatingVAExists,
 }
 

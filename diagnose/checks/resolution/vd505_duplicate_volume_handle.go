@@ -22,7 +22,7 @@ var DuplicateVolumeHandle = check.Check{
 	Severity: finding.Warning,
 	Breaks:   check.Holds,
 	Needs:    []snapshot.Kind{snapshot.Pods, snapshot.Nodes, snapshot.Claims, snapshot.Volumes, snapshot.CSIDrivers},
-	Never:    "delete either of them before both have the policy Retain: the disk goes with the first",
+	Never:    "delete either before both have policy Retain: the disk goes with it",
 	Run:      runDuplicateVolumeHandle,
 }
 

@@ -124,7 +124,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 			advice = "bring node " + node.Name + " back, or add a node where the volume can be used"
 		case node.Spec.Unschedulable:
 			shut = append(shut, node.Name+" is cordoned")
-			never = "uncordon it while somebody works on it: the pod goes there, and has to leave again"
+			never = "uncordon it while somebody works on it: the pod would have to leave"
 			advice = "uncordon node " + node.Name + " where nobody works on it any more, or add a node where the volume can be used"
 		default:
 			return false // a node suits the volume: something else keeps the pod off it

@@ -143,7 +143,7 @@ func undetachable(p *check.Run) {
 			SelfHeals: finding.SelfHeals{Because: "each attempt to detach fails on the name alone, in every release"},
 			ByHand: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
 				"the volume's own handle", va.Node),
-			Advice: "{later} recreate the volume with a handle without ^",
+			Advice: "{later} recreate the volume, its handle without ^",
 			Never:  "take its finalizer off: the storage then keeps the volume attached",
 		})
 		if len(p.World.LivePods(va.VolumeNode)) == 0 {

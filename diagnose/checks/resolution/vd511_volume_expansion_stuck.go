@@ -31,7 +31,8 @@ var VolumeExpansionStuck = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD624"}, Match: waitsForResizer},
 	},
-	Run: runVolumeExpansionStuck,
+	Never: "edit a capacity by hand: the file system then never grows",
+	Run:   runVolumeExpansionStuck,
 }
 
 const (

@@ -136,7 +136,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Cause:     fmt.Sprintf("the pod has spec.nodeName, so that the scheduler never sees it; storage class %s makes a volume only once the scheduler has chosen", about.Class),
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
 			SelfHeals: finding.SelfHeals{Because: "only the scheduler says for which node the volume is made, and this pod bypasses it"},
-			Never:     "put the annotation that names a node on the claim by hand: nobody has checked that the volume can be used there",
+			Never:     "annotate the claim with a node by hand: nobody checks that it fits",
 			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
 		}, facts.ListsGrace}
 	case !about.ClassFound && about.Class != "":
@@ -184,7 +184,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
 		Never:          "create a Node of that name by hand: the volume is then made for a machine that does not exist",
 		SelfHeals:      finding.SelfHeals{Because: "the scheduler chooses again only once the claim names no node; some provisioners take the name off, and this one has not"},
-		Advice:         "take the node's name off the claim: the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
+		Advice:         "take the node's name off claim " + facts.ClaimName(claim) + ": the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
 		AdviceCommands: []string{safetext.Kubectl("annotate", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace, reconcile.SelectedNodeAnnotation+"-")},
 	}
 	if n := len(about.Failures); n > 0 {
@@ -232,7 +232,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 			{Object: claimObject(claim), Field: "spec.dataSourceRef", Value: "PersistentVolumeClaim " + name},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner makes no volume without the claim that it copies"},
-		Never:     "recreate the claim without its source before you know where that data is: it gets an empty volume",
+		Never:     "recreate the claim without its source: it gets an empty volume",
 		Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
 	}
 	switch {
@@ -287,7 +287,7 @@ func provisionerNotHeard(about facts.Unbound) unboundReason {
 }
 
 // makeAgain must not be done while the provisioner may have made a part of the volume.
-const makeAgain = "delete the claim and make it again and again: each try may leave a disk behind that nobody names"
+const makeAgain = "recreate the claim again and again: each may leave a disk behind"
 
 // notProvisioned is about a claim whose provisioner fails, or reports nothing.
 func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, since metav1.Time) unboundReason {

@@ -89,7 +89,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 	case !slices.Contains(claim.Finalizers, protection):
 		holds("finalizers of other programs keep it", "the finalizers are "+strings.Join(claim.Finalizers, ", "), "whoever put the finalizers on has not taken them off")
 		f.SelfHeals.Because = "it goes once whoever put the finalizers on takes them off"
-		f.Never = "take the finalizers off: what their program has yet to do for the claim, such as a snapshot, is then left out"
+		f.Never = "take the finalizers off: what their program has yet to do is left out"
 		f.Advice = whoPutsOn(claim.Finalizers)
 		if k, known := facts.KnownFinalizer(claim.Finalizers[0]); known && len(claim.Finalizers) == 1 {
 			holds("the "+k.Program+" keeps it for "+k.For, "the finalizer is "+claim.Finalizers[0], "the "+k.Program+" has not taken its finalizer off")
@@ -112,12 +112,12 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.Pods = facts.PodNames(ended)
 		holds(fmt.Sprintf("pod %s, which has ended, names it", facts.PodName(ended[0])), othersToo(ended), "a pod that has ended keeps its claims until it is deleted; "+deleted)
 		f.SelfHeals.Because = "it goes once the pod objects that name it are deleted"
-		f.Never = "take the finalizer off before you know whether the data are wanted: the disk may go with the claim"
+		f.Never = "take the finalizer off: the disk may go with the claim"
 		f.Advice = "if the data are not wanted, {delete-pod}, or the Job that made it"
 	default:
 		holds("its finalizer "+protection+" stays", "no pod on a node names it", "kube-controller-manager takes that finalizer off, and has not")
 		f.SelfHeals.Because = "kube-controller-manager takes the finalizer off within seconds where it works"
-		f.Never = "take the finalizer off before you know whether the data are wanted: the disk may go with the claim"
+		f.Never = "take the finalizer off: the disk may go with the claim"
 		f.Advice = "{check} look whether kube-controller-manager runs and leads, and what its log says about the claim"
 		f.AdviceCommands = []string{safetext.Kubectl("get", "lease/kube-controller-manager", "-n", "kube-system")}
 	}

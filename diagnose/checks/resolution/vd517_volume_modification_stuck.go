@@ -24,7 +24,7 @@ var VolumeModificationStuck = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD624"}, Match: waitsForResizer},
 	},
-	Never: "write the class into the claim's status or the PersistentVolume: the disk does not change with it",
+	Never: "write the class into the status or the volume: the disk stays as it is",
 	Run:   runVolumeModificationStuck,
 }
 

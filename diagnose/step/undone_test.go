@@ -1,0 +1,27 @@
+package step
+
+import "testing"
+
+// TestWithUndone: each sentence that advises a change says whether it can be undone, after the
+// change. A noun, a purpose and a warning are no change.
+func TestWithUndone(t *testing.T) {
+	for text, want := range map[string]string{
+		"drain n1":                               "drain n1 (can be undone; ended pods stay away)",
+		"drain n1 and restart machine n1":        "drain n1 and restart machine n1 (cannot be undone)",
+		"cordon n1, so that no pod starts there": "cordon n1 (can be undone), so that no pod starts there",
+		"if it is not, delete pod a/b (no container runs): it returns": "if it is not, delete pod a/b (no container runs; cannot be undone): it returns",
+		"restart the kubelet on n1; take the taint off when it runs":   "restart the kubelet on n1 (cannot be undone); take the taint off when it runs (can be undone)",
+		"find out what it is. Then detach it":                          "find out what it is. Then detach it (cannot be undone)",
+		"look at what ends it: the restart of the node":                "look at what ends it: the restart of the node",
+		"do not delete the pod":                                        "do not delete the pod",
+		"see whether the detach ends":                                  "see whether the detach ends",
+		"delete pod a/b (cannot be undone)":                            "delete pod a/b (cannot be undone)",
+	} {
+		if got := WithUndone(text, ""); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+	if got := WithUndone("decide about the disk", ForNow); got != "decide about the disk (can be undone)" {
+		t.Errorf("%q", got)
+	}
+}

@@ -34,9 +34,15 @@ func (p *View) Unheard() []Attachment {
 }
 
 // danglingSettled reports whether the controller has had the time to process the attachment. A
-// controller that starts takes up every attachment that it finds.
+// controller that starts takes up every attachment that it finds. One that detaches takes the
+// volume off volumesAttached and then deletes its VolumeAttachment.
 func (p *View) danglingSettled(va *storagev1.VolumeAttachment) bool {
-	return !p.ControllerYounger(DanglingGrace) && p.Age(va.CreationTimestamp) >= DanglingGrace
+	node := p.Snapshot.Node(types.NodeName(va.Spec.NodeName))
+	if node == nil || p.ControllerYounger(DanglingGrace) || p.Age(va.CreationTimestamp) < DanglingGrace {
+		return false
+	}
+	_, written := VolumesAttachedWriter(node)
+	return written.IsZero() || p.Lasted(written, ListsGrace)
 }
 
 func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attachment {
@@ -55,8 +61,7 @@ func (p *View) danglings(settled func(*storagev1.VolumeAttachment) bool) []Attac
 		if !p.OneNode(va.Volume) && p.UsedElsewhere(va.VolumeNode) {
 			continue // attached to many nodes on purpose; a virtual machine may be moving
 		}
-		// The controller takes a volume off the list and then deletes its VolumeAttachment.
-		if _, written := VolumesAttachedWriter(p.Snapshot.Node(va.Node)); !written.IsZero() && !p.Lasted(written, ListsGrace) || p.HasNewUser(va.VolumeNode) {
+		if p.HasNewUser(va.VolumeNode) {
 			continue
 		}
 		list = append(list, va)

@@ -169,8 +169,14 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 		return "unknown", "not all of these could be read: " + joined(p.Missing, ", ")
 	case p.Hangs():
 		var why []string
-		if drain, loss := p.Drain.HangingVolumes(), p.Loss.HangingVolumes(); drain+loss > 0 {
+		drain, loss := p.Drain.HangingVolumes(), p.Loss.HangingVolumes()
+		switch {
+		case drain > 0 && loss > 0:
 			why = append(why, fmt.Sprintf("%s on a drain, %d on a loss", count(drain, "volume"), loss))
+		case drain > 0:
+			why = append(why, count(drain, "volume")+" on a drain")
+		case loss > 0:
+			why = append(why, count(loss, "volume")+" on a loss")
 		}
 		if staying := p.Loss.Staying(); staying > 0 {
 			why = append(why, fmt.Sprintf("on a loss %s would come back only by hand", count(staying, "pod")))

@@ -44,7 +44,7 @@ func report() *finding.Report {
 
 func TestTable(t *testing.T) {
 	text := string(printed(t, "table", report()))
-	for _, want := range []string{"error VD301  Pod default/web-0", "waits on node n1", "wait?   no: nobody writes the entry (began 20m ago)", "do      --apply makes the repair patch-node-status:\n          kubectl volume-doctor diagnose node/n1 --apply",
+	for _, want := range []string{"error VD301  Pod default/web-0", "waits on node n1", "wait?   no: nobody writes the entry (began 20m ago)", "do      --apply makes the repair patch-node-status for node n1:\n          kubectl volume-doctor diagnose node/n1 --apply",
 		"don't   delete the VolumeAttachment", "more    kubectl volume-doctor explain VD301   proof: -o wide   risk low",
 		"gap: events could not be read (Forbidden)", "1 check skipped, missing csinodes: VD601", "ask for ClusterRole\nvolume-doctor-reader"} {
 		if !strings.Contains(text, want) {

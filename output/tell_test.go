@@ -68,7 +68,7 @@ func TestWhatIsDoneToOneIsDoneToAll(t *testing.T) {
 	const others = "the same for 5 other VolumeAttachments (-o wide has each command)"
 	for name, want := range map[string]struct{ says, withOneCommand string }{
 		"vd119-node-gone":      {others, "the same for 5 other VolumeAttachments"}, // each has to be seen detached
-		"vd103-driver-refuses": {others, ""},
+		"vd103-driver-refuses": {"the same for volumes pv-data, pv-data-alike2, pv-data-alike3 and 2 more (-o wide has each command)", ""},
 		"vd512-class-missing":  {"", ""}, // the class is corrected, once for all
 		"vd104-claim-unused":   {"", ""}, // the node is corrected, once for all
 	} {

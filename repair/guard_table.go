@@ -60,7 +60,7 @@ var (
 	nodeManagedGuard   = Guard{"node-managed", onNodes, checkNodeManaged, ""}
 	nodeInServiceGuard = Guard{"node-in-service", onNodes, checkNodeInService, ""}
 	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "bring the node back: it has to be Ready"}
-	notAliveGuard      = Guard{notAlive, union(onNodes, onLeases, onCSINodes, onAttachments), checkNotAlive, "leave the repair to the node, which is alive"}
+	notAliveGuard      = Guard{notAlive, union(onNodes, onLeases, onCSINodes, onAttachments, onVolumes), checkNotAlive, "leave the repair to the node, which is alive"}
 	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
 	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node, {reboot-node}, and only then take the taint off"}
 	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "check at the provider which machine has the volume"}

@@ -7,16 +7,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// HangingVolumes counts the volumes that hang: also those that a pod keeps which no timer brings back.
+// HangingVolumes counts the volumes that hang.
 func (s Scenario) HangingVolumes() int {
 	volumes := sets.New[corev1.UniqueVolumeName]()
 	for _, h := range s.Hangs {
 		volumes.Insert(h.Volume)
-	}
-	for _, w := range s.Waits {
-		if w.Never {
-			volumes.Insert(w.Volume)
-		}
 	}
 	return len(volumes)
 }

@@ -84,7 +84,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 	if p.AttacherMayBeGone(va.Spec.Attacher) {
 		f.Actor, f.SelfHeals.Unknown = "", true
 		f.Message = fmt.Sprintf("Volume %s cannot be detached from node %s: the driver failed", pv, va.Node)
-		f.SelfHeals.Because = "whether its attacher still runs is not known, as leases were not read; if it does, " + f.SelfHeals.Because
+		f.SelfHeals.Because = "whether its attacher still runs is not known; leases were not read; if it does, " + f.SelfHeals.Because
 	}
 	if lease != nil {
 		f.Actor = ""

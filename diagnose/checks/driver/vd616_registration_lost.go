@@ -52,10 +52,13 @@ func runRegistrationLost(p *check.Run) {
 // unknownTo is the driver that the kubelet has not known for longer than a registration takes; ""
 // where it reports none.
 func unknownTo(p *facts.View, pod *corev1.Pod) (driver string, said *corev1.Event) {
-	for _, e := range p.EventsOf(pod) {
-		m := kubeletwords.UnknownDriver.FindStringSubmatch(e.Message)
-		if m != nil && p.Lasted(facts.FirstTime(e), facts.RegistrationGrace) && p.Age(snapshot.EventTime(e)) < lostGrace {
-			return m[1], e
+	events := facts.InOrder(p.EventsOf(pod))
+	for i := range pod.Spec.Volumes {
+		for _, f := range p.MountFailuresIn(events, pod, p.KubeletName(pod, &pod.Spec.Volumes[i]), pod.Spec.Volumes[i].Name) {
+			m := kubeletwords.UnknownDriver.FindStringSubmatch(f.Event.Message)
+			if m != nil && p.Lasted(facts.FirstTime(f.Event), facts.RegistrationGrace) && p.Age(snapshot.EventTime(f.Event)) < lostGrace {
+				return m[1], f.Event
+			}
 		}
 	}
 	return "", nil

@@ -164,7 +164,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 // mayBeGone says that the claim's node was not read: if it is gone, that is the cause, and not the words.
 func mayBeGone(f *finding.Finding, node types.NodeName) {
 	f.SelfHeals.Unknown = true
-	f.SelfHeals.Because = fmt.Sprintf("whether its node %s still exists is not known, as nodes were not read; if it does, %s", node, f.SelfHeals.Because)
+	f.SelfHeals.Because = fmt.Sprintf("whether its node %s still exists is not known; nodes were not read; if it does, %s", node, f.SelfHeals.Because)
 	f.Advice = fmt.Sprintf("{check} see whether node %s still exists: if not, the claim has to lose its name first; %s", node, f.Advice)
 }
 

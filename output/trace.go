@@ -83,7 +83,7 @@ func printTraceTable(b *strings.Builder, t *trace.Trace, opts Options) error {
 	asBefore := saidBefore(t)
 	for _, v := range t.Volumes {
 		fmt.Fprintln(b)
-		traceVolume(b, t, v, asBefore, opts)
+		traceVolume(b, v, asBefore, opts)
 	}
 	kubeletSays(b, t, opts)
 	tellBriefs(b, t.Findings, t.TakenAt.Time, opts)
@@ -174,7 +174,7 @@ func usual(bound string) string {
 	return "over within " + bound
 }
 
-func traceVolume(b *strings.Builder, t *trace.Trace, v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []html.Fact, opts Options) {
+func traceVolume(b *strings.Builder, v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []html.Fact, opts Options) {
 	title := traceTitle(v)
 	// A volume without claim, driver, notes and broken stage takes one line.
 	last := v.Stages[len(v.Stages)-1]

@@ -18,7 +18,9 @@ import (
 // TestShareKeepsValues: an object says the same after it was shared, whatever was shared before.
 func TestShareKeepsValues(t *testing.T) {
 	filler := randfill.NewWithSeed(1).NilChance(0.4).NumElements(0, 3).MaxDepth(12).Funcs(
-		func(q *resource.Quantity, c randfill.Continue) { *q = *resource.NewQuantity(c.Int63n(9), resource.BinarySI) },
+		func(q *resource.Quantity, c randfill.Continue) {
+			*q = *resource.NewQuantity(c.Int63n(9), resource.BinarySI)
+		},
 		func(text *string, c randfill.Continue) { *text = []string{"", "a", "b", "ab"}[c.Intn(4)] },
 		func(time *metav1.Time, c randfill.Continue) { *time = metav1.Unix(c.Int63n(3), 0) },
 	)

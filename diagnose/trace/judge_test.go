@@ -49,3 +49,52 @@ func TestJudge(t *testing.T) {
 		}
 	}
 }
+
+// TestJudgeTakesActor: the verdict names the actor of a certain finding about the volume that the
+// pod waits for, also if the finding names no volume, and if the objects alone do not show the
+// wait.
+func TestJudgeTakesActor(t *testing.T) {
+	pod := finding.Object{Kind: "Pod", Namespace: "a", Name: "p"}
+	ofPod := finding.Finding{Code: "VD407", Severity: finding.Error, Subject: pod, Pods: []string{"a/p"}, Actor: "pod a/q"}
+	ofVolume := finding.Finding{Code: "VD204", Severity: finding.Error, Pods: []string{"a/p"}, PersistentVolume: "pv-data", Actor: "pod a/q"}
+	ofOther, suspected, info, ofClaim := ofVolume, ofVolume, ofVolume, ofPod
+	ofOther.PersistentVolume, suspected.Confidence, info.Severity = "pv-other", finding.Suspected, finding.Info
+	ofClaim.Subject = finding.Object{Kind: "PersistentVolumeClaim", Namespace: "a", Name: "p"}
+	for name, tt := range map[string]struct {
+		was     finding.WaitState
+		finding finding.Finding
+		otherOn string // the actor for the pod's other volume
+		want    finding.WaitState
+		actor   string
+	}{
+		"of the pod":                          {finding.Stuck, ofPod, "", finding.Stuck, "pod a/q"},
+		"of the pod, for its other volume":    {finding.Stuck, ofPod, "pod a/q", finding.Stuck, "the kubelet of n"},
+		"of a claim with the pod's name":      {finding.Stuck, ofClaim, "", finding.Stuck, "the kubelet of n"},
+		"not known to wait":                   {finding.Unsure, ofVolume, "", finding.Stuck, "pod a/q"},
+		"not known to wait, pod":              {finding.Unsure, ofPod, "", finding.Stuck, "pod a/q"},
+		"not known to wait, for its other":    {finding.Unsure, ofOther, "", finding.Unsure, ""},
+		"not known to wait, suspected":        {finding.Unsure, suspected, "", finding.Unsure, ""},
+		"not known to wait, info":             {finding.Unsure, info, "", finding.Unsure, ""},
+		"waits for no volume":                 {finding.NoWait, ofVolume, "", finding.NoWait, ""},
+		"not known to wait, for the other on": {finding.Unsure, ofPod, "pod a/q", finding.Unsure, ""},
+	} {
+		verdict := Verdict{State: tt.was, Volume: "data", Stage: StageMounted, Message: "Whether pod a/p waits for volume data is not known: not all csinodes could be read"}
+		stage := Stage{Stage: StageMounted, State: StageUnknown, Detail: "not all csinodes could be read"}
+		if tt.was == finding.Stuck {
+			verdict.Actor, verdict.Message = "the kubelet of n", "Pod a/p waits; next to act: the kubelet of n"
+		}
+		trace := &Trace{Pod: pod, Verdict: verdict, Volumes: []VolumeTrace{
+			{Name: "other", PersistentVolume: "pv-other", Broken: StageAttached, Stages: []Stage{{Stage: StageAttached, On: tt.otherOn}}},
+			{Name: "data", PersistentVolume: "pv-data", Broken: StageMounted, Stages: []Stage{stage}},
+		}}
+		trace.Judge([]finding.Finding{tt.finding})
+		v := trace.Verdict
+		if v.State != tt.want || v.Actor != tt.actor {
+			t.Errorf("%s: %s by %q, want %s by %q", name, v.State, v.Actor, tt.want, tt.actor)
+		}
+		want := "Pod a/p waits for volume data; in which stage is not known: not all csinodes could be read; next to act: pod a/q; " + string(tt.finding.Code) + " " + tt.finding.Check + " says what is wrong"
+		if tt.was == finding.Unsure && tt.want == finding.Stuck && v.Message != want {
+			t.Errorf("%s: %s, want %s", name, v.Message, want)
+		}
+	}
+}

@@ -330,13 +330,13 @@ func (t *Trace) Quoted() *finding.Quote {
 // finding warns about it, and in flight where a finding knows for each overdue volume when it
 // recovers by itself. The remainder is made from the verdict, and does not count.
 func (t *Trace) Judge(findings []finding.Finding) {
-	if !t.Verdict.waits() {
-		return
-	}
 	name := t.Pod.Namespace + "/" + t.Pod.Name
 	certain := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool {
 		return f.Confidence != "" || f.Code == finding.PodStuck || !f.Names(name)
 	})
+	if !t.Verdict.waits() && !t.waitsBy(certain) {
+		return
+	}
 	t.takeActor(certain)
 	for _, f := range certain {
 		if f.Severity.AtLeast(finding.Warning) {
@@ -356,25 +356,44 @@ func (t *Trace) Judge(findings []finding.Finding) {
 	}
 }
 
+// waitsBy makes an unsure verdict one on a wait if a finding shows that the pod waits for the
+// volume. The unread objects then hide the stage alone. It reports whether the pod waits.
+func (t *Trace) waitsBy(findings []finding.Finding) bool {
+	v := &t.Verdict
+	named := t.naming(findings)
+	if v.State != finding.Unsure || len(named) == 0 {
+		return false
+	}
+	v.Undated, v.Since = true, named[0].Since
+	v.Message = fmt.Sprintf("Pod %s/%s waits for volume %s; in which stage is not known: %s", t.Pod.Namespace, t.Pod.Name, v.Volume, t.Stage().Detail)
+	return true
+}
+
 // takeActor takes the actor from a certain finding about the volume: it knows more than the
 // stage.
 func (t *Trace) takeActor(findings []finding.Finding) {
-	waits := t.Waits()
-	if waits.Name == "" {
-		return
-	}
-	named := slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool { return !names(f, waits) })
+	named := t.naming(findings)
 	if len(named) == 0 || slices.ContainsFunc(named, func(f finding.Finding) bool { return f.Actor == t.Verdict.Actor }) {
 		return
 	}
 	t.Verdict.nextIs(named[0].Actor)
-	waits.stage(t.Verdict.Stage).On = named[0].Actor
+	t.stage().On = named[0].Actor
 }
 
-// names reports whether the finding names an actor for the volume.
-func names(f finding.Finding, v VolumeTrace) bool {
-	ofVolume := v.Volume != "" && f.Volume == v.Volume || v.PersistentVolume != "" && f.PersistentVolume == v.PersistentVolume
-	return f.Actor != "" && f.Severity.AtLeast(finding.Warning) && ofVolume
+// naming returns the findings that name an actor for the volume that the pod waits for. A finding
+// about the pod that names no volume is about this one, unless another volume waits for its actor.
+func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
+	v := t.Waits()
+	if v.Name == "" {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(findings), func(f finding.Finding) bool {
+		ofVolume := v.Volume != "" && f.Volume == v.Volume || v.PersistentVolume != "" && f.PersistentVolume == v.PersistentVolume
+		ofPod := f.Volume == "" && f.PersistentVolume == "" && f.Subject.String() == t.Pod.String() && !slices.ContainsFunc(t.Volumes, func(other VolumeTrace) bool {
+			return other.Name != v.Name && other.stage(other.Broken).On == f.Actor
+		})
+		return f.Actor == "" || !f.Severity.AtLeast(finding.Warning) || !ofVolume && !ofPod
+	})
 }
 
 // comesBy is when the first overdue volume recovers by itself or, where none is overdue, the

@@ -99,8 +99,8 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	if t.unknownElsewhere(v) {
 		t.doubt(&s, snapshot.Volumes)
 	}
-	if t.node == nil {
-		t.doubt(&s, snapshot.Nodes) // the node may list the volume as attached
+	if t.node == nil || t.OneNode(v.Volume) {
+		t.doubt(&s, snapshot.Nodes) // the node may list the volume as attached, or another node may have it
 	}
 	if t.node != nil && !t.World.Managed.Has(facts.NodeName(t.node)) {
 		s.State, s.On, s.Ends = StageBlocked, Nobody, ""

@@ -108,6 +108,11 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	if node == "" {
 		return after(StageRegistered)
 	}
+	gone, _ := t.readNode(StageRegistered)
+	isGone := gone.State == StageBlocked
+	if isGone && !v.attachable && !v.unsure {
+		return gone
+	}
 	s := Stage{Stage: StageRegistered, State: StageWaiting, On: fmt.Sprintf("the node plugin of %s on %s", v.Driver, node),
 		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
 	va := t.attachmentOf(v)
@@ -133,6 +138,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		if va != nil && facts.Deleting(va) { // before that, the kubelet may have tried to mount it
 			t.doubt(&s, snapshot.Events)
 		}
+		if t.node == nil && !v.attachable && !v.unsure { // the node may not exist
+			t.doubt(&s, snapshot.Nodes)
+		}
 		return s
 	case !t.knows(snapshot.CSINodes, ""):
 		return unread(StageRegistered, snapshot.CSINodes)
@@ -141,8 +149,11 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	default:
 		s.Detail = fmt.Sprintf("CSINode %s lacks %s", node, v.Driver)
 	}
-	if stage, known := t.readNode(StageRegistered); !known {
-		return stage
+	if isGone {
+		return after(StageRegistered) // the stages of its attach wait for the node, also where its CSINode is left
+	}
+	if t.node == nil {
+		return gone
 	}
 	if facts.TakesNoPlugin(t.node) {
 		return t.due(t.withoutPlugin(s), facts.WaitsSince(t.pod), facts.RegistrationGrace)

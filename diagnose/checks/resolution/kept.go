@@ -83,7 +83,7 @@ func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*core
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: object, Field: "status.message", Value: pv.Status.Message})
 		}
 	}
-	if claim.UID != "" { // else somebody has taken it out of the file
+	if claim.UID != "" {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "metadata.uid", Value: string(claim.UID)})
 	}
 	if len(kept) > 1 {

@@ -1,0 +1,56 @@
+package trace_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
+)
+
+// TestNodeGone: a pod whose node does not exist waits in the same stage for the same actor whether
+// or not the node's CSINode is left.
+func TestNodeGone(t *testing.T) {
+	for _, attaches := range []bool{true, false} {
+		for _, left := range []bool{true, false} {
+			w := testworld.New().Pending(9).Unattached()
+			w.Nodes, w.CSIDrivers[0].Spec.AttachRequired = w.Nodes[1:], &attaches
+			if !left {
+				w.CSINodes = w.CSINodes[1:]
+			}
+			want := "listed"
+			if !attaches {
+				want = "driverRegistered"
+			}
+			if v := traceOf(w).Verdict; string(v.Stage) != want || v.Actor != "the pod garbage collector" {
+				t.Errorf("it attaches: %v, the CSINode is left: %v: %s, stage %s", attaches, left, v.Message, v.Stage)
+			}
+		}
+	}
+}
+
+// TestUnreadNodeMayHold: where not all nodes could be read, another one may have the volume, so that
+// nobody is named for an attach that does not begin. A node takes no shared volume from another.
+func TestUnreadNodeMayHold(t *testing.T) {
+	for name, tt := range map[string]struct {
+		shared, whole bool
+		want          string
+	}{
+		"one node at a time, unread":   {false, false, ""},
+		"one node at a time, all read": {false, true, "a person, as no controller ends it"},
+		"many nodes, unread":           {true, false, "a person, as no controller ends it"},
+	} {
+		w := testworld.New().Pending(9).Unattached()
+		w.Node.Annotations = nil // no controller attaches to it
+		if tt.shared {
+			w.Volumes[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+		}
+		if !tt.whole {
+			w.Without(snapshot.Nodes)
+		}
+		if v := traceOf(w).Verdict; v.Actor != tt.want {
+			t.Errorf("%s: %s", name, v.Message)
+		}
+	}
+}

@@ -145,8 +145,8 @@ func phantomHeals(sync, missing time.Duration) finding.SelfHeals {
 		return finding.SelfHeals{Because: fmt.Sprintf("the controller has compared and not fixed it; the controller compares %s, and fixes it within about %s of a restart of kube-controller-manager",
 			every, facts.Rounded(restart))}
 	}
-	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller may attach it again; the controller compares %s, and attaches again what has just lost its VolumeAttachment; what lacks it for %s "+
-		"the controller does not know, until about %s after a restart of kube-controller-manager", every, facts.Rounded(bound), facts.Rounded(restart))}
+	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("the controller may attach it again; the controller compares %s, and attaches again what has just lost its VolumeAttachment; of one that has lacked it for %s "+
+		"the controller knows nothing until about %s after a restart of kube-controller-manager", every, facts.Rounded(bound), facts.Rounded(restart))}
 }
 
 func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bool, writer string) {

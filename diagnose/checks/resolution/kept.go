@@ -131,7 +131,7 @@ func whyApart(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) 
 	case pv.Spec.ClaimRef.UID == "":
 		return "the volume lacks what the claim asks for"
 	default:
-		return "its claimRef has the UID of a deleted claim; as long as it has, the volume is bound to nobody"
+		return "the volume's claimRef has the UID of a deleted claim; as long as it has, the volume is bound to nobody"
 	}
 }
 

@@ -107,7 +107,12 @@ func (c *collector) hinted(now time.Time) []Gap {
 	if why := o.volumeElsewhere(); why != "" {
 		gaps = append(gaps, Gap{Kind: Volumes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
 	}
-	return withoutMany(gaps)
+	gaps = withoutMany(gaps)
+	read := namespacesOf(o.Events)
+	if why := o.eventDue(now, read); why != "" && len(read) > 0 && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Events }) {
+		gaps = append(gaps, notAll(Events, read, why+", and no event of its namespace is there"))
+	}
+	return gaps
 }
 
 // suffixed returns the reason with the question what may have led to it; "" if there is no reason.

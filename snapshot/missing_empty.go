@@ -113,7 +113,7 @@ func (o *Objects) doubt(kind Kind, now time.Time) string {
 	case Claims:
 		return o.claimNamed()
 	case Events:
-		return o.eventDue(now)
+		return o.eventDue(now, nil)
 	default: // leases have emptyAgainst
 	}
 	return ""
@@ -255,10 +255,10 @@ func (o *Objects) says(words string) bool {
 // half of that leaves room for those that keep them for less.
 const eventsLast = 30 * time.Minute
 
-// eventDue returns a pod about which there must have been an event lately: the scheduler writes one
-// when it places a pod or cannot place it, and so does the kubelet, again and again, for a pod that
-// does not start.
-func (o *Objects) eventDue(now time.Time) string {
+// eventDue returns a pod outside the namespaces whose events were read, about which there must have
+// been an event lately: the scheduler writes one when it places a pod or cannot place it, and so does
+// the kubelet, again and again, for a pod that does not start.
+func (o *Objects) eventDue(now time.Time, read sets.Set[string]) string {
 	isReady := sets.New[string]()
 	for _, node := range o.Nodes {
 		if ready(node) {
@@ -266,6 +266,9 @@ func (o *Objects) eventDue(now time.Time) string {
 		}
 	}
 	for _, pod := range o.Pods {
+		if read.Has(pod.Namespace) {
+			continue
+		}
 		if created := pod.CreationTimestamp.Time; !created.IsZero() && now.Sub(created) < eventsLast {
 			return fmt.Sprintf("pod %s of namespace %s was made at %s", plain(pod.Name), plain(pod.Namespace), created.UTC().Format(time.RFC3339))
 		}

@@ -87,7 +87,7 @@ func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*core
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "metadata.uid", Value: string(claim.UID)})
 	}
 	if len(kept) > 1 {
-		severalKept(p, &f, kept)
+		severalKept(p, &f, claim, kept)
 		return f
 	}
 	pv := kept[0]
@@ -144,7 +144,7 @@ func claimRefText(pv *corev1.PersistentVolume) string {
 }
 
 // severalKept is about several volumes: only their data show which is the right one.
-func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVolume) {
+func severalKept(p *facts.View, f *finding.Finding, claim *corev1.PersistentVolumeClaim, kept []*corev1.PersistentVolume) {
 	var names, goWith, taken []string
 	for _, pv := range kept {
 		names = append(names, pv.Name)
@@ -153,6 +153,8 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 		}
 		if other := diskTaken(p, pv); other != "" {
 			taken = append(taken, fmt.Sprintf("; leave volume %s as it is: its disk is now that of %s", pv.Name, other))
+		} else if by := isTaken(p, claim, pv); by != "" {
+			taken = append(taken, fmt.Sprintf("; volume %s is not free yet: %s", pv.Name, by))
 		}
 	}
 	f.Message = fmt.Sprintf("%d volumes are of earlier claims", len(kept))
@@ -160,7 +162,7 @@ func severalKept(p *facts.View, f *finding.Finding, kept []*corev1.PersistentVol
 	if len(f.AdviceCommands) > 0 {
 		f.Advice = fmt.Sprintf("{do} if their data may still be wanted, set the reclaim policy of volume %s to Retain before anything else; {do} ", strings.Join(goWith, " and that of "))
 	}
-	f.Advice += "find out which of the volumes has the pod's data; only that one may be given to the claim, by taking the UID out of its claimRef" + strings.Join(taken, "")
+	f.Advice += "find out which of the volumes has the pod's data; only that one may be given to the claim: take the UID out of its claimRef" + strings.Join(taken, "")
 }
 
 // keepDisk is what to do first where the volume's data may still be wanted, and its commands; ""
@@ -200,11 +202,14 @@ func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 	if taken := diskTaken(p, pv); taken != "" {
 		return fmt.Sprintf("%s; leave volume %s as it is, for its disk is now that of %s: the claim must not get it a second time", whose, pv.Name, taken), commands
 	}
+	if taken := isTaken(p, claim, pv); taken != "" {
+		return fmt.Sprintf("%s; it is not free yet: %s", whose, taken), commands
+	}
 	if goes(pv) {
 		return fmt.Sprintf("%s; if so, make volume %s again from its object once it is gone, with the claimRef but without the UID in it: a volume that is Terminating "+
 			"is bound to no claim", whose, pv.Name), commands
 	}
-	then := ", and then take the UID out of the volume's claimRef"
+	then := "; {do} then take the UID out of the volume's claimRef"
 	if pv.Spec.ClaimRef.UID == "" {
 		then = ""
 	}
@@ -215,9 +220,6 @@ func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 	case asksForAnother(claim, pv):
 		return fmt.Sprintf("%s; if so, recreate the claim with volumeName %s, for it asks for volume %s and that cannot be changed%s",
 			whose, pv.Name, claim.Spec.VolumeName, then), commands
-	}
-	if taken := isTaken(p, claim, pv); taken != "" {
-		return fmt.Sprintf("%s; it is not free yet: %s", whose, taken), commands
 	}
 	patch, err := claimRefPatch(claim, pv)
 	if err != nil {
@@ -295,7 +297,7 @@ func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Pers
 	pods := p.ClaimUsers(claim)
 	switch started := slices.IndexFunc(pods, facts.Started); {
 	case started >= 0:
-		return fmt.Sprintf("pod %s has started with it; let that pod end, and see that nothing has it attached", facts.PodName(pods[started]))
+		return fmt.Sprintf("pod %s has started with it; save the data from within that pod, and only then let it end; see that nothing has it attached", facts.PodName(pods[started]))
 	case len(vas) > 0:
 		return fmt.Sprintf("VolumeAttachment %s has it on node %s, and has to go first", vas[0].Name, vas[0].Spec.NodeName)
 	case pv.Status.Phase == corev1.VolumeBound:

@@ -125,9 +125,16 @@ func noneWaits(p *preflight.Preflight, s preflight.Scenario) string {
 		return "whether a pod would wait for a volume is not known"
 	case len(p.Waiting) > 0:
 		return "no other pod would wait for a volume"
+	case stuckAlready(p):
+		return "beyond the findings below, no pod would wait for a volume"
 	default:
 		return "no pod would wait for a volume"
 	}
+}
+
+// stuckAlready reports whether a pod waits because of the node now, or a finding on the node is about one.
+func stuckAlready(p *preflight.Preflight) bool {
+	return len(p.Waiting) > 0 || slices.ContainsFunc(p.Findings, func(f finding.Brief) bool { return len(f.Whole.Pods) > 0 })
 }
 
 func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) {
@@ -145,7 +152,7 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 	switch {
 	case len(p.Missing) > 0:
 		colors = []color.Attribute{color.FgYellow, color.Bold}
-	case !p.Hangs() && p.Stays() && len(p.Deletes) == 0:
+	case !p.Hangs() && (p.Stays() || stuckAlready(p)) && len(p.Deletes) == 0:
 		colors = []color.Attribute{color.FgYellow}
 	case !p.Hangs() && len(p.Deletes) == 0:
 		colors = []color.Attribute{color.FgGreen}
@@ -196,6 +203,8 @@ func preflightAnswer(p *preflight.Preflight) (verdict, why string) {
 		return "data would be deleted", count(len(p.Deletes), "disk") + " on a drain"
 	case p.Stays():
 		return "not every pod would come back by itself", fmt.Sprintf("%s on a drain, %d on a loss", count(p.Drain.Staying(), "pod"), p.Loss.Staying())
+	case stuckAlready(p):
+		return "nothing more would hang than hangs already", ""
 	default:
 		return "nothing would hang beyond what the timers say", ""
 	}

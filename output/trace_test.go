@@ -3,6 +3,7 @@ package output
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +208,31 @@ func TestVerdictCountsNoZero(t *testing.T) {
 	})
 	if verdicts < 100 {
 		t.Errorf("%d verdicts show little", verdicts)
+	}
+}
+
+// TestStuckPodsAreNotDenied: above a finding about a pod, no line of a preflight says that no pod waits, or that
+// nothing hangs.
+func TestStuckPodsAreNotDenied(t *testing.T) {
+	stuck := 0
+	eachCase(t, func(t *testing.T, c corpusCase) {
+		for _, node := range c.read.Nodes {
+			p := diagnose.PreflightNode(c.read, types.NodeName(node.Name), diagnose.Options{Reconcile: c.settings})
+			if len(p.Waiting) == 0 && !slices.ContainsFunc(p.Findings, func(f finding.Brief) bool { return len(f.Whole.Pods) > 0 }) {
+				continue
+			}
+			stuck++
+			var text strings.Builder
+			if err := PreflightFormats.Print(&text, "table", p, Options{}); err != nil {
+				t.Fatal(err)
+			}
+			if denied := regexp.MustCompile(`(?m)^ *(no pod would wait|verdict: nothing would hang).*$`).FindString(text.String()); denied != "" {
+				t.Errorf("%s: node %s: %s", c.name, node.Name, denied)
+			}
+		}
+	})
+	if stuck < 100 {
+		t.Errorf("%d nodes with stuck pods show little", stuck)
 	}
 }
 

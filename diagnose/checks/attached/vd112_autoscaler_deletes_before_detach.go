@@ -63,8 +63,8 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 			proof.evidence,
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller detaches within about 8 min, or never; a restarted one takes the " +
-			"VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
+		SelfHeals: finding.SelfHeals{Because: "its VolumeAttachment has to be deleted, or the controller restarted; the controller would have " +
+			"detached the volume within about 8 min of the node's end; a restarted one takes the VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
 		Advice: "{later} have whatever removes nodes drain them first, until they have no VolumeAttachments",
 		ByHand: fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node),
 	})

@@ -62,7 +62,7 @@ var (
 	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "bring the node back: it has to be Ready"}
 	notAliveGuard      = Guard{notAlive, union(onNodes, onLeases, onCSINodes, onAttachments, onVolumes), checkNotAlive, "leave the repair to the node, which is alive"}
 	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
-	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node, {reboot-node}, and only then take the taint off"}
+	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node; {reboot-node}, and only then take the taint off"}
 	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "check at the provider which machine has the volume"}
 	nodeIDGuard        = Guard{"node-id", union(onWorlds, onCSINodes), checkNodeID, ""}
 	sameMachineGuard   = Guard{"same-machine", onWorlds, checkSameMachine, "check at the provider which machine has the volume"}

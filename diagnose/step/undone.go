@@ -19,10 +19,10 @@ var changes = []struct {
 	words  *regexp.Regexp
 }{
 	{ForGood, advised(`delete|restart|reboot|end|stop|evict|kill|detach|unmount|remove|move the pod|run fsck|(?:check and )?repair the file system|replace it|` +
-		`take (?:the UID|off (?:its|their|the) finalizers?)|put the claim's UID|make (?:PersistentVolume|claim|volume) \S+ again|` +
+		`take (?:the UID|the partitions? off|off (?:its|their|the) finalizers?)|put the claim's UID|make claim \S+ again|see to it that the pod is deleted|` +
 		`recreate (?:it|both|the pods?|(?:the|this) (?:claim|volume)|claim)`)},
-	{PodsStayAway, advised(`drain|taint|power off|scale|set the strategy`)},
-	{ForNow, advised(`cordon|uncordon|annotate|take the taint off|set (?:the|its) (?:reclaim )?policy`)},
+	{PodsStayAway, advised(`drain|taint|power off`)},
+	{ForNow, advised(`make (?:PersistentVolume|volume) \S+ again|scale|set the strategy|cordon|uncordon|annotate|take the taint off|set (?:the|its) (?:reclaim )?policy`)},
 }
 
 // advised matches a verb, with its object, where it is an imperative.
@@ -69,10 +69,10 @@ func enclosed(text string, at int, clause string) string {
 	return text[:at] + " (" + clause + ")" + text[at:]
 }
 
-// The ends of sentences, and of their clauses: a comma before what follows from a change, or is
-// done besides, ends one.
+// The ends of sentences, or of their alternatives, and of clauses: a comma before what follows
+// from a change, or is done besides, ends one.
 var (
-	sentenceEnds = regexp.MustCompile(`^[;.] `)
+	sentenceEnds = regexp.MustCompile(`^(?:[;.] |, or )`)
 	clauseEnds   = regexp.MustCompile(`^(?:[;.:]$|[;.:] |, (?:and|or|so|let|until|as|but|if|which|where|with|find) )`)
 )
 

@@ -171,9 +171,9 @@ func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
 	wanted := "if the data on volume " + pv.Name + " may still be wanted, "
 	switch {
 	case goes(pv) && deletes(pv): // Retain may remove the last finalizer, and then the object is gone
-		first = "{check} " + wanted + "save its object; {do} set the reclaim policy of volume " + pv.Name + " to Retain, but only with its object saved: it may then go; {do} "
+		first = "{check} " + wanted + "print its object and keep the output; {do} set the reclaim policy of volume " + pv.Name + " to Retain, but only with that output kept: the object may then go; {do} "
 	case goes(pv):
-		first = "{check} " + wanted + "save its object before anything else; {do} "
+		first = "{check} " + wanted + "print its object and keep the output before anything else; {do} "
 	case deletes(pv):
 		first = "{do} " + wanted + "set its reclaim policy to Retain before anything else; {do} "
 	}

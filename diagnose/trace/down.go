@@ -249,7 +249,7 @@ func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
 		return
 	}
-	silent := t.silentSince()
+	silent := t.silentSince(s)
 	switch {
 	case silent != "":
 		s.On, s.Detail, s.Ends = kubeletOf(t.pod.Spec.NodeName), s.Detail+"; "+silent, "the kubelet works again, and has it unmounted"

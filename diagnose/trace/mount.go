@@ -308,7 +308,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	if permanent {
 		return t.never(s, since)
 	}
-	if silent := t.silentSince(); silent != "" {
+	if silent := t.silentSince(&s); silent != "" {
 		s.On, s.Ends, s.Detail = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again, and tries again", s.Detail+"; "+silent
 	}
 	// An error that comes late in a mount does not restart its time.
@@ -357,11 +357,14 @@ func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
 
 // silentSince is a clause: since when the kubelet of the pod's node no longer renews its lease,
 // whether the node is already lost or still Ready; "" where it may be at work. It has to act
-// before any driver there.
-func (t *tracer) silentSince() string {
+// before any driver there. The kubelet may have reported to a node that was not read since.
+func (t *tracer) silentSince(s *Stage) string {
 	lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName)
-	if lease == nil || lease.Spec.RenewTime == nil || t.KubeletLives(t.node) {
+	if lease == nil || lease.Spec.RenewTime == nil || t.Age(facts.Renewed(lease)) < facts.NodeMonitorGrace || t.KubeletLives(t.node) {
 		return ""
+	}
+	if t.node == nil {
+		t.doubt(s, snapshot.Nodes)
 	}
 	return "the kubelet has not renewed its lease since " + facts.Stamp(facts.Renewed(lease))
 }
@@ -384,7 +387,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	if v.claim != nil && t.userOnNode(v) == nil { // the kubelet may report the failure for another pod that waits for the volume
 		t.doubt(&s, snapshot.Pods)
 	}
-	if since := t.silentSince(); since != "" {
+	if since := t.silentSince(&s); since != "" {
 		s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again"
 		s.Detail = since
 	}

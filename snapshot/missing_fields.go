@@ -112,7 +112,7 @@ func (c *collector) dropAltered() {
 		before = nil
 	}
 	c.altered.of = nil
-	named, manifests := c.objects.namedByUID(), []string(nil)
+	named, unclaimed, manifests := c.objects.namedByUID(), c.objects.withoutClaimUID(c.altered.served), []string(nil)
 	for _, r := range resources {
 		without := map[identity]bool{}
 		for _, key := range before[r.Kind] {
@@ -125,7 +125,7 @@ func (c *collector) dropAltered() {
 		}
 		r.drop(&c.objects, func(object apiObject) bool {
 			key := identity{r.Kind, object.GetNamespace(), object.GetName()}
-			if !without[key] && named[key] && object.GetUID() == "" {
+			if !without[key] && (named[key] && object.GetUID() == "" || unclaimed[key]) {
 				without[key] = true
 				c.altered.add(key)
 			}
@@ -237,6 +237,29 @@ func (o *Objects) namedByUID() map[identity]bool {
 		}
 	}
 	return named
+}
+
+// withoutClaimUID returns the volumes whose claimRef has lost the UID of the claim. The binder writes it before
+// a volume is Bound; one that an admin reserves for a claim by its name alone is Available. served reports
+// whether any object has a UID.
+func (o *Objects) withoutClaimUID(served bool) map[identity]bool {
+	without, bound := map[identity]bool{}, map[string]*corev1.ObjectReference{}
+	for _, pv := range o.Volumes {
+		switch ref := pv.Spec.ClaimRef; {
+		case ref == nil || ref.UID != "":
+		case pv.Status.Phase == corev1.VolumeBound:
+			bound[pv.Name] = ref
+		case pv.Status.Phase == corev1.VolumeReleased && served:
+			without[identity{kind: Volumes, name: pv.Name}] = true
+		}
+	}
+	for _, claim := range o.Claims {
+		ref := bound[claim.Spec.VolumeName]
+		if ref != nil && claim.UID != "" && claim.Status.Phase == corev1.ClaimBound && ref.Name == claim.Name && ref.Namespace == claim.Namespace {
+			without[identity{kind: Volumes, name: claim.Spec.VolumeName}] = true
+		}
+	}
+	return without
 }
 
 // hasStatus reports whether the object has what an API server always shows in the status of its

@@ -266,7 +266,8 @@ func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {
 	case pv.Spec.ClaimRef == nil:
 		s.Detail = fmt.Sprintf("%s has no claimRef: the kubelet takes it for not bound", pv.Name)
 		return t.due(s, since, facts.ClaimBinds)
-	case pv.Spec.ClaimRef.UID == "" && pv.Spec.ClaimRef.Name == claim.Name && pv.Spec.ClaimRef.Namespace == claim.Namespace:
+	case pv.Spec.ClaimRef.UID == "" && (claim.UID != "" || pv.Status.Phase != corev1.VolumeBound) && // else all UIDs were taken away
+		pv.Spec.ClaimRef.Name == claim.Name && pv.Spec.ClaimRef.Namespace == claim.Namespace:
 		s.Detail = fmt.Sprintf("%s is reserved for %s by its name, and not bound yet", pv.Name, name)
 		return t.due(s, since, facts.ClaimBinds)
 	case pv.Spec.ClaimRef.UID != claim.UID:

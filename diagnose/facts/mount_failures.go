@@ -50,6 +50,15 @@ func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ..
 	return list
 }
 
+// PastList reports whether the kubelet, which fails to mount the pod's volume now, has found it in
+// volumesAttached. It looks for the entry before the first step of the mount, and again only after
+// a restart (waitForVolumeAttach, pkg/kubelet/volumemanager/reconciler).
+func (p *View) PastList(pod *corev1.Pod, volume string) bool {
+	return slices.ContainsFunc(p.MountFailures(pod, volume), func(f MountFailure) bool {
+		return !strings.HasPrefix(f.Step, "AttachVolume") && p.Age(snapshot.EventTime(f.Event)) <= MountRetries
+	})
+}
+
 // FailingSince is when the step that failed last failed for the first time. failures must not
 // be empty.
 func FailingSince(failures []MountFailure) metav1.Time {

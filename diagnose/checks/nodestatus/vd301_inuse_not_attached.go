@@ -66,8 +66,9 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	pods := slices.DeleteFunc(p.WantingPods(wanted), func(pod *corev1.Pod) bool {
 		return pod.DeletionTimestamp != nil || !facts.Started(pod) && !p.ContainersUse(pod, volume)
 	})
-	if len(pods) == 0 {
-		return
+	name := p.ShortVolume(volume)
+	if len(pods) == 0 || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && p.PastList(pod, name) }) {
+		return // or the pod waits for the mount, not for the entry
 	}
 	// A waiting pod comes before a running one. The subject must not depend on what could be
 	// read, so the pod's age is checked only after the choice.

@@ -126,6 +126,9 @@ func stuck(group []*trace.Trace) finding.Finding {
 		SelfHeals:      finding.SelfHeals{Because: "it has lasted longer than is usual"},
 		Never:          neverIn(first),
 	}
+	if first.Verdict.Undated {
+		f.SelfHeals.Because = "not all objects that show it could be read"
+	}
 	stage := first.Stage()
 	f.Said = first.Quoted()
 	for _, t := range group {
@@ -136,7 +139,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	if f.Detail = strings.TrimPrefix(f.Detail, f.Cause+"; "); f.Detail == f.Cause {
 		f.Detail = ""
 	}
-	if f.SelfHeals.Unknown = !stage.Stays(); stage.Stays() {
+	if f.SelfHeals.Unknown = !stage.Stays() || first.Verdict.Undated; stage.Stays() {
 		f.Severity = finding.Error // the pod waits for good
 	}
 	if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {

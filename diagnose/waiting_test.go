@@ -44,6 +44,9 @@ func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Sn
 		if w.Verdict != verdict.State || w.Stage != string(verdict.Stage) || w.Actor != verdict.Actor || w.Volume != verdict.Volume || w.Node != pod.Spec.NodeName {
 			t.Errorf("%s: the trace of %s says %+v, the report %+v", what, name, verdict, w)
 		}
+		if w.Since != nil && w.Since.Before(&pod.CreationTimestamp) {
+			t.Errorf("%s: %s waits in %s since %v, before it was made at %v", what, name, w.Stage, w.Since, pod.CreationTimestamp)
+		}
 		warned := slices.IndexFunc(report.Findings, func(f finding.Finding) bool { return f.Severity.AtLeast(finding.Warning) && f.Names(name) })
 		switch {
 		case w.Verdict == finding.Stuck && (warned < 0 || !report.Reaches(finding.Warning)):

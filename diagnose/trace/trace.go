@@ -458,7 +458,8 @@ func (t *tracer) knows(kind snapshot.Kind, namespace string) bool {
 // way will end it.
 func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	if !since.IsZero() {
-		s.Since, s.dueAt = &since, new(metav1.NewTime(since.Add(bound)))
+		// A new pod may wait for an old claim: its wait began with it, and is as overdue as the claim.
+		s.Since, s.dueAt = new(facts.Latest(since, t.pod.CreationTimestamp)), new(metav1.NewTime(since.Add(bound)))
 	}
 	if bound > 0 {
 		s.UsualBound = facts.Rounded(bound)

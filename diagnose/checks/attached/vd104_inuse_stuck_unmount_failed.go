@@ -138,7 +138,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 func endedText(pod *corev1.Pod) string {
 	text := string(pod.Status.Phase) + ", no container runs"
 	if pod.DeletionTimestamp != nil {
-		text += ", Terminating since " + facts.Stamp(*pod.DeletionTimestamp)
+		text += ", Terminating since " + facts.Stamp(facts.EndAsked(pod))
 	}
 	return text
 }

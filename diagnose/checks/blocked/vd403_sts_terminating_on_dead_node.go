@@ -95,12 +95,12 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 	f, volume := keeps(p.View, finding.Finding{
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
-		Since:   pod.DeletionTimestamp,
+		Since:   new(facts.EndAsked(pod)),
 		Message: fmt.Sprintf("Pod %s of StatefulSet %s stays Terminating on node %s, which is silent", facts.PodName(pod), statefulSet, node.Name),
 		Node:    facts.NodeName(node),
 		Cause:   "the node was lost, and its kubelet is the only one that may say that the containers have ended",
 		Evidence: append([]finding.Evidence{
-			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + facts.EndOfGrace},
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: lastSaid(pod)},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 		}, p.RenewedLease(facts.NodeName(node))...),
@@ -112,11 +112,11 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 	if volume == "" {
 		return // no data outlives the pod
 	}
-	f.Detail = fmt.Sprintf("it has been Terminating for %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
+	f.Detail = fmt.Sprintf("it has been Terminating for %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*f.Since)))
 	if len(held) == 0 {
 		f.Never = "force-delete the pod: its containers may run on, on a machine that is only cut off"
 	} else {
-		f.Detail = fmt.Sprintf("it has been Terminating for %s and keeps volume %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*pod.DeletionTimestamp)), volume)
+		f.Detail = fmt.Sprintf("it has been Terminating for %s and keeps volume %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*f.Since)), volume)
 	}
 	if reconcile.PodTerminated(pod) {
 		f.Cause = "the node was lost, and its kubelet is the only one that may remove the pod object"

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -86,10 +87,10 @@ func staysAfterAll(p *facts.View, pod *corev1.Pod, node *corev1.Node, held []fac
 // attached or not.
 func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []facts.Attachment) {
 	f := finding.Finding{
-		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: pod.DeletionTimestamp, Node: facts.NodeName(node),
+		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: new(facts.EndAsked(pod)), Node: facts.NodeName(node),
 		Never: "force-delete the pod while the machine may run: its containers may go on writing to the volume",
 		Evidence: append([]finding.Evidence{
-			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp)},
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + facts.EndOfGrace},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 		}, p.RenewedLease(facts.NodeName(node))...),
 	}
@@ -116,6 +117,7 @@ func keeps(p *facts.View, f finding.Finding, pod *corev1.Pod, held []facts.Attac
 	}
 	if pv := lastingVolume(p, pod); pv != nil {
 		f.PersistentVolume = pv.Name
+		f.Volume, _ = p.World.VolumeName(pv)
 		return f, pv.Name
 	}
 	return f, lastingInline(pod)
@@ -157,7 +159,7 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 		return
 	}
 	f.Message = fmt.Sprintf("Pod %s stays Terminating on out-of-service node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
-	f.Detail = fmt.Sprintf("it has been Terminating for %s", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
+	f.Detail = fmt.Sprintf("it has been Terminating for %s", facts.Rounded(p.Age(*f.Since)))
 	f.Cause, f.Advice, f.AdviceCommands = p.TaintInVain(pod)
 	keepDisksFirst(p.View, &f, pod)
 	if set.IsZero() {
@@ -178,10 +180,16 @@ func waitedFor(p *facts.View, pod *corev1.Pod, held []facts.Attachment) bool {
 		slices.ContainsFunc(held, func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 })
 }
 
-// leftOnSilentNode is about a pod for whose volume nobody waits yet.
+// leftOnSilentNode is about a pod for whose attachment nobody waits yet.
 func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *corev1.Node, volume string) {
 	f.Message = fmt.Sprintf("Pod %s stays Terminating on silent node %s and keeps volume %s", facts.PodName(pod), node.Name, volume)
-	f.Detail = fmt.Sprintf("it has been Terminating for %s; no other pod waits for the volume", facts.Rounded(p.Age(*pod.DeletionTimestamp)))
+	f.Detail = fmt.Sprintf("it has been Terminating for %s", facts.Rounded(p.Age(*f.Since)))
+	switch waiting := p.KeptFrom(f.Pair()); {
+	case len(waiting) > 0: // its wait may end with a detach that is under way: f.Pods lacks it
+		facts.Also(&f, "pod %s waits for it on node %s", facts.PodName(waiting[0]), waiting[0].Spec.NodeName)
+	case !mayBeWaitedFor(p.View, f.PersistentVolume):
+		facts.Also(&f, "no other pod waits for the volume")
+	}
 	f.Cause = "the node was lost, and its kubelet is the only one that may say that the containers have ended"
 	f.SelfHeals.Because = "the pod ends once the kubelet returns; else the pod stays until the Node is deleted or the pod object is removed"
 	f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod; or, where its machine is off for good, {taint-node %s}", node.Name, node.Name)
@@ -191,6 +199,16 @@ func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *co
 	f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	keepDisksFirst(p.View, &f, pod)
 	p.Report(f)
+}
+
+// mayBeWaitedFor reports whether a pod that has not started uses the volume's claim.
+func mayBeWaitedFor(p *facts.View, name string) bool {
+	pv := p.Snapshot.Volume(name)
+	if pv == nil || pv.Spec.ClaimRef == nil {
+		return false
+	}
+	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: pv.Spec.ClaimRef.Namespace, Name: pv.Spec.ClaimRef.Name})
+	return claim != nil && len(facts.Pending(p.ClaimUsers(claim))) > 0
 }
 
 // keepDisksFirst adds, before the advice that ends the pod, how to keep a disk that would go with
@@ -227,7 +245,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			facts.Rounded(p.Age(ended)), container, lives),
 		Cause: cause,
 		Evidence: []finding.Evidence{
-			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + ", the end of its grace period"},
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + facts.EndOfGrace},
 			{Object: "pod/" + facts.PodName(pod), Field: "status", Value: "container " + container + " runs"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "what keeps the container from ending has to be fixed first; the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},

@@ -66,9 +66,8 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	pods := slices.DeleteFunc(p.WantingPods(wanted), func(pod *corev1.Pod) bool {
 		return pod.DeletionTimestamp != nil || !facts.Started(pod) && !p.ContainersUse(pod, volume)
 	})
-	name := p.ShortVolume(volume)
-	if len(pods) == 0 || slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && p.PastList(pod, name) }) {
-		return // or the pod waits for the mount, not for the entry
+	if len(pods) == 0 {
+		return
 	}
 	// A waiting pod comes before a running one. The subject must not depend on what could be
 	// read, so the pod's age is checked only after the choice.
@@ -93,14 +92,19 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		ByHand:    "move the pod: delete it, and let it return once its VolumeAttachment is gone",
 	})
 	nameLostEntryCause(p, &f, node, lost)
-	if facts.Started(pod) {
+	switch {
+	case slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && p.PastList(pod, f.PersistentVolume) }):
+		f.Severity = finding.Info // not what the pod waits for
+		f.Message = fmt.Sprintf("Pod %s waits for the mount on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
+		f.Detail = "the kubelet tries the mount, so that it has found the entry before; it looks for it again only after a restart"
+	case facts.Started(pod):
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Pod %s runs on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
 		f.Detail = "a kubelet that restarts now would no longer protect the mount"
 		if _, at := facts.VolumesAttachedWriter(node); !at.IsZero() {
 			f.Since = &at
 		}
-	} else {
+	default:
 		f.Since = new(facts.BoundAt(pod))
 		f.Message = fmt.Sprintf("Pod %s waits on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
 		f.Detail = "the volume is attached, and the kubelet mounts only what volumesAttached lists"

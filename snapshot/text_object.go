@@ -95,6 +95,9 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		}
 		if err == nil && at.item > 0 {
 			c.noteListing(key, at, known)
+			if !known.kept() { // its list has an age, too
+				c.clock.of.note(s.Kind, evidenceOf(s, object).at, isBeating(object))
+			}
 		}
 		if !known.kept() || err != nil {
 			return err

@@ -39,9 +39,29 @@ func (f *fileTime) holds(file string) bool {
 // Kubelets write their status about every five minutes, and gathering a bundle takes as long.
 const apart = 15 * time.Minute
 
+// reported is the time in which each kubelet that lives writes its status.
+const reported = 5 * time.Minute
+
+// before reports whether the file shows that it was read before the other one.
+func (t *fileTimes) before(file, other string) bool {
+	var at, later time.Time
+	for _, f := range t.known {
+		if f.holds(file) {
+			at = f.at
+		}
+		if f.holds(other) {
+			later = f.at
+		}
+	}
+	return !at.IsZero() && later.Sub(at) > reported
+}
+
 func (t *fileTimes) begin(file string) { t.now = fileTime{file: file} }
 
 func (t *fileTimes) note(kind Kind, at time.Time, beats bool) {
+	if at.IsZero() {
+		return
+	}
 	one := fileTime{file: t.now.file, at: at, count: 1, kinds: []Kind{kind}}
 	if beats {
 		one.beats = 1
@@ -151,11 +171,16 @@ func otherTimes(old []fileTime, newest fileTime) string {
 	return fmt.Sprintf("%s, and %s of %s: lists of different times contradict each other, and the older %s not used", some(times), plain(newest.file), newest.at.UTC().Format(time.RFC3339), which)
 }
 
-// isIn reports whether the object is in one of the files and in no later list, or its file is not known.
+// isIn reports whether the object is in one of the files and in no list of another, or its file is not known.
 func (c *collector) isIn(files []fileTime, key identity) bool {
-	if n := c.seen.states[key.mark()].last; n > 0 {
-		file := c.listings[key.kind][n-1].at.file
-		return slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(file) })
+	if of := c.seen.states[key.mark()]; of.last > 0 {
+		lists := c.listings[key.kind]
+		for _, file := range []string{lists[of.first-1].at.file, lists[of.last-1].at.file} {
+			if !slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(file) }) {
+				return false
+			}
+		}
+		return true
 	}
 	at, ok := c.seen.placeOf(key)
 	return !ok || slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(at.file) })

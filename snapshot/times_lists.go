@@ -61,13 +61,16 @@ func (c *collector) dropSuperseded() {
 	if c.header != nil {
 		return
 	}
+	times := &c.clock.of
 	for _, r := range resources {
 		lists := c.listings[r.Kind]
 		for _, l := range lists {
 			for earlier, shared := range l.shared {
 				older, later := lists[earlier-1], l
-				// The files of a folder are read in the order of their names.
-				if l.newer.Has(earlier) || l.at.file != older.at.file && l.version < older.version {
+				// The files of a folder are read in the order of their names. A list that lacks the
+				// newest object of an earlier one has the smaller version: the times of the files come first.
+				if file, before := l.at.file, older.at.file; l.newer.Has(earlier) ||
+					file != before && !times.before(before, file) && (times.before(file, before) || l.version < older.version) {
 					older, later = later, older
 				}
 				older.later, older.some = later, later.size == shared

@@ -78,14 +78,19 @@ func TestStatesOfTwoDays(t *testing.T) {
 		}
 		return &fstest.MapFile{Data: []byte(`{"apiVersion": "v1", "kind": "List", "items": [` + strings.Join(pods, ",") + nodes + `]}`)}
 	}
-	s, warnings, err := ReadFS("f", fstest.MapFS{
-		"monday/all.json":  state("19", "100", podOf("shop", "a", "5"), podOf("shop", "b", "6")),
-		"tuesday/all.json": state("20", "200", podOf("shop", "a", "5"), podOf("shop", "c", "150")),
-	}, ReadOptions{Now: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if podNames(s) != "a c" || len(s.Nodes) != 2 || !s.Complete(Nodes) || !s.Complete(Pods) {
-		t.Errorf("pods %s, %d nodes, gaps %q, warnings %q", podNames(s), len(s.Nodes), gapLines(s), warnings)
+	for name, files := range map[string]fstest.MapFS{
+		"the older is read first": {"monday.json": state("19", "100", podOf("shop", "a", "5"), podOf("shop", "b", "6")), "tuesday.json": state("20", "200", podOf("shop", "a", "5"), podOf("shop", "c", "150"))},
+		"the newest pod is gone":  {"monday.json": state("19", "100", podOf("shop", "a", "5"), podOf("shop", "c", "7"), podOf("shop", "b", "9")), "tuesday.json": state("20", "200", podOf("shop", "a", "5"), podOf("shop", "c", "7"))},
+		"the older is read last":  {"a.json": state("20", "200", podOf("shop", "a", "5"), podOf("shop", "c", "7")), "b.json": state("19", "100", podOf("shop", "a", "5"), podOf("shop", "c", "7"), podOf("shop", "b", "9"))},
+		"the versions do not say": {"a.json": state("20", "200", podOf("shop", "a", "5"), podOf("shop", "c", "5")), "b.json": state("19", "200", podOf("shop", "a", "5"), podOf("shop", "c", "5"), podOf("shop", "b", "5"))},
+	} {
+		s, warnings, err := ReadFS("f", files, ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName := name != "the older is read first" // the later has no other pod
+		if podNames(s) != "a c" || len(s.Nodes) != 2 || !s.Complete(Nodes) || s.Complete(Pods) == byName || !strings.Contains(fmt.Sprint(warnings), "taken for deleted since: shop/b") {
+			t.Errorf("%s: pods %s, %d nodes, gaps %q, warnings %q", name, podNames(s), len(s.Nodes), gapLines(s), warnings)
+		}
 	}
 }

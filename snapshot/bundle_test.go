@@ -401,7 +401,7 @@ func TestBundleTime(t *testing.T) {
 	}
 	// An object that somebody put beside the bundle later does not date the bundle.
 	files := bundle(t, "support-bundle")
-	files["volume-doctor.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: n1, creationTimestamp: \"2027-01-01T00:00:00Z\"}\n")}
+	files["volume-doctor.yaml"] = &fstest.MapFile{Data: []byte("apiVersion: storage.k8s.io/v1\nkind: CSINode\nmetadata: {name: n1, creationTimestamp: \"2027-01-01T00:00:00Z\"}\nspec: {drivers: []}\n")}
 	s, _, err := ReadFS("dir", files, ReadOptions{})
 	if err != nil {
 		t.Fatal(err)

@@ -38,6 +38,8 @@ func (a *altered) note(key identity, raw []byte, object apiObject) {
 	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node, *storagev1.VolumeAttachment:
 		a.count(key.kind, 1)
 		lacks = !hasStatus(raw, object)
+	case *storagev1.CSINode, *storagev1.CSIDriver:
+		lacks = lacks || fieldOf(raw, "spec") == nil // of a file that was cut off
 	case *corev1.Event:
 		lacks = false // what it says stands in fields of its own
 	}
@@ -280,6 +282,13 @@ func hasStatus(raw []byte, object apiObject) bool {
 	default:
 		return true
 	}
+}
+
+// fieldOf returns a field of an object; nil if the object lacks it.
+func fieldOf(raw []byte, name string) json.RawMessage {
+	var object map[string]json.RawMessage
+	_ = json.Unmarshal(raw, &object) // it was decoded before
+	return object[name]
 }
 
 // statusIn returns the fields of an object's status.

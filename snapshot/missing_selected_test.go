@@ -158,6 +158,8 @@ func TestListsOfSomeObjects(t *testing.T) {
 		"a class without what is always there":  {n1 + "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n---\n", StorageClasses, "storageclass fast has no status or no uid"},
 		"an event without what is always there": {n1 + "apiVersion: v1\nkind: Event\nmetadata: {name: e, namespace: default}\ninvolvedObject: {kind: Node, name: n1}\nreason: R\nlastTimestamp: \"2026-11-20T09:00:00Z\"\n---\n", Events, ""},
 		"a class without a uid":                 {n1 + "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast, creationTimestamp: \"2026-11-20T09:00:00Z\"}\n---\n", StorageClasses, ""},
+		"a CSINode that was cut off":            {n1 + csi2 + strings.Replace(csi1, "spec: {drivers: []}\n", "", 1), CSINodes, "csinode n1 has no status or no uid"},
+		"a CSINode with no driver":              {n1 + csi2 + csi1, CSINodes, ""},
 		"no uid is seen at all":                 {noUID(bound + of), Claims, ""},
 		"a volume without its claim's uid":      {bound + of, Volumes, "persistentvolume pv has no status or no uid"},
 		"a volume with its claim's uid":         {bound + says("c", "x"), Volumes, ""},

@@ -43,6 +43,7 @@ func TestReadErrors(t *testing.T) {
 		// Cut off, or broken.
 		{"YAML cut in a word", podA + "---\n" + podB + "spec:\n  nodeName: n1\n  hostN", "f:10: document 2: not YAML: could not find expected ':'"},
 		{"YAML cut in a text", podA + "spec:\n  nodeName: \"n", "f:5: document 1: not YAML: found unexpected end of stream"},
+		{"YAML cut before a value", podA + "spec:\n  nodeName: ", "f:5: document 1: the YAML ends before the value of a field: the file was cut off"},
 		{"YAML list cut between items", "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n", "f:1: document 1: a list that does not say its kind: the file was cut off"},
 		{"YAML list cut in an item", "apiVersion: v1\nitems:\n- apiVersion: v1\n  kind: Pod\n  metadata: {name: a}\n- apiVersion: v1\n  kind: Pod\n  meta", "f:8: document 1, item 2: not YAML: could not find expected ':'"},
 		{"snapshot cut between documents", "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: \"2026-11-20T10:00:00Z\"\nobjects: 2\n---\n" + podA, "f: the header promises 2 objects and 1 can be read: the file was cut off (or edited: then correct the header's \"objects\")"},

@@ -99,6 +99,9 @@ func (y *yamlReader) endText() error {
 	if y.state == afterItems {
 		return y.here().errorf("the list ends before its first item: the file was cut off")
 	}
+	if y.state == noItems && !y.c.pasted && bytes.HasSuffix(trimBlanks(y.text), []byte(":")) {
+		return y.here().errorf("the YAML ends before the value of a field: the file was cut off")
+	}
 	return y.endDocument()
 }
 

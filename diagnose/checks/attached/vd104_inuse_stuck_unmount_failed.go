@@ -97,7 +97,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 			f.Pods, f.Severity = slices.Sorted(slices.Values(append(f.Pods, facts.PodName(pod)))), finding.Error // the pod cannot end
 		}
 	}
-	needs := "what holds the volume on the node, or what fails in the driver's node plugin, has to be fixed first"
+	needs := "what holds the volume has to be fixed first"
 	look := "UnmountDevice or TearDown; find there what holds the mount (findmnt, multipath)"
 	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && ptr.Deref(pv.Spec.VolumeMode, "") == corev1.PersistentVolumeBlock {
 		look = "UnmapVolume or UnmapDevice; find there what holds the device (lsof, losetup, dmsetup, multipath)"
@@ -108,7 +108,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 		f.Cause += "; whether the driver is registered on the node is not known"
 	} else if !facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
 		f.Cause = fmt.Sprintf("driver %s is not registered on the node: the kubelet has nobody to ask for the unmount", driver)
-		needs = "the driver's node plugin has to register on the node first"
+		needs = "the driver's node plugin has to register there first"
 		f.Evidence = append(f.Evidence, p.RegisteredDrivers(p.Snapshot.Node(va.Node)))
 		f.Advice = fmt.Sprintf("bring the node plugin of %s back on node %s, and see it register: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}",
 			driver, va.Node)
@@ -122,7 +122,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 		f.Message = fmt.Sprintf("The kubelet of node %s has not unmounted unused volume %s", f.Node, f.PersistentVolume)
 		f.Cause = "the kubelet does not run; or " + f.Cause
 		f.SelfHeals.Unknown = true
-		f.SelfHeals.Because = "leases were not read, and nothing else shows whether the kubelet runs; where the kubelet runs, " + f.SelfHeals.Because
+		f.SelfHeals.Because = "no lease was read to show that the kubelet runs; where the kubelet runs, " + f.SelfHeals.Because
 	} else if p.LeaseStale(va.Node) {
 		f.Cause = "the kubelet does not run, or does not reach the API server: it no longer renews its lease"
 		f.Evidence = append(f.Evidence, p.RenewedLease(va.Node)...)

@@ -248,7 +248,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + facts.EndOfGrace},
 			{Object: "pod/" + facts.PodName(pod), Field: "status", Value: "container " + container + " runs"},
 		},
-		SelfHeals: finding.SelfHeals{Because: "what keeps the container from ending has to be fixed first; the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
+		SelfHeals: finding.SelfHeals{Because: "what keeps the container has to be fixed first; the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
 		Advice: fmt.Sprintf("{check} read what the events of pod %s say of its end; {do} on node %s find what keeps container %s: a process in state D (ps), "+
 			"and the logs of the kubelet and the container runtime for the pod; if nothing ends it, {drain-node} and {reboot-node}", facts.PodName(pod), node.Name, container),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
@@ -288,7 +288,7 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		Never:     "force-delete the pod: its volume may still be mounted",
 		Detail:    fmt.Sprintf("its containers have ended, and for %s the kubelet has failed to stop its sandbox", facts.Rounded(p.Age(ended))),
 		Cause:     stops.Actor + " fails; until the sandbox is stopped, the kubelet does not begin to unmount the pod's volumes",
-		SelfHeals: finding.SelfHeals{Because: stops.Actor + " has to stop the sandbox first; the kubelet goes on trying, and unmounts the volumes after that"},
+		SelfHeals: finding.SelfHeals{Because: "the sandbox has to be stopped first; the kubelet goes on trying, and unmounts the volumes after that"},
 		Advice: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and start it again where it does not: containers go on running meanwhile; "+
 			"if nothing ends the pod, {drain-node} and {reboot-node}", node.Name),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},

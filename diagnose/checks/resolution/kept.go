@@ -209,7 +209,7 @@ func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 		return fmt.Sprintf("%s; if so, make volume %s again from its object once it is gone, with the claimRef but without the UID in it: a volume that is Terminating "+
 			"is bound to no claim", whose, pv.Name), commands
 	}
-	then := "; {do} then take the UID out of the volume's claimRef"
+	then := "; after that take the UID out of the volume's claimRef"
 	if pv.Spec.ClaimRef.UID == "" {
 		then = ""
 	}

@@ -242,7 +242,7 @@ var (
 		"patch":         regexp.MustCompile(`\b(?:reclaim policy|claimRef)\b`),
 		"create":        regexp.MustCompile(`\bmake\b`),
 	}
-	looking = regexp.MustCompile(`(?i)\b(?:look|read|see|find|check|save|compare|diagnose|trace)\b`)
+	looking = regexp.MustCompile(`(?i)\b(?:look|read|see|find|check|print|compare|diagnose|trace)\b`)
 	isLook  = map[string]bool{"get": true, "describe": true, "logs": true, "trace": true, "plan": true, "volume-doctor": true}
 	// coversOf are the kinds of steps that a command does.
 	coversOf = map[string][]advised.Kind{

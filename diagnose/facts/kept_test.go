@@ -27,7 +27,7 @@ func TestKeptVolumes(t *testing.T) {
 		"vd501-delete": {keep, give}, "vd501-restored-claim": {give}, "vd501-unscheduled-pod": {give},
 		"vd501-pod-just-came": {keep}, "vd501-residual-r15": {keep}, "vd501-still-bound": {keep}, "vd504-near-stale-claimref": {keep},
 		"vd512-kept": {give}, "vd512-kept-and-class": {give}, "vd512-kept-for-consumer": {give},
-		"vd512-kept-deleting": {keep, give}, "vd512-kept-failed": {keep, give}, "vd512-kept-terminating": {save, keep},
+		"vd512-kept-deleting": {keep, give}, "vd512-kept-failed": {keep, give}, "vd512-kept-terminating": {save, keep}, "vd512-kept-attached-terminating": {save, keep},
 	}
 	got := map[string][]string{}
 	for _, c := range corpus(t) {

@@ -357,9 +357,8 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 			return h
 		}
 	}
-	if !s.Overdue {
-		t.doubt(&s, snapshot.Events) // they may show a failure, or that it takes too long already
-	} else {
+	t.doubt(&s, snapshot.Events) // they may show a failure, that it takes too long already, or that the kubelet tries the mount
+	if s.Overdue {
 		s.Ends = "the controller writes the list again at the next attach to or detach from this node, or when it restarts; not for this volume alone"
 	}
 	return s

@@ -613,7 +613,7 @@ func TestTaintAndTakeItOff(t *testing.T) {
 	}
 	// The volume that the dead kubelet had mounted is detached: the taint stays until a
 	// reboot has cleared the mount.
-	if undone := m.undo(a, sink); undone[0].Guard != "no-stale-mount" || undone[0].SafeOnce != "cordon the node, restart the node, and only then take the taint off" {
+	if undone := m.undo(a, sink); undone[0].Guard != "no-stale-mount" || undone[0].SafeOnce != "cordon the node; restart the node, and only then take the taint off" {
 		t.Errorf("%+v", undone)
 	}
 	m.unused("vol-1")

@@ -45,7 +45,7 @@ func neverIn(t *trace.Trace) string {
 	case stage.Stage == trace.StageStaged || stage.Stage == trace.StageMounted:
 		return "force-delete the pod: what is mounted for it may stay on the node"
 	case v.Claim != "":
-		return "recreate the claim: the new one is empty, and waits for the same"
+		return "recreate the claim: the new one may be empty, and waits for the same"
 	default:
 		return "recreate the pod as it is: the new one waits for the same"
 	}

@@ -147,7 +147,7 @@ func TestActionRuns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			out, summary := filepath.Join(dir, "output"), filepath.Join(dir, "summary.md")
-			text, code := shell(t, dir, script, "ARGUMENTS="+strings.ReplaceAll(c.arguments, "SNAPSHOT", snapshotFile(t)), "FAIL_ON="+c.failOn,
+			text, code := shell(t, dir, script, "ARGUMENTS="+strings.ReplaceAll(c.arguments, "SNAPSHOT", snapshotIn(t, dir)), "FAIL_ON="+c.failOn,
 				"RUNNER_TEMP="+dir, "GITHUB_OUTPUT="+out, "GITHUB_STEP_SUMMARY="+summary)
 			if code != 0 {
 				t.Fatalf("exit code %d:\n%s", code, text)
@@ -183,7 +183,7 @@ func TestGitLabRuns(t *testing.T) {
 		t.Fatalf("%+v", jobs)
 	}
 	dir := t.TempDir()
-	text, code := shell(t, dir, strings.Join(job.Script, "\n"), "VOLUME_DOCTOR_ARGUMENTS=-f "+snapshotFile(t))
+	text, code := shell(t, dir, strings.Join(job.Script, "\n"), "VOLUME_DOCTOR_ARGUMENTS=-f "+snapshotIn(t, dir))
 	if code != 1 || !strings.Contains(text, "VD301") {
 		t.Errorf("exit code %d:\n%s", code, text)
 	}
@@ -220,9 +220,7 @@ func TestPipelinesBuild(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "snapshot.yaml"), []byte(read(t, snapshotFile(t))), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			snapshotIn(t, dir)
 			if err := os.WriteFile(filepath.Join(dir, ".gitconfig"), []byte("[safe]\n\tdirectory = *\n"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -285,13 +283,15 @@ func shell(t *testing.T, dir, script string, env ...string) (string, int) {
 	return string(text), run.ProcessState.ExitCode()
 }
 
-func snapshotFile(t *testing.T) string {
+// snapshotIn puts a snapshot into the folder and returns its name there. A script splits its arguments at
+// spaces, which the path of the checkout may have.
+func snapshotIn(t *testing.T, dir string) string {
 	t.Helper()
-	file, err := filepath.Abs("../testdata/snapshots/backoff-drop.yaml")
-	if err != nil {
+	const name = "snapshot.yaml"
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(read(t, "../testdata/snapshots/backoff-drop.yaml")), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return file
+	return name
 }
 
 func read(t *testing.T, file string) string {

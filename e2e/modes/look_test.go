@@ -24,10 +24,10 @@ func watch(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 		if !report.Complete {
 			t.Fatalf("the admin cannot read everything: %v", report.Gaps)
 		}
-		for _, text := range unexpected(report, modes, outcomes) {
+		for text, f := range unexpected(report, modes, outcomes) {
 			if !told[text] {
 				told[text] = true
-				t.Error(text)
+				t.Errorf("%s: %s, %s", text, f.Message, f.Evidence)
 			}
 		}
 		missing := ""
@@ -55,10 +55,10 @@ func watch(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 	}
 }
 
-// unexpected are the findings above info that no mode accounts for. A message mentions ages,
-// so it is not part of the text. The remainder is right only until the cause is named.
-func unexpected(report finding.Report, modes []mode, outcomes map[string]*outcome) []string {
-	var texts []string
+// unexpected are the findings above info that no mode accounts for, by a text that is the same in
+// each look. The remainder is right only until the cause is named.
+func unexpected(report finding.Report, modes []mode, outcomes map[string]*outcome) map[string]finding.Finding {
+	texts := map[string]finding.Finding{}
 	for _, f := range report.Findings {
 		if f.Severity == finding.Info {
 			continue
@@ -66,10 +66,10 @@ func unexpected(report finding.Report, modes []mode, outcomes map[string]*outcom
 		owner := slices.IndexFunc(modes, func(m mode) bool { return belongs(f, m) })
 		switch {
 		case owner < 0:
-			texts = append(texts, fmt.Sprintf("%s of %s belongs to no mode", f.Check, f.Subject))
+			texts[fmt.Sprintf("%s of %s belongs to no mode", f.Check, f.Subject)] = f
 		case f.Check == diagnose.PodStuck.Name && !outcomes[modes[owner].name].named.seen:
 		case f.Check != modes[owner].check && !slices.Contains(modes[owner].also, f.Check):
-			texts = append(texts, fmt.Sprintf("%s: %s of %s is found as well", modes[owner].name, f.Check, f.Subject))
+			texts[fmt.Sprintf("%s: %s of %s is found as well", modes[owner].name, f.Check, f.Subject)] = f
 		}
 	}
 	return texts
@@ -103,7 +103,7 @@ func lookAhead(t *testing.T, modes []mode, outcomes map[string]*outcome) {
 				missing = true
 				continue
 			}
-			for _, text := range unexpected(only(report, m), modes, outcomes) {
+			for text := range unexpected(only(report, m), modes, outcomes) {
 				t.Errorf("after %s %s", o.certain.after, text)
 			}
 		}

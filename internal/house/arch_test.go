@@ -23,7 +23,6 @@ var line = [][]string{
 	{"mcp"},
 	{"explain"},
 	{"output", "cluster"},
-	{"output/html"},
 	{"cluster/metrics"},
 	{"repair/apply"},
 	{"repair"},

@@ -42,7 +42,7 @@ type placed struct {
 // recoveredFrom returns the volume that a VolumeAttachment naming the PV is about; nil where
 // there is no such PV.
 func (w *World) recoveredFrom(pv string) *resolvedVolume {
-	places := w.byPV.All(pv)
+	places := w.byPV[pv]
 	if len(places) == 0 {
 		return nil
 	}

@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/apiname"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
@@ -70,9 +69,9 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		return at.errorf("%s without metadata.name", s.Object)
 	}
 	setNamespace(s, object)
-	if wrong := apiname.Check(object); wrong.Reason != "" {
+	if wrong := checkNames(object); wrong.reason != "" {
 		return at.errorf("%s: %s %q is a name that no API server accepts: %s: if somebody has replaced it, give each object a name of its own, as kubectl volume-doctor snapshot --names=hash does",
-			title(s, raw), wrong.Field, plain(wrong.Name), wrong.Reason)
+			title(s, raw), wrong.field, plain(wrong.name), wrong.reason)
 	}
 	if s.Kind == Nodes {
 		c.clusters.node(at.file, object)

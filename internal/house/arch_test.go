@@ -44,7 +44,7 @@ var line = [][]string{
 	{"controllerlog", "hashnames"},
 	{"reconcile"},
 	{"snapshot"},
-	{"snapshot/backend", "snapshot/intern", "snapshot/index", "snapshot/trim", "snapshot/apiname"},
+	{"snapshot/backend", "snapshot/intern", "snapshot/index", "snapshot/trim"},
 	{"snapshot/yamljson"},
 	{"snapshot/archive"},
 	{"safetext", "sidebyside"},

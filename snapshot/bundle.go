@@ -426,7 +426,7 @@ func (t *tree) assemble(c *collector) {
 			continue
 		}
 		if gap == nil && slices.ContainsFunc(roots, func(r *root) bool { return r.hasAsked(kind) }) {
-			c.lists[kind]++ // an archive of which a file was lost looks the same: other objects may show that
+			c.lists[kind]++ // an archive that has lost a file looks the same: other objects may show that
 		} else {
 			c.told[kind] = gap
 		}

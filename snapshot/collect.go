@@ -22,7 +22,7 @@ type reading struct {
 	limits limits
 	opts   ReadOptions
 	tally  tally
-	// clusters are noted for the whole input, also for files of which nothing is kept.
+	// clusters are noted for the whole input, also for files from which nothing is kept.
 	clusters clusters
 	sharer   *intern.Interner
 	// in and yaml are reused for each text: an archive may have one file for each object.

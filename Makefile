@@ -59,7 +59,7 @@ corpus: ## the tests that unit leaves out, because they take long
 	$(GATE_ENV) go test -short -vet=off -p 4 -run '^Test($(CORPUS))$$' ./hashnames ./diagnose/preflight ./diagnose/storage ./internal/house
 
 race: ## the race detector where goroutines share something
-	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./sidebyside ./snapshot ./cluster ./standing
+	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./internal/sidebyside ./snapshot ./cluster ./standing
 	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off -run '^Test(OneCostsNothingElse|BoundsOfAPass|Interrupted)$$' ./cmd
 
 recorded: ## the model against what the controllers and kubelets of the releases have answered (make record)

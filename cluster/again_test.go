@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"fmt"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -131,24 +130,5 @@ func TestReadAgainWhereAnEntryIsMissing(t *testing.T) {
 				t.Errorf("read again %d times, want %d; listed: %v", again.Load(), test.again, listed)
 			}
 		})
-	}
-}
-
-// TestReadAgainIsBounded: where a controller writes to many nodes, it is at its work.
-func TestReadAgainIsBounded(t *testing.T) {
-	a := newAPI(t)
-	list := &corev1.NodeList{}
-	for i := range nodesReadAgain + 1 {
-		list.Items = append(list.Items, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("n%d", i), ManagedFields: []metav1.ManagedFieldsEntry{{
-			Manager: reconcile.ControllerManager, Time: &metav1.Time{Time: serverTime}, FieldsV1: metav1.NewFieldsV1(`{"f:status":{"f:volumesAttached":{}}}`)}}}})
-	}
-	a.serve("/api/v1/nodes", list)
-	if _, err := a.cluster(Options{PageSize: PageSize}).Snapshot(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	for _, r := range a.to("/api/v1/nodes") {
-		if len(r.query["fieldSelector"]) > 0 {
-			t.Errorf("read again: %v", r.query)
-		}
 	}
 }

@@ -40,7 +40,6 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 	if err := w.awaitBegin(ctx); err != nil {
 		return err
 	}
-	w.shareNames()
 	clock := time.NewTicker(refreshInterval)
 	defer clock.Stop()
 	// unanswered is the reason why the API server did not answer the last ping.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -90,7 +91,7 @@ func (m *manager) finish(ctx context.Context, s *snapshot.Snapshot, now *clock) 
 	// An attach that the controller had begun when the objects were read ends within this
 	// time.
 	apart := readingsApart - time.Since(m.at)
-	if facts.AsksForCounts(s) {
+	if scope.AsksForCounts(s) {
 		apart = facts.CountsApart
 	}
 	if err := Sleep(ctx, apart); err != nil {

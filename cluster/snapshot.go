@@ -90,7 +90,6 @@ func (c *Cluster) take(ctx context.Context, read func(context.Context, *reading)
 		}
 	}
 	r.readAgain(ctx, now.read())
-	r.objects.ShareNames()
 	from := snapshot.Source{Context: c.options.Context, Server: c.server, ServerVersion: serverVersion}
 	s := snapshot.New(time.Time{}, from, r.objects, r.gaps)
 	s.OtherPods = r.otherPods

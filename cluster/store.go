@@ -35,7 +35,7 @@ type store[P object] struct {
 	began func()
 
 	// Mutex is held while the store is read or changed. Looks read its objects without it:
-	// only Watch.shareNames writes to them, before the first look.
+	// nobody writes to them.
 	sync.Mutex
 	objects *index.Set[types.NamespacedName, P]
 	// others counts the objects that were read and are not kept.

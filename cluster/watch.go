@@ -81,18 +81,6 @@ func (w *Watch) Began() bool {
 	return !slices.ContainsFunc(w.kinds, func(f *following) bool { return !f.began() })
 }
 
-// shareNames shares the names as Objects.ShareNames does. It writes to the objects, and so
-// must run before the first snapshot.
-func (w *Watch) shareNames() {
-	var o snapshot.Objects
-	for _, f := range w.kinds {
-		f.store.fill(&o)
-		f.store.Lock() // held reads the names of objects, too
-		defer f.store.Unlock()
-	}
-	o.ShareNames()
-}
-
 // Ping checks that the API server answers, and takes its time and its release from the
 // answer. It reads no object.
 func (w *Watch) Ping(ctx context.Context) error {
@@ -169,7 +157,6 @@ type following struct {
 		cache.ReflectorStore
 		fill(*snapshot.Objects)
 		notKept() int
-		sync.Locker
 	}
 	reflector func(namespace string) *cache.Reflector
 	// meet reads the objects of the kind that others have come to need, and lacks is the gap

@@ -47,7 +47,7 @@ func (g *globalFlags) eachLog(read func(snapshot.Log, io.Reader) error) error {
 
 // bundledController is what the log of the leading kube-controller-manager proves. A bundle
 // has a log of each replica. The lease shows which one leads; where leases could not be read,
-// it is the last of those whose log says that it leads.
+// the latest log counts in which a replica says that it leads.
 func (g *globalFlags) bundledController(s *snapshot.Snapshot, streams genericiooptions.IOStreams) (*snapshot.Controller, error) {
 	var best *snapshot.Controller
 	from, logs := "", 0
@@ -98,8 +98,8 @@ func leads(s *snapshot.Snapshot, a, b *snapshot.Controller) int {
 }
 
 // bundledKubelet has the failures from the log of the node's kubelet in the bundle of -f; nil
-// where there is none. No bundle has a kubelet's pods and metrics. A log of several nodes
-// counts where its lines name this one.
+// if the bundle has no such log. No bundle has a kubelet's pods and metrics. In a log of several
+// nodes, the lines that name this one count.
 func (g *globalFlags) bundledKubelet(s *snapshot.Snapshot, node types.NodeName) (heard *trace.KubeletView, err error) {
 	if g.file == "-" {
 		return nil, nil

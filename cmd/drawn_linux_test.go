@@ -20,8 +20,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/explain"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
-	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 )
 
 // drawn is one command as people see it.

@@ -100,9 +100,8 @@ func (i *interrupts) setTemporary(name string, temporary bool) {
 	}
 }
 
-// run runs the command. It returns when the command does. Where ctx has ended, it returns
-// some time after that, as soon as nothing holds the process; then the error is that of the
-// context, and the command is left behind.
+// run runs the command, and returns when the command does. If ctx ends before, run returns the
+// error of ctx: windDown later, as soon as nothing holds the process. The command is left behind.
 func (i *interrupts) run(ctx context.Context, command func(context.Context) error) error {
 	ended := make(chan error, 1)
 	go func() { ended <- command(context.WithValue(ctx, interruptsKey{}, i)) }()

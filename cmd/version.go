@@ -66,7 +66,7 @@ func Version() string {
 	return info.Main.Version
 }
 
-// commit is the commit of which the binary was built; "" where Go did not record it.
+// commit is the commit from which the binary was built; "" if Go did not record it.
 func commit() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

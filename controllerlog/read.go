@@ -38,7 +38,7 @@ type Options struct {
 	// Now is the time at which the objects beside the log were read. Later lines are left
 	// out.
 	Now time.Time
-	// Release is that of the API server. A release in the log takes precedence.
+	// Release is the API server's release. A release in the log takes precedence.
 	Release string
 }
 

@@ -100,8 +100,8 @@ func examinedState(r *finding.Report) string {
 	return "not complete, see below"
 }
 
-// counts returns how many objects of each kind were examined. Where a list was not read in
-// full, "read" follows the number, and a kind of which nothing was read is left out.
+// counts returns how many objects of each kind were examined. If a list was not read in full,
+// "read" follows the number. A kind without any object that was read is left out.
 func counts(r *finding.Report, kinds ...snapshot.Kind) []string {
 	var parts []string
 	for _, kind := range kinds {
@@ -168,7 +168,7 @@ func good(r *finding.Report) bool {
 	return len(r.Findings) == 0 && examinedAll(r) && stuckUntold(r) == 0 && len(r.Scope.PodsOnSilentNodes) == 0
 }
 
-// silent says of which pods nobody knows whether they run.
+// silent names the pods on nodes that are not heard of: they may still run or not.
 func silent(r *finding.Report) string {
 	if pods := r.Scope.PodsOnSilentNodes; len(pods) > 1 {
 		return fmt.Sprintf("whether %d pods still run is not known, as nothing is heard of their nodes: %s", len(pods), some(pods))

@@ -168,7 +168,7 @@ var embeddedPages = regexp.MustCompile(`(?s)<section aria-labelledby="pages">.*?
 func withoutFiles(t *testing.T, html []byte) []byte {
 	t.Helper()
 	for _, name := range []string{"report.css", "report.js"} {
-		file, err := os.ReadFile(filepath.Join("html", name))
+		file, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)
 		}

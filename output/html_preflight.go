@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
-	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
 func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) error {
@@ -19,41 +21,43 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 	if !p.Ready {
 		about = append(about, "the node is not Ready")
 	}
-	page := html.Preflight{
-		Frame:  newHTMLFrame("Volume preflight", visible(fmt.Sprintf("Node %s: %s", p.Node, verdict)), len(p.Missing) == 0 && !p.Hangs() && !p.Stays() && len(p.Deletes) == 0, about...),
-		Unread: append(unreadOf(p.Gaps, 0), texts(p.NotExamined, visible)...),
-	}
+	var briefs briefCards
 	for _, alike := range briefsAlike(p) {
-		brief := newHTMLBriefs(alike[:1])[0]
+		t := telling{what: alike[0].Message, why: alike[0].Detail}
 		if more := len(alike) - 1; more > 0 {
-			brief.Message += fmt.Sprintf("; and %d more like it", more)
+			t.what += fmt.Sprintf("; and %d more like it", more)
 		}
-		page.Findings = append(page.Findings, brief)
+		briefs.add(alike[0], t)
 	}
-	for _, s := range scenarios(p) {
-		scenario := newHTMLScenario(s.id, visible(s.title), s.scenario)
-		scenario.None = visible(noneWaits(p, s.scenario))
-		page.Scenarios = append(page.Scenarios, scenario)
-	}
-	for _, list := range []html.List{
-		{ID: "waiting", Title: "Waiting already because of the node", Items: texts(p.Waiting, func(w finding.Waiting) string { return visible(w.Pod) })},
-		{ID: "controllers", Title: "Drivers that lose their only attacher with the node", Items: texts(p.Controllers, func(c preflight.Controller) string {
-			return visible(controllerText(c))
+	var lists []g.Node
+	for _, list := range []struct {
+		id, title string
+		items     []string
+	}{
+		{"waiting", "Waiting already because of the node", texts(p.Waiting, func(w finding.Waiting) string { return w.Pod })},
+		{"controllers", "Drivers that lose their only attacher with the node", texts(p.Controllers, controllerText)},
+		{"deletes", "Would be deleted, as the claims go once their pods have ended", texts(p.Deletes, func(d preflight.Deletion) string {
+			return fmt.Sprintf("the disk of %s; to keep it: %s", d.PersistentVolume, d.Keep)
 		})},
-		{ID: "deletes", Title: "Would be deleted, as the claims go once their pods have ended", Items: texts(p.Deletes, func(d preflight.Deletion) string {
-			return visible(fmt.Sprintf("the disk of %s; to keep it: %s", d.PersistentVolume, d.Keep))
-		})},
-		{ID: "stranded", Title: "Would not come back, having no controller", Items: texts(p.Stranded, visible)},
-		{ID: "room", Title: "Room on the other nodes", Items: texts(p.Room, func(r preflight.Room) string { return visible(roomText(r)) })},
-		{ID: "timers", Title: "Timers", Items: texts(p.Timers, func(t preflight.Timer) string {
-			return visible(fmt.Sprintf("%s: %s (%s)", t.Name, t.Value, t.Because))
-		})},
+		{"stranded", "Would not come back, having no controller", p.Stranded},
+		{"room", "Room on the other nodes", texts(p.Room, roomText)},
+		{"timers", "Timers", texts(p.Timers, func(t preflight.Timer) string { return fmt.Sprintf("%s: %s (%s)", t.Name, t.Value, t.Because) })},
 	} {
-		if len(list.Items) > 0 {
-			page.Lists = append(page.Lists, list)
+		if len(list.items) > 0 {
+			lists = append(lists, h.Section(h.Class("card info"), h.Aria("labelledby", list.id), htmlLines(h.H2(h.ID(list.id), htmlText(list.title)), htmlList(list.items))))
 		}
 	}
-	return page.Write(b)
+	return htmlPage{
+		title: "Volume preflight", verdict: fmt.Sprintf("Node %s: %s", p.Node, verdict),
+		good:  len(p.Missing) == 0 && !p.Hangs() && !p.Stays() && len(p.Deletes) == 0,
+		about: about, label: "What would wait and hang",
+		main: htmlLines(
+			htmlEach(scenarios(p), func(s scenarioTitle) g.Node { return htmlScenario(s, noneWaits(p, s.scenario)) }),
+			htmlLines(lists...),
+			htmlLines(briefs.nodes...),
+			htmlUnread(append(unreadOf(p.Gaps, 0), p.NotExamined...)),
+		),
+	}.write(b)
 }
 
 // waitsTitle is the heading above the wait of these pods.
@@ -70,16 +74,20 @@ func waitsTitle(pods string, s preflight.Scenario, w preflight.Wait) string {
 	}
 }
 
-func newHTMLScenario(id, title string, s preflight.Scenario) html.Scenario {
-	h := html.Scenario{ID: id, Title: title}
-	for _, hangs := range finding.Alike(s.Hangs, func(h preflight.Hang) string { return h.Because }) {
+// htmlScenario makes the card of a scenario. none is the sentence for one in which no pod waits and
+// nothing hangs.
+func htmlScenario(s scenarioTitle, none string) g.Node {
+	level := "info"
+	var hangs []g.Node
+	for _, alike := range finding.Alike(s.scenario.Hangs, func(h preflight.Hang) string { return h.Because }) {
+		level = "error"
 		label := "Hangs: "
-		if hangs[0].Perhaps {
+		if alike[0].Perhaps {
 			label = "May hang: "
 		}
-		h.Hangs = append(h.Hangs, visible(label+hangText(hangs, true)+": "+hangs[0].Because))
+		hangs = append(hangs, h.P(h.Class("what"), htmlText(label+hangText(alike, true)+": "+alike[0].Because)))
 	}
-	for _, waits := range grouped(s) {
+	waits := htmlEach(grouped(s.scenario), func(waits []preflight.Wait) g.Node {
 		var pods, rows []string
 		for _, w := range waits {
 			pods = append(pods, w.Pod)
@@ -87,12 +95,17 @@ func newHTMLScenario(id, title string, s preflight.Scenario) html.Scenario {
 			if w.Controller != "" {
 				row += ", made by " + w.Controller
 			}
-			rows = append(rows, visible(row))
+			rows = append(rows, row)
 		}
-		h.Waits = append(h.Waits, html.Waits{
-			Title:   visible(waitsTitle(count(len(distinct(pods)), "pod"), s, waits[0])),
-			Because: visible(waits[0].Because), Pods: rows,
-		})
+		title := waitsTitle(count(len(distinct(pods)), "pod"), s.scenario, waits[0])
+		return h.Details(h.Summary(htmlText(title)), htmlLines(h.P(htmlText(waits[0].Because)), htmlList(rows)))
+	})
+	if none != "" {
+		waits = htmlLines(h.P(htmlText(none)))
 	}
-	return h
+	return h.Section(h.Class("card "+level), h.Aria("labelledby", s.id), htmlLines(
+		h.H2(h.ID(s.id), htmlText(s.title)),
+		htmlLines(hangs...),
+		waits,
+	))
 }

@@ -2,66 +2,43 @@ package output
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-func newHTMLBriefs(findings []finding.Brief) []html.Brief {
-	var briefs []html.Brief
-	for _, f := range findings {
-		briefs = append(briefs, html.Brief{
-			Class: severityClass(f.Severity), Severity: visible(string(f.Severity)), Code: visible(string(f.Code)), Check: visible(f.Check),
-			Page: pageOf(f.Code), Message: visible(f.Message), Why: visible(f.Detail), Explain: visible(f.Explain),
-		})
-	}
-	return briefs
-}
-
-// newHTMLToldBriefs returns the findings together with what to do about them.
-func newHTMLToldBriefs(findings []finding.Brief, at time.Time) []html.Brief {
-	briefs := newHTMLBriefs(findings)
-	for i, f := range findings {
-		t := tellBrief(f, at)
-		briefs[i].Hits, briefs[i].Dont = visible(strings.Join(t.hits, "; ")), visible(t.dont)
-		for _, s := range t.do {
-			briefs[i].Steps = append(briefs[i].Steps, html.Step{Text: visible(s.text), Command: visible(s.command)})
-		}
-	}
-	return briefs
-}
-
 // sourceFacts returns where and when the objects were read.
 func sourceFacts(s snapshot.Source, version, at string) []string {
-	return []string{visible(placeOf(s)), visible(version), at}
+	return []string{placeOf(s), version, at}
 }
 
 // printTraceHTML writes one page for all documents.
 func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) error {
-	var p html.Trace
-	var verdicts, about []string
+	var verdicts, about, unread []string
+	var uses, volumes []g.Node
+	var briefs briefCards
 	good := true
 	for i, document := range documents {
 		id := fmt.Sprintf("d%d", i+1)
 		var findings []finding.Brief
 		var at time.Time
-		var unread []string
 		switch d := document.(type) {
 		case *trace.Trace:
 			about = append(about, sourceFacts(d.Source, d.KubernetesVersion, facts.Stamp(d.TakenAt))...)
 			if d.Node != "" {
-				about = append(about, visible("node "+string(d.Node)))
+				about = append(about, "node "+string(d.Node))
 			}
 			if d.Kubelet != nil {
 				for _, s := range d.Kubelet.Statements {
-					about = append(about, visible(fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text)))
+					about = append(about, fmt.Sprintf("the kubelet %s: %s", s.Bearing, s.Text))
 				}
 			}
 			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s%s. %s", d.Pod.Namespace, d.Pod.Name, paintVerdict(d, Options{}), stuckFor(d), d.Verdict.Message))
@@ -69,27 +46,53 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 			good = good && !wrong
 			asBefore := saidBefore(d)
 			for n, v := range d.Volumes {
-				p.Volumes = append(p.Volumes, newHTMLVolume(v, asBefore, fmt.Sprintf("%sv%d", id, n+1)))
+				volumes = append(volumes, htmlVolume(v, asBefore, fmt.Sprintf("%sv%d", id, n+1)))
 			}
-			findings, at, unread = d.Findings, d.TakenAt.Time, unreadOf(d.Gaps, len(d.SkippedChecks))
+			findings, at, unread = d.Findings, d.TakenAt.Time, append(unread, unreadOf(d.Gaps, len(d.SkippedChecks))...)
 		case *trace.VolumeUse:
 			about = append(about, sourceFacts(d.Source, d.KubernetesVersion, facts.Stamp(d.TakenAt))...)
 			verdicts = append(verdicts, fmt.Sprintf("%s %s: %s. %s", d.Subject.Kind, subjectName(d.Subject), paintUse(d, Options{}), d.Verdict.Message))
 			unknown, wrong := d.Found()
 			good = good && !unknown && !wrong
-			p.Uses = append(p.Uses, newHTMLUse(d, id))
-			findings, at, unread = d.Findings, d.TakenAt.Time, unreadOf(d.Gaps, len(d.SkippedChecks))
+			uses = append(uses, htmlUse(d, id))
+			findings, at, unread = d.Findings, d.TakenAt.Time, append(unread, unreadOf(d.Gaps, len(d.SkippedChecks))...)
 		}
-		for _, f := range newHTMLToldBriefs(findings, at) {
-			if !slices.ContainsFunc(p.Findings, func(other html.Brief) bool { return reflect.DeepEqual(f, other) }) {
-				p.Findings = append(p.Findings, f)
-			}
+		for _, f := range findings {
+			briefs.add(f, tellBrief(f, at))
 		}
-		p.Unread = append(p.Unread, unread...)
 	}
-	p.Unread = onceEach(p.Unread)
-	p.Frame = newHTMLFrame("Volume trace", visible(strings.Join(verdicts, " ")), good, onceEach(about)...)
-	return p.Write(b)
+	verdict := strings.Join(verdicts, " ")
+	if len(uses)+len(volumes) == 0 {
+		volumes = append(volumes, h.P(h.Class("card"), htmlText(verdict)))
+	}
+	return htmlPage{
+		title: "Volume trace", verdict: verdict, good: good, about: onceEach(about), label: "Volumes, stage by stage",
+		main: htmlLines(htmlLines(uses...), htmlLines(volumes...), htmlLines(briefs.nodes...), htmlUnread(onceEach(unread))),
+	}.write(b)
+}
+
+// briefCards are the cards of findings that a trace or a preflight names, each once.
+type briefCards struct {
+	nodes []g.Node
+	texts []string // of the cards, without their IDs
+}
+
+// add makes the card of the finding, with what the telling has to do and not to do.
+func (c *briefCards) add(f finding.Brief, t telling) {
+	card := func(id string) g.Node {
+		return h.Article(h.Class("card "+severityClass(f.Severity)), h.ID(id), h.Aria("labelledby", id+"-title"), htmlLines(
+			h.H2(h.ID(id+"-title"), htmlSeverity(f.Severity), htmlText(" "), h.A(h.Href(pageOf(f.Code)), h.Rel("noreferrer"), htmlText(string(f.Code)+" "+f.Check))),
+			h.P(h.Class("what"), htmlText(t.what)),
+			htmlSteps(t.do),
+			htmlTerms([]fact{{"Hits", strings.Join(t.hits, "; ")}, {"Do not", t.dont}, {"Why", t.why}}),
+			htmlCommand(f.Explain),
+		))
+	}
+	var text strings.Builder
+	_ = card("").Render(&text) // a strings.Builder never fails
+	if !slices.Contains(c.texts, text.String()) {
+		c.nodes, c.texts = append(c.nodes, card(fmt.Sprintf("f%d", len(c.nodes)))), append(c.texts, text.String())
+	}
 }
 
 // onceEach keeps the first of equal texts.
@@ -103,26 +106,35 @@ func onceEach(texts []string) []string {
 	return kept
 }
 
-func newHTMLVolume(v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []html.Fact, id string) html.Volume {
-	h := html.Volume{ID: id, Class: "info", Title: visible(traceTitle(v)), Notes: texts(v.Notes, visible)}
+func htmlVolume(v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []fact, id string) g.Node {
+	class := "info"
+	var stages, waits []g.Node
 	for _, s := range v.Stages {
-		broken := s.Stage == v.Broken || s.State == trace.StageBlocked
-		h.Stages = append(h.Stages, html.Stage{Mark: stageMark(s, v), Text: stageText(s.Stage), Waits: broken, Fails: stageFails(s, v)})
+		broken, fails := s.Stage == v.Broken || s.State == trace.StageBlocked, stageFails(s, v)
+		text := htmlText(stageMark(s, v) + " " + stageText(s.Stage))
+		switch {
+		case fails:
+			text = h.Strong(h.Class("at fails"), text)
+		case broken:
+			text = h.Strong(h.Class("at"), text)
+		}
+		stages = append(stages, h.Li(text))
 		if !broken {
 			continue
 		}
-		if stageFails(s, v) {
-			h.Class = "error"
-		} else if h.Class != "error" {
-			h.Class = "warning"
+		if fails {
+			class = "error"
+		} else if class != "error" {
+			class = "warning"
 		}
-		wait := html.Wait{Title: stageText(s.Stage) + ": " + stateText(s)}
-		for _, fact := range asBefore(v, s) {
-			wait.Facts = append(wait.Facts, html.Fact{Label: fact.Label, Text: visible(fact.Text)})
-		}
-		h.Waits = append(h.Waits, wait)
+		waits = append(waits, h.Div(h.H3(htmlText(stageText(s.Stage)+": "+stateText(s))), htmlTerms(asBefore(v, s))))
 	}
-	return h
+	return h.Section(h.Class("card "+class), h.Aria("labelledby", id), htmlLines(
+		h.H2(h.ID(id), htmlText(traceTitle(v))),
+		h.Ol(h.Class("stages"), htmlLines(stages...)),
+		htmlLines(waits...),
+		htmlEach(v.Notes, func(note string) g.Node { return h.P(htmlText("Note: " + note)) }),
+	))
 }
 
 // unreadOf returns a line for each reason of gaps, and one line that counts the checks skipped because of the
@@ -149,13 +161,13 @@ func traceTitle(v trace.VolumeTrace) string {
 
 // saidBefore returns stageFacts for the volumes of the trace in their order. Where several volumes wait
 // for the same, only the first has the facts, and the others name it.
-func saidBefore(t *trace.Trace) func(trace.VolumeTrace, trace.Stage) []html.Fact {
+func saidBefore(t *trace.Trace) func(trace.VolumeTrace, trace.Stage) []fact {
 	first := map[string]string{}
-	return func(v trace.VolumeTrace, s trace.Stage) []html.Fact {
+	return func(v trace.VolumeTrace, s trace.Stage) []fact {
 		facts := stageFacts(t, s)
 		key := fmt.Sprint(s.Stage, s.State, facts)
 		if name, there := first[key]; there && len(s.Said) > 0 {
-			return []html.Fact{{Label: "shows", Text: "the same as for volume " + name}}
+			return []fact{{"shows", "the same as for volume " + name}}
 		}
 		first[key] = v.Name
 		return facts
@@ -164,17 +176,17 @@ func saidBefore(t *trace.Trace) func(trace.VolumeTrace, trace.Stage) []html.Fact
 
 // stageFacts returns what is known about a stage that is not done: what it shows, what it waits on,
 // since when, and what ends it. Facts without text are left out.
-func stageFacts(t *trace.Trace, s trace.Stage) []html.Fact {
+func stageFacts(t *trace.Trace, s trace.Stage) []fact {
 	since := sinceText(t.TakenAt, s.Since)
-	all := []html.Fact{
-		{Label: "shows", Text: s.Detail}, {Label: "waits on", Text: s.On}, {Label: "since", Text: since}, {Label: "ends", Text: s.Ends},
+	all := []fact{
+		{"shows", s.Detail}, {"waits on", s.On}, {"since", since}, {"ends", s.Ends},
 	}
 	for _, said := range s.Said {
 		text := fmt.Sprintf("%s: %q", said.By, said.Text)
 		if said.At != nil {
 			text = fmt.Sprintf("%s (%s ago): %q", said.By, ago(t.TakenAt.Sub(said.At.Time)), said.Text)
 		}
-		all = append(all, html.Fact{Label: "said", Text: text}, html.Fact{Label: "means", Text: said.Means})
+		all = append(all, fact{"said", text}, fact{"means", said.Means})
 	}
 	return all
 }

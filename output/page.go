@@ -1,7 +1,6 @@
 package output
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,11 +8,12 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/text"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
@@ -68,8 +68,32 @@ func related(c check.Check) string {
 	return "\n## Related findings\n" + text.String()
 }
 
-// newHTMLDoc renders the page for the report, whose own headings use two levels above it.
-func newHTMLDoc(c check.Check) (html.Doc, error) {
+// htmlDocs returns the page of each code in the report, once.
+func htmlDocs(findings []finding.Finding) (g.Node, error) {
+	var docs []g.Node
+	for _, same := range byCode(findings) {
+		c, known := checkOf(same[0].Code)
+		if !known {
+			continue
+		}
+		doc, err := htmlDoc(c)
+		if err != nil {
+			return nil, fmt.Errorf("the page of %s: %w", c.Code, err)
+		}
+		docs = append(docs, doc)
+	}
+	if len(docs) == 0 {
+		return nil, nil
+	}
+	return h.Section(h.Aria("labelledby", "pages"), htmlLines(
+		h.H2(h.ID("pages"), htmlText("What the codes mean")),
+		h.P(h.Class("quiet"), htmlText("In general. Whether a command is safe here, the finding says: it has its own.")),
+		htmlLines(docs...),
+	)), nil
+}
+
+// htmlDoc renders the page for the report, whose own headings use two levels above it.
+func htmlDoc(c check.Check) (g.Node, error) {
 	source := []byte(c.Doc() + offered(c))
 	markdown := goldmark.New()
 	document := markdown.Parser().Parse(text.NewReader(source))
@@ -78,25 +102,12 @@ func newHTMLDoc(c check.Check) (html.Doc, error) {
 			heading.Level += 2
 		}
 	}
-	var b bytes.Buffer
-	err := markdown.Renderer().Render(&b, source, document)
-	// HTML is safe here: the page is a file of this project, and raw HTML is turned off
-	return html.Doc{ID: string(c.Code), Title: string(c.Code) + " " + c.Name, Page: pageOf(c.Code), HTML: b.String()}, err
-}
-
-// htmlDocs returns the page of each code in the report, once.
-func htmlDocs(findings []finding.Finding) ([]html.Doc, error) {
-	var docs []html.Doc
-	for _, same := range byCode(findings) {
-		c, known := checkOf(same[0].Code)
-		if !known {
-			continue
-		}
-		doc, err := newHTMLDoc(c)
-		if err != nil {
-			return nil, fmt.Errorf("the page of %s: %w", c.Code, err)
-		}
-		docs = append(docs, doc)
+	var b strings.Builder
+	if err := markdown.Renderer().Render(&b, source, document); err != nil {
+		return nil, err
 	}
-	return docs, nil
+	return h.Details(h.Class("card page"), h.ID(string(c.Code)), h.Summary(htmlText(string(c.Code)+" "+c.Name)), htmlLines(
+		g.Raw(b.String()), // the page is a file of this project, and raw HTML is turned off
+		h.P(h.A(h.Href(pageOf(c.Code)), h.Rel("noreferrer"), htmlText("The same page online"))),
+	)), nil
 }

@@ -35,7 +35,7 @@ func tellShared(r *finding.Report, c finding.SharedCause) telling {
 }
 
 // someClusters names the first cluster, which the text is about, and as many of the others as fit
-// into limit columns; a limit of 0 is none.
+// into limit columns; 0 is no limit.
 func someClusters(contexts []string, limit int) string {
 	others := contexts[1:]
 	text := fmt.Sprintf("%s, and %s", contexts[0], count(len(others), "other cluster"))

@@ -3,21 +3,26 @@ package output
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/clipperhouse/displaywidth"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
-	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
 // svg is the layout of a picture: a column of pods, the volume, and a column of nodes. A line at
 // the left joins them, and each relation branches off from it. The picture fits a telephone without
-// zooming.
+// zooming. Its coordinates are pixels from the upper left corner.
 type svg struct {
-	html.Picture
-	first int // where the first pod branches off
+	lines, tips, boxes, texts, crosses []g.Node
+	// missing reports whether a line is dashed.
+	missing bool
+	height  int
+	first   int // where the first pod branches off
 }
 
 // All measures are in pixels. A column of the 12 px fixed-width font is 7.25 px wide.
@@ -33,26 +38,23 @@ const (
 
 var relationLabels = map[check.Link]string{wants: "wants", holds: "holds", reports: "reports", uses: "in use", affects: "affects"}
 
-func (p picture) svg(id string) *html.Picture {
-	s := &svg{Picture: html.Picture{
-		ID: id, Width: svgWidth,
-		Title:       "Who wants, holds and reports volume " + visible(p.name),
-		Description: p.description(),
-	}}
-	title := "volume " + visible(p.name)
+// svg draws the picture, and returns it with its caption.
+func (p picture) svg(id string) (node g.Node, caption string) {
+	s := &svg{}
+	name, title := "volume "+visible(p.name), "Who wants, holds and reports volume "+visible(p.name)
 	if p.subject {
-		title = visible(p.name)
-		s.Title = "What is wrong, and which pods it affects: " + title
+		name = visible(p.name)
+		title = "What is wrong, and which pods it affects: " + name
 	}
 	y := s.pods(p, 2)
 	volume := y
-	s.Boxes = append(s.Boxes, html.Box{X: 1, Y: volume, W: svgWidth - 2, H: 46, Volume: true})
+	s.box(1, volume, svgWidth-2, 46, htmlClass{"volume", true})
 	whole := (svgWidth - 20) * 4 / 29
-	s.text(10, volume+18, middle(title, whole-3), p.subject)
+	s.text(10, volume+18, middle(name, whole-3), htmlClass{"wrong", p.subject})
 	if p.subject {
 		s.cross(svgWidth-16, volume+14)
 	}
-	s.Texts = append(s.Texts, html.Text{X: 10, Y: volume + 36, Text: middle(visible(p.unique), whole), Label: true})
+	s.label(10, volume+36, middle(visible(p.unique), whole))
 	if volume > 2 {
 		s.line(svgTrunk, s.first, svgTrunk, volume, edge{there: true})
 		if !p.subject {
@@ -60,17 +62,21 @@ func (p picture) svg(id string) *html.Picture {
 		}
 	}
 	s.nodes(p, volume+46)
-	s.Caption = s.legend()
-	return &s.Picture
+	return h.SVG(g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", svgWidth, s.height)), pixels("width", svgWidth), pixels("height", s.height),
+		h.Role("img"), h.Aria("labelledby", id+"-t "+id+"-d"), htmlLines(
+			h.TitleEl(h.ID(id+"-t"), htmlText(title)),
+			g.El("desc", h.ID(id+"-d"), htmlText(p.description())),
+			htmlLines(s.lines...), htmlLines(s.tips...), htmlLines(s.boxes...), htmlLines(s.texts...), htmlLines(s.crosses...),
+		)), s.legend()
 }
 
 // legend explains the marks that the picture has.
 func (s *svg) legend() string {
 	var marks []string
-	if len(s.Crosses) > 0 {
+	if len(s.crosses) > 0 {
 		marks = append(marks, "a red cross marks what is wrong")
 	}
-	if slices.ContainsFunc(s.Lines, func(l html.Path) bool { return l.Missing }) {
+	if s.missing {
 		marks = append(marks, "a dashed line marks what is missing")
 	}
 	if len(marks) == 0 {
@@ -107,10 +113,10 @@ func (s *svg) pods(p picture, y int) int {
 		height := 28
 		if pod.node != "" {
 			height = 42
-			s.Texts = append(s.Texts, html.Text{X: svgColumn + 8, Y: y + 34, Text: middle("on node "+visible(pod.node), svgColumns), Label: true})
+			s.label(svgColumn+8, y+34, middle("on node "+visible(pod.node), svgColumns))
 		}
-		s.Boxes = append(s.Boxes, html.Box{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: height})
-		s.text(svgColumn+8, y+18, middle("pod "+visible(pod.object), svgColumns), pod.broken)
+		s.box(svgColumn, y, svgWidth-svgColumn-1, height)
+		s.text(svgColumn+8, y+18, middle("pod "+visible(pod.object), svgColumns), htmlClass{"wrong", pod.broken})
 		s.branch(y+height/2, pod.edge)
 		if i == 0 {
 			s.first = y + height/2
@@ -118,7 +124,7 @@ func (s *svg) pods(p picture, y int) int {
 		y += height + 8
 	}
 	if more := max(0, len(pods)-svgMost) + p.morePods; more > 0 {
-		s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 12, Text: fmt.Sprintf("and %s more", count(more, "pod")), Label: true})
+		s.label(svgColumn, y+12, fmt.Sprintf("and %s more", count(more, "pod")))
 		y += 20
 	}
 	return y + 12
@@ -128,17 +134,17 @@ func (s *svg) nodes(p picture, top int) {
 	y, last := top, top
 	for i, n := range p.nodes {
 		if i == svgMost {
-			s.Texts = append(s.Texts, html.Text{X: svgColumn, Y: y + 24, Text: fmt.Sprintf("and %s more", count(len(p.nodes)-i+p.more, "node")), Label: true})
+			s.label(svgColumn, y+24, fmt.Sprintf("and %s more", count(len(p.nodes)-i+p.more, "node")))
 			y += 30
 			break
 		}
 		y += 14
 		rows := slices.DeleteFunc(slices.Clone(n.edges), func(e edge) bool { return e.relation == wants && e.there })
-		s.Boxes = append(s.Boxes, html.Box{X: svgColumn, Y: y, W: svgWidth - svgColumn - 1, H: 24 + svgRow*len(rows)})
-		s.text(svgColumn+8, y+17, middle("node "+visible(n.name), svgColumns), false)
+		s.box(svgColumn, y, svgWidth-svgColumn-1, 24+svgRow*len(rows))
+		s.text(svgColumn+8, y+17, middle("node "+visible(n.name), svgColumns))
 		y += 24
 		for _, e := range rows {
-			s.Texts = append(s.Texts, html.Text{X: svgColumn + 8, Y: y + 19, Text: middle(visible(e.fact), svgColumns), Wrong: e.broken})
+			s.text(svgColumn+8, y+19, middle(visible(e.fact), svgColumns), htmlClass{"wrong", e.broken})
 			last = y + 15
 			s.branch(last, e)
 			y += svgRow
@@ -147,7 +153,7 @@ func (s *svg) nodes(p picture, top int) {
 	if last > top {
 		s.line(svgTrunk, top, svgTrunk, last, edge{there: true})
 	}
-	s.Height = y + 4
+	s.height = y + 4
 }
 
 // branch draws the edge from the line at the left to the column. The arrow points from the pod or
@@ -155,7 +161,7 @@ func (s *svg) nodes(p picture, top int) {
 // holds it.
 func (s *svg) branch(y int, e edge) {
 	s.line(svgTrunk, y, svgColumn, y, e)
-	s.Texts = append(s.Texts, html.Text{X: svgTrunk + 10, Y: y - 5, Text: relationLabels[e.relation], Label: true, Wrong: e.broken})
+	s.label(svgTrunk+10, y-5, relationLabels[e.relation], htmlClass{"wrong", e.broken})
 	if e.there {
 		if e.relation == holds || e.relation == affects {
 			s.tip(svgColumn, y, "right", e.broken)
@@ -169,7 +175,7 @@ func (s *svg) branch(y int, e edge) {
 }
 
 func (s *svg) cross(x, y int) {
-	s.Crosses = append(s.Crosses, html.Cross{X: x, Y: y, Path: fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4)})
+	s.crosses = append(s.crosses, g.El("g", h.Class("cross"), g.El("circle", pixels("cx", x), pixels("cy", y), g.Attr("r", "8")), path(fmt.Sprintf("M%d %dl8 8m0-8l-8 8", x-4, y-4))))
 }
 
 // line draws a horizontal or a vertical line.
@@ -178,17 +184,31 @@ func (s *svg) line(x1, y1, x2, y2 int, e edge) {
 	if x1 == x2 {
 		end = fmt.Sprintf("V%d", y2)
 	}
-	s.Lines = append(s.Lines, html.Path{Path: fmt.Sprintf("M%d %d%s", x1, y1, end), Missing: !e.there, Wrong: e.broken})
+	s.lines = append(s.lines, path(fmt.Sprintf("M%d %d%s", x1, y1, end), htmlClasses("line", htmlClass{"missing", !e.there}, htmlClass{"wrong", e.broken})))
+	s.missing = s.missing || !e.there
 }
 
 func (s *svg) tip(x, y int, direction string, wrong bool) {
 	shape := map[string]string{"left": "l8-5v10z", "right": "l-8-5v10z", "down": "l-5-8h10z"}[direction]
-	s.Tips = append(s.Tips, html.Path{Path: fmt.Sprintf("M%d %d%s", x, y, shape), Wrong: wrong})
+	s.tips = append(s.tips, path(fmt.Sprintf("M%d %d%s", x, y, shape), htmlClasses("tip", htmlClass{"wrong", wrong})))
 }
 
-func (s *svg) text(x, y int, text string, wrong bool) {
-	s.Texts = append(s.Texts, html.Text{X: x, Y: y, Text: text, Wrong: wrong})
+func (s *svg) box(x, y, width, height int, classes ...htmlClass) {
+	s.boxes = append(s.boxes, g.El("rect", htmlClasses("box", classes...), pixels("x", x), pixels("y", y), pixels("width", width), pixels("height", height)))
 }
+
+func (s *svg) text(x, y int, text string, classes ...htmlClass) {
+	s.texts = append(s.texts, g.El("text", htmlClasses("", classes...), pixels("x", x), pixels("y", y), htmlText(text)))
+}
+
+// label draws a text that is less important than the others.
+func (s *svg) label(x, y int, text string, classes ...htmlClass) {
+	s.text(x, y, text, append([]htmlClass{{"label", true}}, classes...)...)
+}
+
+func path(d string, more ...g.Node) g.Node { return g.El("path", g.Group(more), g.Attr("d", d)) }
+
+func pixels(name string, value int) g.Node { return g.Attr(name, strconv.Itoa(value)) }
 
 // description says in words everything that the picture shows, and what it leaves out.
 func (p picture) description() string {

@@ -314,8 +314,8 @@ func kindOf(workload string) string {
 	return parts[1]
 }
 
-// wait says whether waiting helps and why, or what ends the wait. It says how long the only pod that
-// waits has waited, or else since when the finding holds.
+// wait answers whether waiting helps and why, or what ends the wait. It adds for how long the only
+// pod that waits has waited, or else since when the finding holds.
 func wait(r *finding.Report, f finding.Finding, pods []finding.Waiting) string {
 	h := f.SelfHeals
 	reason, _ := h.Reason()

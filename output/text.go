@@ -23,7 +23,7 @@ func (o Options) room(indent int) int {
 	return max(1, o.Width-indent)
 }
 
-// wrap breaks the text at spaces into lines of at most limit columns; a limit of 0 is none. A word
+// wrap breaks the text at spaces into lines of at most limit columns; 0 is no limit. A word
 // longer than a line is not broken: it is a name, and a broken name cannot be searched for or
 // pasted.
 func wrap(text string, limit int) []string {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -174,7 +173,7 @@ func usual(bound string) string {
 	return "over within " + bound
 }
 
-func traceVolume(b *strings.Builder, v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []html.Fact, opts Options) {
+func traceVolume(b *strings.Builder, v trace.VolumeTrace, asBefore func(trace.VolumeTrace, trace.Stage) []fact, opts Options) {
 	title := traceTitle(v)
 	// A volume without claim, driver, notes and broken stage takes one line.
 	last := v.Stages[len(v.Stages)-1]
@@ -187,9 +186,9 @@ func traceVolume(b *strings.Builder, v trace.VolumeTrace, asBefore func(trace.Vo
 	stageLine(b, v, opts)
 	for _, s := range v.Stages {
 		if s.Stage == v.Broken || s.State == trace.StageBlocked {
-			at := html.Fact{Label: "at", Text: stageText(s.Stage) + ": " + stateText(s)}
-			for _, fact := range append([]html.Fact{at}, asBefore(v, s)...) {
-				wrapped(b, fmt.Sprintf("    %-9s  ", fact.Label), fact.Text, opts)
+			at := fact{"at", stageText(s.Stage) + ": " + stateText(s)}
+			for _, f := range append([]fact{at}, asBefore(v, s)...) {
+				wrapped(b, fmt.Sprintf("    %-9s  ", f.label), f.text, opts)
 			}
 		}
 	}

@@ -140,9 +140,12 @@ func TestOnlyWhatFailsIsRed(t *testing.T) {
 		if mark := stageMark(c.stage, v); mark != c.mark || strings.HasPrefix(painted, red) != c.fails || (painted != "x") != c.paint {
 			t.Errorf("%s: %q, %q", c.name, mark, painted)
 		}
-		page := newHTMLVolume(v, saidBefore(&trace.Trace{}), "v1")
-		if stage := page.Stages[0]; stage.Fails != c.fails || (page.Class == "error") != c.fails {
-			t.Errorf("%s: %+v", c.name, page)
+		var page strings.Builder
+		if err := htmlVolume(v, saidBefore(&trace.Trace{}), "v1").Render(&page); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(page.String(), `class="at fails"`) != c.fails || strings.Contains(page.String(), `class="card error"`) != c.fails {
+			t.Errorf("%s: %s", c.name, page.String())
 		}
 	}
 }

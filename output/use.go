@@ -5,10 +5,11 @@ import (
 	"strings"
 
 	"github.com/fatih/color"
+	g "maragu.dev/gomponents"
+	h "maragu.dev/gomponents/html"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
 // useWaits are the verdicts on a claim or a volume in words.
@@ -29,7 +30,7 @@ func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 		field(b, "since", sinceText(u.TakenAt, u.Verdict.Since), opts)
 	}
 	for _, f := range useFacts(u, manyUsers) {
-		wrapped(b, fmt.Sprintf("  %-9s ", f.Label), f.Text, opts)
+		wrapped(b, fmt.Sprintf("  %-9s ", f.label), f.text, opts)
 	}
 	tellBriefs(b, u.Findings, u.TakenAt.Time, opts)
 	closeTrace(b, opts, u.Source, u.Gaps, u.SkippedChecks)
@@ -50,8 +51,8 @@ func subjectName(o finding.Object) string { return strings.TrimPrefix(o.Namespac
 func printUseWide(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	fmt.Fprintf(b, "%s %s: %s: %s\n", u.Subject.Kind, Safe(subjectName(u.Subject)), paintUse(u, opts), Safe(u.Verdict.Message))
 	for _, f := range useFacts(u, 0) {
-		if f.Label == "claim" || f.Label == "volume" || f.Label == "note" || f.Label == "not known" {
-			fmt.Fprintf(b, "%s: %s\n", f.Label, Safe(f.Text))
+		if f.label == "claim" || f.label == "volume" || f.label == "note" || f.label == "not known" {
+			fmt.Fprintf(b, "%s: %s\n", f.label, Safe(f.text))
 		}
 	}
 	var pods, nodes, kept [][]string
@@ -85,18 +86,19 @@ func printUseWide(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	return nil
 }
 
-// newHTMLUse makes the card of a claim or a volume.
-func newHTMLUse(u *trace.VolumeUse, id string) html.Use {
-	h := html.Use{ID: id, Class: "info", Title: visible(u.Subject.Kind + " " + subjectName(u.Subject)), Verdict: visible(paintUse(u, Options{}) + ". " + u.Verdict.Message)}
+// htmlUse makes the card of a claim or a volume.
+func htmlUse(u *trace.VolumeUse, id string) g.Node {
+	class := "info"
 	switch u.Verdict.State {
 	case finding.Stuck:
-		h.Class = "error"
+		class = "error"
 	case finding.InFlight, finding.Unsure:
-		h.Class = "warning"
+		class = "warning"
 	default: // nothing waits
 	}
-	for _, f := range useFacts(u, 100) {
-		h.Facts = append(h.Facts, html.Fact{Label: f.Label, Text: visible(f.Text)})
-	}
-	return h
+	return h.Section(h.Class("card "+class), h.Aria("labelledby", id), htmlLines(
+		h.H2(h.ID(id), htmlText(u.Subject.Kind+" "+subjectName(u.Subject))),
+		h.P(htmlText(paintUse(u, Options{})+". "+u.Verdict.Message)),
+		htmlTerms(useFacts(u, 100)),
+	))
 }

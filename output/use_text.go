@@ -9,19 +9,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/output/html"
 )
 
 // useFacts returns the facts to show, each with its label. If one label has several texts, only the
 // first carries the label.
-func useFacts(u *trace.VolumeUse, most int) []html.Fact {
-	var facts []html.Fact
+func useFacts(u *trace.VolumeUse, most int) []fact {
+	var facts []fact
 	add := func(label string, texts ...string) {
 		for i, text := range texts {
 			if i > 0 {
 				label = ""
 			}
-			facts = append(facts, html.Fact{Label: label, Text: text})
+			facts = append(facts, fact{label, text})
 		}
 	}
 	if c := u.Claim; c != nil {

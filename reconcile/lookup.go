@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
@@ -42,7 +42,7 @@ type placed struct {
 // recoveredFrom returns the volume that a VolumeAttachment naming the PV is about; nil where
 // there is no such PV.
 func (w *World) recoveredFrom(pv string) *resolvedVolume {
-	places := w.byPV.All(pv)
+	places := w.byPV[pv]
 	if len(places) == 0 {
 		return nil
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/sidebyside"
 )
 
 // Verb is what the controller does about a pair in its first pass.

@@ -107,7 +107,7 @@ type World struct {
 	// recovered has the volume that a VolumeAttachment of each PV is about, in the order of
 	// the snapshot; byPV finds the places in it.
 	recovered []resolvedVolume
-	byPV      *index.Index[string, placed]
+	byPV      map[string][]placed
 	// resolved has the result of resolving each volume of a pod. Every check asks for it,
 	// most of them for every pod, and the answer is the same each time.
 	resolved map[*corev1.Volume]*resolvedVolume

@@ -205,8 +205,8 @@ func sourceVolume(v *View, va *storagev1.VolumeAttachment) (string, *corev1.Pers
 }
 
 // volumesOf are the unique names that the VolumeAttachment's volume may have in a node's status:
-// that of the PersistentVolume that it names, whether or not its driver still attaches; that of
-// its inline volume; and the names in the node's lists that hash to its own name.
+// the name of its PersistentVolume or inline volume, whether or not its driver still attaches, and
+// the names in the node's lists that hash to its own name.
 func volumesOf(v *View, va *storagev1.VolumeAttachment) []corev1.UniqueVolumeName {
 	var names []corev1.UniqueVolumeName
 	if name, err := v.World.AttachmentVolume(va); err == nil {

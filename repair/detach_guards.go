@@ -306,8 +306,7 @@ func checkLives(v *View, name types.NodeName) error {
 	return nil
 }
 
-// checkLivesOrOff holds where the node is alive or where the user or the cloud says that it
-// is off; either is proof enough.
+// checkLivesOrOff holds if the node is alive, or if the user or the cloud says that it is off.
 func checkLivesOrOff(v *View, name types.NodeName) error {
 	err := checkLives(v, name)
 	if elsewhere := aliveAs(v, name); elsewhere != nil {

@@ -122,7 +122,7 @@ func attaches(object json.RawMessage) string {
 	return fmt.Sprintf(" of volume %s on node %s", *va.Spec.Source.PersistentVolumeName, va.Spec.NodeName)
 }
 
-// itemOf is the item at the index of the JSON list; nil where there is none.
+// itemOf is the item at the index of the JSON list; nil if the list is shorter.
 func itemOf(list json.RawMessage, at string) json.RawMessage {
 	var items []json.RawMessage
 	i, err := strconv.Atoi(at)

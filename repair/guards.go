@@ -80,8 +80,9 @@ func consents(guard string) bool {
 // consent reports whether the user's consent alone would lift the refusal.
 func (r *Refusal) consent() bool { return consents(r.Guard) }
 
-// refusal is the Refusal of the first guard that does not hold. In place of the guard of the
-// finding it is that of the next, which shows what happened to the finding.
+// refusal returns the Refusal of the first guard that does not hold. If that is the guard of the
+// finding, the reason of the next one that does not hold is added: it shows what happened to the
+// finding.
 func refusal(v *View, proposed *Repair) *Refusal {
 	var gone *Refusal
 	for _, guard := range proposed.Guards {
@@ -110,8 +111,8 @@ func completeGuard(kinds []snapshot.Kind) Guard {
 		"give the rights to read everything (kubectl volume-doctor auth), and look again"}
 }
 
-// Complete returns an error that names a kind of which not all objects were read; nil where
-// all were.
+// Complete returns an error that names a kind whose objects were not all read; nil if there is
+// no such kind.
 func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 	for _, kind := range kinds {
 		for _, gap := range s.Gaps {

@@ -165,8 +165,8 @@ func (o *orphans) index(v *View) {
 	}
 }
 
-// disksOf are all disks that the VolumeAttachment may be for: that of the volume that it names,
-// that of its inline volume, and each in its node's lists that hashes to its own name.
+// disksOf are all disks that the VolumeAttachment may be for: the disk of its PersistentVolume or
+// inline volume, and each disk in its node's lists that hashes to its own name.
 func disksOf(v *View, va *storagev1.VolumeAttachment) sets.Set[csiDisk] {
 	disks := sets.New[csiDisk]()
 	for _, name := range volumesOf(v, va) {

@@ -6,7 +6,6 @@ package repair
 import (
 	"encoding/json"
 	"slices"
-
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -14,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 	"regexp"
 	"slices"
@@ -141,20 +140,6 @@ type bundleFile struct {
 	part   partKey
 	// tell reads a file that is no list; it is nil for lists.
 	tell func(r *root, text []byte)
-}
-
-// bundleFileOf recognizes the files of all layouts by their paths.
-func bundleFileOf(p string) (bundleFile, bool) {
-	if !fs.ValidPath(p) {
-		return bundleFile{}, false
-	}
-	segments := strings.Split(p, "/")
-	for _, of := range []func([]string) (bundleFile, bool){mustGatherFile, supportBundleFile, crustGatherFile, supportBundleKitFile, sonobuoyFile, veleroFile, insightsFile} {
-		if f, ok := of(segments); ok {
-			return f, true
-		}
-	}
-	return bundleFile{}, false
 }
 
 func isBundleFile(p string) bool {
@@ -426,7 +411,7 @@ func (t *tree) assemble(c *collector) {
 			continue
 		}
 		if gap == nil && slices.ContainsFunc(roots, func(r *root) bool { return r.hasAsked(kind) }) {
-			c.lists[kind]++ // an archive of which a file was lost looks the same: other objects may show that
+			c.lists[kind]++ // an archive that has lost a file looks the same: other objects may show that
 		} else {
 			c.told[kind] = gap
 		}

@@ -6,20 +6,11 @@ import (
 	"io"
 	"strings"
 	"time"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// crustGather is what `kubectl crust-gather collect` writes (1.0.0):
-//
-//	cluster/VERSION/KIND/NAME.yaml
-//	namespaces/NAMESPACE/VERSION/KIND/NAME.yaml
-//	version.yaml
-//	collected.timestamp
-//
-// VERSION is "v1" or "storage.k8s.io-v1", and KIND is "volumeattachment". Its filters leave out
-// objects, a refused list is missing, and --duration stops it at any point without a mark in the
-// archive. So no list in it is known to be complete.
+// crustGather is what `kubectl crust-gather collect` writes (1.0.0). Its filters leave out objects,
+// a refused list is missing, and --duration stops it at any point without a mark in the archive. So
+// no list in it is known to be complete.
 var crustGather = &format{name: "crust-gather archive", singles: true, padded: true}
 
 const (
@@ -27,40 +18,16 @@ const (
 	crustGatherVersion = "version.yaml"
 )
 
-func crustGatherFile(segments []string) (bundleFile, bool) {
-	n := len(segments)
-	f := bundleFile{format: crustGather, part: partKey{form: oneEach}}
-	under := func(above int) string { return strings.Join(segments[:n-above], "/") }
-	if segments[n-1] == crustGatherStamp {
-		f.root, f.tell = under(1), tellStamp
-		return f, true
-	}
-	if n < 4 || !isYAML(segments[n-1]) {
-		return bundleFile{}, false
-	}
-	k := resourceInFolder(segments[n-3], segments[n-2])
-	switch {
-	case k == nil:
-		return bundleFile{}, false
-	case segments[n-4] == "cluster" && !k.Namespaced:
-		f.root = under(4)
-	case n >= 5 && segments[n-5] == "namespaces" && k.Namespaced:
-		f.root, f.part.namespace = under(5), segments[n-4]
-	default:
-		return bundleFile{}, false
-	}
-	f.part.kind = k.Kind
-	return f, true
+var crustGatherPaths = []bundlePath{
+	{format: crustGather, path: crustGatherStamp, tell: always(tellStamp)},
+	{format: crustGather, path: "cluster/VERSION/OBJECT/NAME.yaml", form: oneEach, holds: inVersion},
+	{format: crustGather, path: "namespaces/NAMESPACE/VERSION/OBJECT/NAME.yaml", form: oneEach, holds: inVersion},
 }
 
-// resourceInFolder returns the resource for the names of its folders, or nil.
-func resourceInFolder(version, kind string) *row {
-	for _, r := range resources {
-		if strings.ReplaceAll(r.Version, "/", "-") == version && strings.ToLower(r.Object) == kind {
-			return r
-		}
-	}
-	return nil
+// inVersion compares VERSION, such as "v1" or "storage.k8s.io-v1", and OBJECT, such as
+// "volumeattachment".
+func inVersion(r *row, words map[string]string) bool {
+	return words["VERSION"] == strings.ReplaceAll(r.Version, "/", "-") && words["OBJECT"] == strings.ToLower(r.Object)
 }
 
 func tellStamp(r *root, text []byte) {
@@ -72,18 +39,10 @@ func tellStamp(r *root, text []byte) {
 
 // tellVersionFile reads the answer of /version.
 func tellVersionFile(r *root, text []byte) {
-	value, err := yamljson.Parse(bytes.TrimSuffix(text, padding))
-	if err != nil {
-		return
-	}
-	raw, err := yamljson.JSON(value, maxTold)
-	if err != nil {
-		return
-	}
 	var version struct {
 		GitVersion string `json:"gitVersion"`
 	}
-	if json.Unmarshal(raw, &version) == nil && version.GitVersion != "" {
+	if json.Unmarshal(yamlAsJSON(bytes.TrimSuffix(text, padding)), &version) == nil && version.GitVersion != "" {
 		r.version = plain(version.GitVersion)
 	}
 }

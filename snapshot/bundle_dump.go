@@ -44,8 +44,8 @@ func (d *dump) gap(kind Kind) *Gap {
 	return &Gap{Kind: kind, Namespace: ofNamespaces(names), Reason: ReasonNotInBundle, Detail: "a dump does not say which other namespaces there are"}
 }
 
-// dumpGaps returns the gaps of a dump that kubectl cluster-info dump printed to one stream, and of
-// several lists of one kind, each of which may be of a single namespace.
+// dumpGaps returns the gaps of a dump that kubectl cluster-info dump printed to one stream. Several
+// lists of one kind have the same gaps: each may be the list of a single namespace.
 func (c *collector) dumpGaps() []Gap {
 	var gaps []Gap
 	for _, r := range resources {

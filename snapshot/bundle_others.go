@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"math"
 	"path"
@@ -14,14 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 
-// supportBundleKit is the output of rancher/support-bundle-kit for Longhorn and Harvester:
-//
-//	yamls/cluster/VERSION/PLURAL.yaml
-//	yamls/namespaced/NAMESPACE/VERSION/PLURAL.yaml
-//	metadata.yaml
-//	bundleGenerationError.log                 what could not be read, and why
-//
-// VERSION is "v1" or "storage.k8s.io/v1"; older releases write "kubernetes" for every group. Each
+// supportBundleKit is the output of rancher/support-bundle-kit for Longhorn and Harvester. Each
 // file is one answer of the API server. The tool reads the namespaces in its settings, and the list
 // of all namespaces.
 //
@@ -46,42 +40,24 @@ func restoreKit(line []byte) []byte {
 }
 
 const (
-	kitFolder   = "yamls"
 	kitMetadata = "metadata.yaml"
-	kitErrors   = "bundleGenerationError.log"
+	kitErrors   = "bundleGenerationError.log" // what could not be read, and why
 )
 
-func supportBundleKitFile(segments []string) (bundleFile, bool) {
-	n := len(segments)
-	if segments[n-1] == kitErrors {
-		return bundleFile{format: supportBundleKit, root: strings.Join(segments[:n-1], "/"), tell: tellKitErrors}, true
-	}
-	for i, s := range segments {
-		if s != kitFolder || n < i+4 || !isYAML(segments[n-1]) {
-			continue
-		}
-		f := bundleFile{format: supportBundleKit, root: strings.Join(segments[:i], "/")}
-		version, plural := segments[i+2:n-1], strings.TrimSuffix(segments[n-1], ".yaml")
-		isNamespaced := segments[i+1] == "namespaced"
-		switch {
-		case isNamespaced && n >= i+5:
-			f.part.namespace, version = segments[i+2], segments[i+3:n-1]
-		case segments[i+1] != "cluster":
-			return bundleFile{}, false
-		}
-		of := strings.Join(version, "/")
-		if plural == "namespaces" && of == "v1" && !isNamespaced {
-			f.tell = tellNamespacesYAML
-			return f, true
-		}
-		for _, r := range resources {
-			if string(r.Kind) == plural && r.Namespaced == isNamespaced && (r.Version == of || of == "kubernetes") {
-				f.part.kind = r.Kind
-				return f, true
-			}
-		}
-	}
-	return bundleFile{}, false
+var supportBundleKitPaths = []bundlePath{
+	{format: supportBundleKit, path: kitErrors, tell: always(tellKitErrors)},
+	{format: supportBundleKit, path: "yamls/cluster/v1/namespaces.yaml", tell: always(tellNamespacesYAML)},
+	{format: supportBundleKit, path: "yamls/cluster/VERSION/PLURAL.yaml", holds: inKitVersion},
+	{format: supportBundleKit, path: "yamls/cluster/GROUP/VERSION/PLURAL.yaml", holds: inKitVersion},
+	{format: supportBundleKit, path: "yamls/namespaced/NAMESPACE/VERSION/PLURAL.yaml", holds: inKitVersion},
+	{format: supportBundleKit, path: "yamls/namespaced/NAMESPACE/GROUP/VERSION/PLURAL.yaml", holds: inKitVersion},
+}
+
+// inKitVersion compares PLURAL, and GROUP/VERSION, such as "v1" or "storage.k8s.io/v1"; older
+// releases write "kubernetes" for every group.
+func inKitVersion(r *row, words map[string]string) bool {
+	version := path.Join(words["GROUP"], words["VERSION"])
+	return words["PLURAL"] == string(r.Kind) && (version == r.Version || version == "kubernetes")
 }
 
 func tellNamespacesYAML(r *root, text []byte) {
@@ -137,16 +113,8 @@ func tellKitErrors(r *root, text []byte) {
 	}
 }
 
-// sonobuoy is the archive that `sonobuoy retrieve` downloads:
-//
-//	resources/cluster/GROUP_VERSION_PLURAL.json
-//	resources/ns/NAMESPACE/GROUP_VERSION_PLURAL.json
-//	meta/config.json
-//	meta/query-time.json
-//	serverversion.json
-//
-// The core group is called "core". A file is a list; until 0.53 it was an array of the items. Releases
-// before 0.15 write names such as Nodes.json, whose items lack their kind. An empty list has no file.
+// sonobuoy is the archive that `sonobuoy retrieve` downloads. A file is a list; until 0.53 it was
+// an array of the items. An empty list has no file.
 var sonobuoy = &format{name: "sonobuoy archive", untyped: true}
 
 // tellQueries reads which lists the tool has asked for: one that it asked for and that has no file is empty.
@@ -175,48 +143,22 @@ func tellSettings(r *root, text []byte) {
 	r.narrowed = json.Unmarshal(text, &settings) != nil || settings.Filters.LabelSelector != ""
 }
 
-func sonobuoyFile(segments []string) (bundleFile, bool) {
-	n := len(segments)
-	f := bundleFile{format: sonobuoy}
-	if n > 1 && segments[n-2] == "meta" {
-		f.root, f.tell = strings.Join(segments[:n-2], "/"), map[string]func(*root, []byte){"query-time.json": tellQueries, "config.json": tellSettings}[segments[n-1]]
-		return f, f.tell != nil
-	}
-	if segments[n-1] == "serverversion.json" {
-		f.root, f.tell = strings.Join(segments[:n-1], "/"), tellVersionFile
-		return f, true
-	}
-	if n < 3 || path.Ext(segments[n-1]) != ".json" {
-		return bundleFile{}, false
-	}
-	above := 3
-	if segments[n-2] != "cluster" {
-		if n < 4 || segments[n-3] != "ns" {
-			return bundleFile{}, false
-		}
-		above, f.part.namespace = 4, segments[n-2]
-	}
-	if segments[n-above] != "resources" {
-		return bundleFile{}, false
-	}
-	f.root = strings.Join(segments[:n-above], "/")
-	name := strings.TrimSuffix(segments[n-1], ".json")
-	if above == 3 && (name == "core_v1_namespaces" || name == "Namespaces") {
-		f.tell = tellNamespacesArray
-		return f, true
-	}
-	for _, r := range resources {
-		full := strings.ReplaceAll(r.Version, "/", "_") + "_" + string(r.Kind)
-		if r.Group() == "" {
-			full = "core_" + full
-		}
-		old := strings.ToLower(name) == string(r.Kind) && name != string(r.Kind)
-		if (name == full || old) && r.Namespaced == (above == 4) {
-			f.part.kind = r.Kind
-			return f, true
-		}
-	}
-	return bundleFile{}, false
+var sonobuoyPaths = []bundlePath{
+	{format: sonobuoy, path: "meta/query-time.json", tell: always(tellQueries)},
+	{format: sonobuoy, path: "meta/config.json", tell: always(tellSettings)},
+	{format: sonobuoy, path: "serverversion.json", tell: always(tellVersionFile)},
+	{format: sonobuoy, path: "resources/cluster/core_v1_namespaces.json", tell: always(tellNamespacesArray)},
+	{format: sonobuoy, path: "resources/cluster/Namespaces.json", tell: always(tellNamespacesArray)},
+	{format: sonobuoy, path: "resources/cluster/LIST.json", holds: isSonobuoyList},
+	{format: sonobuoy, path: "resources/ns/NAMESPACE/LIST.json", holds: isSonobuoyList},
+}
+
+// isSonobuoyList compares LIST, such as "core_v1_nodes" or "storage.k8s.io_v1_csinodes". Releases
+// before 0.15 write names such as "Nodes", whose items lack their kind.
+func isSonobuoyList(r *row, words map[string]string) bool {
+	list := words["LIST"]
+	return list == cmp.Or(r.Group(), "core")+"_"+path.Base(r.Version)+"_"+string(r.Kind) ||
+		list != string(r.Kind) && strings.ToLower(list) == string(r.Kind)
 }
 
 func tellNamespacesArray(r *root, text []byte) {
@@ -231,89 +173,29 @@ func tellNamespacesArray(r *root, text []byte) {
 	}
 }
 
-// velero is a backup of Velero:
-//
-//	resources/PLURAL.GROUP/cluster/NAME.json
-//	resources/PLURAL.GROUP/namespaces/NAMESPACE/NAME.json
-//
-// VERSION-preferredversion holds the same objects again. Filters and hooks select which objects are
-// in a backup.
+// velero is a backup of Velero. VERSION-preferredversion, beside these folders, holds the same
+// objects again. Filters and hooks select which objects are in a backup.
 var velero = &format{name: "Velero backup", singles: true, selects: true}
 
-func veleroFile(segments []string) (bundleFile, bool) {
-	n := len(segments)
-	if n < 4 || path.Ext(segments[n-1]) != ".json" {
-		return bundleFile{}, false
-	}
-	f, above := bundleFile{format: velero, part: partKey{form: oneEach}}, 4
-	if segments[n-2] != "cluster" {
-		if n < 5 || segments[n-3] != "namespaces" {
-			return bundleFile{}, false
-		}
-		above, f.part.namespace = 5, segments[n-2]
-	}
-	if segments[n-above] != "resources" {
-		return bundleFile{}, false
-	}
-	f.root = strings.Join(segments[:n-above], "/")
-	plural, group, _ := strings.Cut(segments[n-above+1], ".")
-	for _, r := range resources {
-		if string(r.Kind) == plural && r.Group() == group && r.Namespaced == (above == 5) {
-			f.part.kind = r.Kind
-			return f, true
-		}
-	}
-	return bundleFile{}, false
+var veleroPaths = []bundlePath{
+	{format: velero, path: "resources/PLURAL/cluster/NAME.json", form: oneEach, holds: isVeleroList},
+	{format: velero, path: "resources/PLURAL/namespaces/NAMESPACE/NAME.json", form: oneEach, holds: isVeleroList},
 }
 
-// insights is an archive of OpenShift's insights-operator:
-//
-//	config/node/NAME.json
-//	config/pod/NAMESPACE/NAME.json
-//	config/persistentvolumes/NAME.json
-//	config/storage/storageclasses/NAME.json
-//
-// It contains only the pods and volumes that its rules ask for.
+// isVeleroList compares PLURAL, such as "nodes" or "csinodes.storage.k8s.io".
+func isVeleroList(r *row, words map[string]string) bool {
+	plural, group, _ := strings.Cut(words["PLURAL"], ".")
+	return plural == string(r.Kind) && group == r.Group()
+}
+
+// insights is an archive of OpenShift's insights-operator. It contains only the pods and volumes
+// that its rules ask for.
 var insights = &format{name: "archive of insights-operator", singles: true, selects: true, untyped: true}
 
-var insightsFolders = map[string]Kind{
-	"config/node":                   Nodes,
-	"config/persistentvolumes":      Volumes,
-	"config/storage/storageclasses": StorageClasses,
-	"config/pod":                    Pods,
-}
-
-func insightsFile(segments []string) (bundleFile, bool) {
-	n := len(segments)
-	f := bundleFile{format: insights, part: partKey{form: oneEach}}
-	p := strings.Join(segments, "/")
-	if root, ok := cutFolder(p, "config/clusteroperator/"+controllerManager+".json"); ok {
-		f.root, f.tell = root, tellVersion
-		return f, true
-	}
-	if path.Ext(p) != ".json" {
-		return bundleFile{}, false
-	}
-	for folder, kind := range insightsFolders {
-		of := path.Dir(p)
-		if resourceOf(kind).Namespaced && n >= 2 {
-			f.part.namespace, of = segments[n-2], path.Dir(of)
-		}
-		if root, ok := cutFolder(of, folder); ok {
-			f.root, f.part.kind = root, kind
-			if !resourceOf(kind).Namespaced {
-				f.part.namespace = ""
-			}
-			return f, true
-		}
-	}
-	return bundleFile{}, false
-}
-
-// cutFolder returns the folder of p, whose end is below.
-func cutFolder(p, below string) (folder string, ok bool) {
-	if p == below {
-		return "", true
-	}
-	return strings.CutSuffix(p, "/"+below)
+var insightsPaths = []bundlePath{
+	{format: insights, path: "config/clusteroperator/" + controllerManager + ".json", tell: always(tellVersion)},
+	{format: insights, path: "config/node/NAME.json", form: oneEach, holds: isOf(Nodes)},
+	{format: insights, path: "config/persistentvolumes/NAME.json", form: oneEach, holds: isOf(Volumes)},
+	{format: insights, path: "config/storage/storageclasses/NAME.json", form: oneEach, holds: isOf(StorageClasses)},
+	{format: insights, path: "config/pod/NAMESPACE/NAME.json", form: oneEach, holds: isOf(Pods)},
 }

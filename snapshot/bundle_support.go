@@ -2,24 +2,23 @@ package snapshot
 
 import (
 	"encoding/json"
-	"path"
 	"slices"
 	"strings"
 )
 
-// supportBundle is the output of troubleshoot.sh's collectors clusterResources and clusterInfo:
-//
-//	cluster-resources/LIST.json               of the whole cluster
-//	cluster-resources/LIST/NAMESPACE.json
-//	cluster-resources/LIST-errors.json        what could not be read, and why
-//	cluster-resources/namespaces.json         all, or those that were asked for
-//	cluster-info/cluster_version.json
-//
-// Each file is one answer of the API server, and so complete. CSIDrivers and CSINodes are never
-// among them.
+// supportBundle is the output of troubleshoot.sh's collectors clusterResources and clusterInfo.
+// Each file is one answer of the API server, and so complete, or says what could not be read, and
+// why. The namespaces are all, or those that were asked for. CSIDrivers and CSINodes are never
+// among the lists.
 var supportBundle = &format{name: "support bundle"}
 
-const clusterResources = "cluster-resources"
+var supportBundlePaths = []bundlePath{
+	{format: supportBundle, path: "cluster-info/cluster_version.json", tell: always(tellClusterVersion)},
+	{format: supportBundle, path: "cluster-resources/namespaces.json", tell: always(tellNamespaces)},
+	{format: supportBundle, path: "cluster-resources/LIST-errors.json", tell: tellListErrors},
+	{format: supportBundle, path: "cluster-resources/LIST.json", holds: isSupportBundleList},
+	{format: supportBundle, path: "cluster-resources/LIST/NAMESPACE.json", holds: isSupportBundleList},
+}
 
 // supportBundleLists maps the names of the lists in a bundle to their kinds.
 var supportBundleLists = map[string]Kind{
@@ -34,37 +33,8 @@ var supportBundleLists = map[string]Kind{
 	"deployments":       Deployments,
 }
 
-func supportBundleFile(segments []string) (bundleFile, bool) {
-	n := len(segments)
-	if n < 2 || path.Ext(segments[n-1]) != ".json" {
-		return bundleFile{}, false
-	}
-	f := bundleFile{format: supportBundle}
-	last := strings.TrimSuffix(segments[n-1], ".json")
-	list, isErrors := strings.CutSuffix(last, "-errors")
-	switch {
-	case segments[n-2] == "cluster-info" && last == "cluster_version":
-		f.tell = tellClusterVersion
-	case segments[n-2] == clusterResources && last == "namespaces":
-		f.tell = tellNamespaces
-	case segments[n-2] == clusterResources && isErrors && supportBundleLists[list] != "":
-		f.tell = func(r *root, text []byte) { tellErrors(r, supportBundleLists[list], text) }
-	case segments[n-2] == clusterResources:
-		f.part.kind = supportBundleLists[last]
-		if f.part.kind == "" || resourceOf(f.part.kind).Namespaced {
-			return bundleFile{}, false
-		}
-	case n >= 3 && segments[n-3] == clusterResources:
-		f.part.kind, f.part.namespace = supportBundleLists[segments[n-2]], last
-		if f.part.kind == "" || !resourceOf(f.part.kind).Namespaced {
-			return bundleFile{}, false
-		}
-		n--
-	default:
-		return bundleFile{}, false
-	}
-	f.root = strings.Join(segments[:n-2], "/")
-	return f, true
+func isSupportBundleList(r *row, words map[string]string) bool {
+	return supportBundleLists[words["LIST"]] == r.Kind
 }
 
 func tellClusterVersion(r *root, text []byte) {
@@ -100,6 +70,14 @@ func tellNamespacesOf(r *root, text []byte, kinds ...string) {
 	for _, n := range list.Items {
 		r.noteNamespace(n.Metadata)
 	}
+}
+
+func tellListErrors(words map[string]string) func(*root, []byte) {
+	kind := supportBundleLists[words["LIST"]]
+	if kind == "" {
+		return nil
+	}
+	return func(r *root, text []byte) { tellErrors(r, kind, text) }
 }
 
 // tellErrors reads what could not be listed: one message for each namespace, or a list of messages

@@ -22,7 +22,7 @@ type reading struct {
 	limits limits
 	opts   ReadOptions
 	tally  tally
-	// clusters are noted for the whole input, also for files of which nothing is kept.
+	// clusters are noted for the whole input, also for files from which nothing is kept.
 	clusters clusters
 	sharer   *intern.Interner
 	// in and yaml are reused for each text: an archive may have one file for each object.
@@ -108,8 +108,6 @@ type collector struct {
 	drivers    backend.Objects // the storage drivers' own objects in a single text
 	left       left
 	workloads  workloads
-	// order is valid only for a file of our own that can be read twice.
-	order order
 }
 
 // added is an object that was added.
@@ -237,7 +235,6 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	otherPods := c.left.n
 	*c.reading = reading{limits: c.limits, opts: c.opts} // releases the memory, which is large for a large file
 	c.seen, c.left = seen{}, left{}
-	c.objects.ShareNames()
 	s := New(takenAt.UTC(), source, c.objects, gaps)
 	s.OtherPods = otherPods
 	if s.Controller = c.controller; s.Controller != nil {

@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"io"
 	"iter"
 	"slices"
@@ -20,8 +19,7 @@ type left struct {
 	ofUse func(*Objects) func(*corev1.Pod) bool
 	// wants is the decision based on the objects that came before the first pod.
 	wants func(*corev1.Pod) bool
-	// n counts them. Of those of a file in the order of Write no name is remembered.
-	n     int
+	n     int // counts them
 	pods  []leftPod
 	taken [][]leftPod // pods left by other collectors
 	// some are the first that runs in each namespace and on each node, and the first that does not
@@ -68,28 +66,8 @@ func (e leftOneError) again(opts ReadOptions) ReadOptions {
 	return opts
 }
 
-// order checks that a file has the order in which Write writes it: by kind, namespace and name. As
-// long as it holds, no object occurs twice and no object after the pods refers to them, so nothing
-// has to be remembered about the objects that are not kept.
-type order struct {
-	// may reports whether the file can be read again if the order does not hold.
-	may, holds bool
-	last       identity
-}
-
-// next reports whether the order still holds with the next object.
-func (o *order) next(key identity) bool {
-	last := o.last
-	o.last = key
-	if last.kind == key.kind {
-		return cmp.Or(cmp.Compare(last.namespace, key.namespace), cmp.Compare(last.name, key.name)) < 0
-	}
-	rank := func(kind Kind) int { return slices.IndexFunc(resources, func(r *row) bool { return r.Kind == kind }) }
-	return rank(last.kind) < rank(key.kind)
-}
-
 // leaves reports whether the pod is not kept.
-func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *intern.Interner) bool {
+func (l *left) leaves(pod *corev1.Pod, others *Objects, sharer *intern.Interner) bool {
 	if l.ofUse == nil {
 		return false
 	}
@@ -102,9 +80,6 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, ordered bool, sharer *in
 	l.n++
 	l.sample(pod)
 	l.replicas.add(pod)
-	if ordered {
-		return true
-	}
 	p := leftPod{pod.Namespace, pod.Name, pod.Spec.NodeName}
 	sharer.Text(&p.namespace)
 	sharer.Text(&p.node)

@@ -75,7 +75,6 @@ func (c *collector) readHeader(at place, t typeName, raw []byte) error {
 	slices.Sort(c.notes)
 	c.notes = slices.Compact(c.notes)
 	c.header, c.headerAt = h, at
-	c.order.holds = c.order.may && c.total == 0
 	return nil
 }
 

@@ -125,7 +125,6 @@ func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snaps
 		return t.snapshot(name, opts)
 	}
 	c := newReading(limits, opts).collector()
-	c.order.may = opts.PodsOfUse != nil
 	if err := c.text(name, text); err != nil {
 		return nil, c.warnings(), err
 	}

@@ -146,16 +146,16 @@ type Snapshot struct {
 }
 
 type indexes struct {
-	nodes       *index.Index[string, *corev1.Node]
-	pods        *index.Index[types.NamespacedName, *corev1.Pod]
+	nodes       map[string][]*corev1.Node
+	pods        map[types.NamespacedName][]*corev1.Pod
 	podsOnNode  map[types.NodeName][]*corev1.Pod
-	claims      *index.Index[types.NamespacedName, *corev1.PersistentVolumeClaim]
-	volumes     *index.Index[string, *corev1.PersistentVolume]
-	attachments *index.Index[string, *storagev1.VolumeAttachment]
-	csiNodes    *index.Index[string, *storagev1.CSINode]
-	csiDrivers  *index.Index[string, *storagev1.CSIDriver]
-	deployments *index.Index[types.NamespacedName, *appsv1.Deployment]
-	leases      *index.Index[types.NamespacedName, *coordinationv1.Lease]
+	claims      map[types.NamespacedName][]*corev1.PersistentVolumeClaim
+	volumes     map[string][]*corev1.PersistentVolume
+	attachments map[string][]*storagev1.VolumeAttachment
+	csiNodes    map[string][]*storagev1.CSINode
+	csiDrivers  map[string][]*storagev1.CSIDriver
+	deployments map[types.NamespacedName][]*appsv1.Deployment
+	leases      map[types.NamespacedName][]*coordinationv1.Lease
 	events      map[types.UID][]*corev1.Event
 	eventsNamed map[corev1.ObjectReference][]*corev1.Event // by kind, namespace and name: their UID was taken away
 	attaching   sets.Set[string]                           // needed if a CSIDriver may be missing
@@ -221,17 +221,17 @@ type object interface {
 	GetName() string
 }
 
-func byName[O object](list []O) *index.Index[string, O] { return index.New(list, O.GetName) }
+func byName[O object](list []O) map[string][]O { return index.New(list, O.GetName) }
 
-func byNamespacedName[O object](list []O) *index.Index[types.NamespacedName, O] {
+func byNamespacedName[O object](list []O) map[types.NamespacedName][]O {
 	return index.New(list, func(o O) types.NamespacedName {
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}
 	})
 }
 
 // named returns the last object with the name, or nil.
-func named[K comparable, O object](objects *index.Index[K, O], name K) (o O) {
-	if all := objects.All(name); len(all) > 0 {
+func named[K comparable, O object](objects map[K][]O, name K) (o O) {
+	if all := objects[name]; len(all) > 0 {
 		o = all[len(all)-1]
 	}
 	return o

@@ -3,7 +3,7 @@ package snapshot
 import (
 	"sync"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
 

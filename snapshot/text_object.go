@@ -9,7 +9,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/apiname"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
@@ -70,9 +69,9 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		return at.errorf("%s without metadata.name", s.Object)
 	}
 	setNamespace(s, object)
-	if wrong := apiname.Check(object); wrong.Reason != "" {
+	if wrong := checkNames(object); wrong.reason != "" {
 		return at.errorf("%s: %s %q is a name that no API server accepts: %s: if somebody has replaced it, give each object a name of its own, as kubectl volume-doctor snapshot --names=hash does",
-			title(s, raw), wrong.Field, plain(wrong.Name), wrong.Reason)
+			title(s, raw), wrong.field, plain(wrong.name), wrong.reason)
 	}
 	if s.Kind == Nodes {
 		c.clusters.node(at.file, object)
@@ -82,26 +81,19 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	}
 	c.total++
 	key := identity{s.Kind, object.GetNamespace(), object.GetName()}
-	if c.order.holds && !c.order.next(key) {
-		return leftOneError{}
+	known, err := c.seen.add(key, object, at)
+	if err != nil && c.oneOfMany {
+		c.twin = err
+		return nil
 	}
-	known := unseen
-	if !c.order.holds {
-		var err error
-		known, err = c.seen.add(key, object, at)
-		if err != nil && c.oneOfMany {
-			c.twin = err
-			return nil
+	if err == nil && at.item > 0 {
+		c.noteListing(key, at, known)
+		if !known.kept() { // its list has an age, too
+			c.clock.of.note(s.Kind, evidenceOf(s, object).at, isBeating(object))
 		}
-		if err == nil && at.item > 0 {
-			c.noteListing(key, at, known)
-			if !known.kept() { // its list has an age, too
-				c.clock.of.note(s.Kind, evidenceOf(s, object).at, isBeating(object))
-			}
-		}
-		if !known.kept() || err != nil {
-			return err
-		}
+	}
+	if !known.kept() || err != nil {
+		return err
 	}
 	if err := c.countObject(at, s.Kind); err != nil {
 		return err
@@ -117,7 +109,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		c.altered.forget(key)
 	}
 	c.altered.note(key, raw, object)
-	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.order.holds, c.sharer) {
+	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.sharer) {
 		c.unkept = object
 		return nil
 	}

@@ -58,13 +58,13 @@ func (p *View) findAttachments() []Attachment {
 	return list
 }
 
-var keptByVolume Kept[*index.Index[corev1.UniqueVolumeName, Attachment]]
+var keptByVolume Kept[map[corev1.UniqueVolumeName][]Attachment]
 
 // AttachmentsOf are the attachments of the volume on all nodes, in the order of their names.
 func (p *View) AttachmentsOf(volume corev1.UniqueVolumeName) []Attachment {
-	return keptByVolume.Of(p, func(p *View) *index.Index[corev1.UniqueVolumeName, Attachment] {
+	return keptByVolume.Of(p, func(p *View) map[corev1.UniqueVolumeName][]Attachment {
 		return index.New(p.Attachments(), func(va Attachment) corev1.UniqueVolumeName { return va.Volume })
-	}).All(volume)
+	})[volume]
 }
 
 // Holds reports whether the volume is attached and nothing is under way to change it.

@@ -7,11 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // CountsApart is the least time between the reading of the objects and the second reading of
@@ -19,21 +17,6 @@ import (
 // AttachPoll, so the second counts have each volume that the controller attached by then. The
 // margin is for the jitter of that pause and for the controller's watch.
 const CountsApart = reconcile.AttachPoll + 2*time.Second
-
-// AsksForCounts reports whether the counts of kube-controller-manager may decide about some
-// attachment (Uncounted).
-func AsksForCounts(s *snapshot.Snapshot) bool {
-	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-		node := s.Node(types.NodeName(va.Spec.NodeName))
-		if !Holds(va) || node == nil || s.TakenAt.Sub(va.CreationTimestamp.Time) >= DanglingGrace {
-			return false
-		}
-		return !slices.ContainsFunc(node.Status.VolumesAttached, func(v corev1.AttachedVolume) bool {
-			driver, handle, ok := reconcile.ParseCSI(v.Name)
-			return ok && reconcile.VolumeAttachmentName(handle, driver, types.NodeName(node.Name)) == va.Name
-		})
-	})
-}
 
 var keptCountedWhole Kept[sets.Set[string]]
 

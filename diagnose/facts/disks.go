@@ -62,7 +62,7 @@ func (p *View) findSameDisks() []SameDisk {
 	byName := index.New(all, func(v named) corev1.UniqueVolumeName { return v.name })
 	var disks []SameDisk
 	for _, v := range all {
-		same := byName.All(v.name)
+		same := byName[v.name]
 		if len(same) < 2 || same[0] != v {
 			continue
 		}
@@ -86,16 +86,16 @@ func (p *View) DiskName(pv *corev1.PersistentVolume) corev1.UniqueVolumeName {
 	return name
 }
 
-var keptVolumesOfDisk Kept[*index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume]]
+var keptVolumesOfDisk Kept[map[corev1.UniqueVolumeName][]*corev1.PersistentVolume]
 
 // VolumesOfDisk are all volumes of the disk with that name, in whatever phase.
 func (p *View) VolumesOfDisk(name corev1.UniqueVolumeName) []*corev1.PersistentVolume {
 	if name == "" {
 		return nil
 	}
-	return keptVolumesOfDisk.Of(p, func(p *View) *index.Index[corev1.UniqueVolumeName, *corev1.PersistentVolume] {
+	return keptVolumesOfDisk.Of(p, func(p *View) map[corev1.UniqueVolumeName][]*corev1.PersistentVolume {
 		return index.New(p.Snapshot.Volumes, p.DiskName)
-	}).All(name)
+	})[name]
 }
 
 // findDiskUses finds the pods that use the disks, in one walk.

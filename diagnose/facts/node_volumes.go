@@ -50,7 +50,7 @@ func (p *View) Lists(node *corev1.Node, volume corev1.UniqueVolumeName) bool {
 }
 
 // listings are the entries of the lists of all nodes, by volume.
-type listings = *index.Index[corev1.UniqueVolumeName, reconcile.VolumeNode]
+type listings = map[corev1.UniqueVolumeName][]reconcile.VolumeNode
 
 func newListings(all []reconcile.VolumeNode) listings {
 	return index.New(all, func(pair reconcile.VolumeNode) corev1.UniqueVolumeName { return pair.Volume })
@@ -68,7 +68,7 @@ func (p *View) ListedOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
 			}
 		}
 		return newListings(all)
-	}).All(volume)
+	})[volume]
 }
 
 var keptInUseOn Kept[listings]
@@ -83,7 +83,7 @@ func (p *View) InUseOn(volume corev1.UniqueVolumeName) []reconcile.VolumeNode {
 			}
 		}
 		return newListings(all)
-	}).All(volume)
+	})[volume]
 }
 
 // InUse reports whether the node's status.volumesInUse names the volume.

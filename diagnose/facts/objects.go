@@ -84,32 +84,32 @@ func (p *View) NodeHandle(va *storagev1.VolumeAttachment) (corev1.UniqueVolumeNa
 	return names[0], true
 }
 
-var keptClaimsNaming Kept[*index.Index[string, *corev1.PersistentVolumeClaim]]
+var keptClaimsNaming Kept[map[string][]*corev1.PersistentVolumeClaim]
 
 // ClaimsNaming are the claims whose spec.volumeName is the name.
 func (p *View) ClaimsNaming(pv string) []*corev1.PersistentVolumeClaim {
-	return keptClaimsNaming.Of(p, func(p *View) *index.Index[string, *corev1.PersistentVolumeClaim] {
+	return keptClaimsNaming.Of(p, func(p *View) map[string][]*corev1.PersistentVolumeClaim {
 		return index.New(p.Snapshot.Claims, func(claim *corev1.PersistentVolumeClaim) string { return claim.Spec.VolumeName })
-	}).All(pv)
+	})[pv]
 }
 
-var keptOfPV Kept[*index.Index[string, *storagev1.VolumeAttachment]]
+var keptOfPV Kept[map[string][]*storagev1.VolumeAttachment]
 
 // AttachmentsNaming are the VolumeAttachments for the PV with the name, whether or not it
 // exists.
 func (p *View) AttachmentsNaming(pv string) []*storagev1.VolumeAttachment {
-	return keptOfPV.Of(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
+	return keptOfPV.Of(p, func(p *View) map[string][]*storagev1.VolumeAttachment {
 		return index.New(p.Snapshot.VolumeAttachments, VolumeName)
-	}).All(pv)
+	})[pv]
 }
 
-var keptOnNode Kept[*index.Index[string, *storagev1.VolumeAttachment]]
+var keptOnNode Kept[map[string][]*storagev1.VolumeAttachment]
 
 // AttachmentsOn are all VolumeAttachments to the node, also those whose volume is not known.
 func (p *View) AttachmentsOn(node types.NodeName) []*storagev1.VolumeAttachment {
-	return keptOnNode.Of(p, func(p *View) *index.Index[string, *storagev1.VolumeAttachment] {
+	return keptOnNode.Of(p, func(p *View) map[string][]*storagev1.VolumeAttachment {
 		return index.New(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) string { return va.Spec.NodeName })
-	}).All(string(node))
+	})[string(node)]
 }
 
 // ClaimNamed is the claim that the volume's claimRef names; nil where there is none.

@@ -23,7 +23,6 @@ var line = [][]string{
 	{"mcp"},
 	{"explain"},
 	{"output", "cluster"},
-	{"output/html"},
 	{"cluster/metrics"},
 	{"repair/apply"},
 	{"repair"},
@@ -45,10 +44,10 @@ var line = [][]string{
 	{"controllerlog", "hashnames"},
 	{"reconcile"},
 	{"snapshot"},
-	{"snapshot/backend", "snapshot/intern", "snapshot/index", "snapshot/trim", "snapshot/apiname"},
+	{"snapshot/backend", "snapshot/intern", "snapshot/index", "snapshot/trim"},
 	{"snapshot/yamljson"},
 	{"snapshot/archive"},
-	{"safetext", "sidebyside"},
+	{"safetext", "internal/sidebyside"},
 	{"internal/long"},
 }
 
@@ -65,7 +64,7 @@ var forTests = []string{"internal/testcases", "internal/testworld", "internal/go
 var talkers = []string{"", "standing/kubectl-volume_doctor-serve", "standing", "cmd", "mcp", "cluster"}
 
 // plain are the packages that need nothing but the standard library.
-var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "diagnose/step", "safetext", "sidebyside"}
+var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "diagnose/step", "safetext", "internal/sidebyside"}
 
 // impure are the imports that no pure package has.
 var impure = []string{"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "k8s.io/klog", "os", "net", "net/http"}

@@ -55,7 +55,6 @@ func TestNamesStandInOnePlace(t *testing.T) {
 // kindTables are the files that may hold a table of kinds, with the reason.
 var kindTables = map[string]string{
 	"snapshot/bundle_support.go": "the names of the files of another tool",
-	"snapshot/bundle_others.go":  "the names of the files of other tools",
 }
 
 // TestKindsStandInOneTable: code that needs the list of kinds asks snapshot.Resources, and a

@@ -1,16 +1,13 @@
 // Package index finds objects by what they are called, or by what they have in common.
 package index
 
-// Index finds the items of a list that have a key.
-type Index[K comparable, O any] struct{ lists map[K][]O }
-
-// New makes an index of the items.
-func New[K comparable, O any](items []O, key func(O) K) *Index[K, O] {
+// New maps each key to its items, in their order. The lists are parts of one slice: nobody may
+// write to them.
+func New[K comparable, O any](items []O, key func(O) K) map[K][]O {
 	counts := make(map[K]int, len(items))
 	for _, item := range items {
 		counts[key(item)]++
 	}
-	// The lists are parts of one slice.
 	lists, room := make(map[K][]O, len(counts)), make([]O, len(items))
 	for _, item := range items {
 		k := key(item)
@@ -20,14 +17,5 @@ func New[K comparable, O any](items []O, key func(O) K) *Index[K, O] {
 		}
 		lists[k] = append(list, item)
 	}
-	return &Index[K, O]{lists}
-}
-
-// All returns the items of the key, in the order of the list. Nobody may write to them. A
-// nil Index has none.
-func (x *Index[K, O]) All(key K) []O {
-	if x == nil {
-		return nil
-	}
-	return x.lists[key]
+	return lists
 }

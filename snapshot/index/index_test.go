@@ -32,7 +32,7 @@ func TestIndex(t *testing.T) {
 		before := slices.Clone(items)
 		x := index.New(items, func(i item) string { return i.key })
 		for _, k := range append(keys, "", "unknown") {
-			got := x.All(k)
+			got := x[k]
 			if !slices.Equal(got, lists[k]) {
 				t.Fatalf("%q: %v, not %v", k, got, lists[k])
 			}
@@ -44,21 +44,6 @@ func TestIndex(t *testing.T) {
 			t.Fatal("the list was written to")
 		}
 	})
-}
-
-func TestNone(t *testing.T) {
-	var x *index.Index[string, item]
-	if len(x.All("a")) > 0 || len(index.New(nil, func(i item) string { return i.key }).All("")) > 0 {
-		t.Error("something was found in nothing")
-	}
-}
-
-func TestNoMemoryForASearch(t *testing.T) {
-	type pair struct{ a, b string }
-	x := index.New([]pair{{"a", "b"}, {"a", "c"}}, func(p pair) pair { return p })
-	if n := testing.AllocsPerRun(100, func() { x.All(pair{"a", "c"}) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
 }
 
 // TestSet: as a map, whatever comes and goes.

@@ -267,7 +267,7 @@ func (c *Converter) sequence(indent int) bool {
 	return true
 }
 
-// nextLine ends a line of which read bytes were left.
+// nextLine goes to the next line; read is the number of bytes that are left of this one.
 func (c *Converter) nextLine(read int) bool {
 	c.pos += read + 1
 	return c.indent()

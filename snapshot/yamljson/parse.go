@@ -114,7 +114,7 @@ func (w *jsonWriter) list(values []any) error {
 	return nil
 }
 
-// object writes the fields sorted, so that of several errors always the same one is returned.
+// object writes the fields sorted: of several errors, always the same one is returned then.
 func (w *jsonWriter) object(values map[any]any) error {
 	type field struct {
 		name  string

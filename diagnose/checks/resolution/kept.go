@@ -20,16 +20,16 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 )
 
-var keptByClaim facts.Kept[*index.Index[types.NamespacedName, *corev1.PersistentVolume]]
+var keptByClaim facts.Kept[map[types.NamespacedName][]*corev1.PersistentVolume]
 
 // volumesOfClaim are the volumes whose claimRef has the claim's name.
 func volumesOfClaim(v *facts.View, namespace, name string) []*corev1.PersistentVolume {
-	return keptByClaim.Of(v, func(v *facts.View) *index.Index[types.NamespacedName, *corev1.PersistentVolume] {
+	return keptByClaim.Of(v, func(v *facts.View) map[types.NamespacedName][]*corev1.PersistentVolume {
 		return index.New(v.Snapshot.Volumes, func(pv *corev1.PersistentVolume) types.NamespacedName {
 			ref := ptr.Deref(pv.Spec.ClaimRef, corev1.ObjectReference{})
 			return types.NamespacedName{Namespace: ref.Namespace, Name: ref.Name}
 		})
-	}).All(types.NamespacedName{Namespace: namespace, Name: name})
+	})[types.NamespacedName{Namespace: namespace, Name: name}]
 }
 
 // keptOf are the volumes of earlier claims with this one's name: their claimRef has the name,

@@ -1,5 +1,4 @@
-// Package apiname knows which names an API server takes.
-package apiname
+package snapshot
 
 import (
 	"strings"
@@ -12,14 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Wrong is a name in the object that no API server takes, and the field that has it; zero
-// where there is none. Names stand in commands and tell objects apart. Free text, which an
-// API server takes as it is, is left alone: handles, UIDs, annotations and the names that a
-// pod or a claim refers to.
-type Wrong struct{ Field, Name, Reason string }
+// wrongName is a name in an object that no API server takes, and the field that has it; zero if
+// there is none. Names stand in commands and tell objects apart. Free text, which an API server
+// takes as it is, is left alone: handles, UIDs, annotations and the names that a pod or a claim
+// refers to.
+type wrongName struct{ field, name, reason string }
 
-// Check looks at all names of the object, and returns the first that is wrong.
-func Check(object metav1.Object) Wrong {
+// checkNames looks at all names of the object, and returns the first that is wrong.
+func checkNames(object metav1.Object) wrongName {
 	type checked struct {
 		field, name string
 		rule        func(string) []string
@@ -47,10 +46,10 @@ func Check(object metav1.Object) Wrong {
 		if wrong := c.rule(c.name); len(wrong) > 0 {
 			reason, _, _ := strings.Cut(wrong[0], ", and must")
 			reason, _, _ = strings.Cut(reason, " (e.g.")
-			return Wrong{c.field, c.name, reason}
+			return wrongName{c.field, c.name, reason}
 		}
 	}
-	return Wrong{}
+	return wrongName{}
 }
 
 // ruleOf follows the API server's validation of each kind.

@@ -4,7 +4,7 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/sidebyside"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/sidebyside"
 )
 
 // TestDo: each place has its turn once.

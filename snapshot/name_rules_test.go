@@ -1,4 +1,4 @@
-package apiname
+package snapshot
 
 import (
 	"testing"

@@ -67,15 +67,15 @@ func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	if !ok || !t.about(w, v) {
 		return nil, w, false
 	}
-	said, pauses := t.Age(snapshot.EventTime(e)), recorderPauses(t.View, t.pod)
-	repeats := facts.EventRepeats
-	if t.kubelet >= facts.SilentTimeout && !pauses && v.pv != nil && len(t.others(v)) == 0 {
+	said, repeats := t.Age(snapshot.EventTime(e)), facts.EventRepeats
+	says := t.kubelet >= facts.SilentTimeout && v.pv != nil && !recorderPauses(t.View, t.pod) // each failure
+	if says && len(t.others(v)) == 0 {
 		repeats = triedAgain
 	}
 	bound := v.pv != nil && facts.ContainsAny(w.cause, kubeletwords.ClaimUnbound, kubeletwords.ClaimNamesNone)
 	switch {
 	case t.node != nil && facts.InUse(t.node, v.Volume) && said > repeats,
-		bound && said > triedAgain && !pauses,
+		bound && said > triedAgain && says,
 		bound && boundAt(v.pv) != nil && t.Age(*boundAt(v.pv)) > triedAgain:
 		return nil, w, false
 	default:

@@ -186,7 +186,7 @@ var actors = []struct {
 }{
 	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
 	// a driver also refuses what an attacher that was away has left attached
-	{regexp.MustCompile(`^CSI driver \S+(`+orAttacher+`)?$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})},
+	{regexp.MustCompile(`^CSI driver \S+(` + orAttacher + `)?$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
 	// the kubelet unmounts for a pod that has just gone

@@ -1,10 +1,12 @@
 package facts
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -114,7 +116,19 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 		f.Since = new(Latest(va.CreationTimestamp, BoundAt(waiting[0])))
 	}
 	p.AddKeptFrom(&f)
+	if p.danglingSettled(va.VolumeAttachment) && p.justEmptied(node) {
+		f.Severity = cmp.Or(f.Severity, finding.Warning)
+		f = f.UntilAgain(p.Snapshot.TakenAt, ListsGrace, "the controller began to detach it while the lists were read")
+	}
 	return f
+}
+
+// justEmptied reports whether the controller may have taken the last volume off the node's
+// volumesAttached within the last minute. The managed fields do not show when a list became empty.
+// A controller waits with that until the kubelet has written that it no longer uses the volume.
+func (p *View) justEmptied(node *corev1.Node) bool {
+	_, written := VolumesAttachedWriter(node)
+	return written.IsZero() && len(node.Status.VolumesAttached) == 0 && !p.Lasted(ReadyCondition(node).LastHeartbeatTime, ListsGrace)
 }
 
 // unheardEvidence is the evidence of the controller's log and counts about an attachment of

@@ -49,6 +49,9 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 	t.kubeletDown(&s)
 	t.doubt(&s, snapshot.Events)
 	since, bound := t.kubeletWaits(), announceTakes
+	if at := boundAt(v.pv); at != nil { // until then there was nothing to ask for
+		since = facts.Latest(since, *at)
+	}
 	if left := t.node.CreationTimestamp.Add(facts.RegistrationGrace).Sub(since.Time); left > bound {
 		bound = left // the kubelet of a young node is still starting
 	}
@@ -56,29 +59,40 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 }
 
 // notTakenUp is the kubelet's last event about a failure to take the volume up. It is out of date
-// where it was not repeated and the node lists the volume as in use meanwhile. It also is where it
-// says that the claim is not bound, and the claim now is. That another pod uses the volume proves
-// nothing by itself.
+// where it was not repeated and the node lists the volume as in use meanwhile. That another pod uses
+// the volume proves nothing by itself. It also is out of date where it says that the claim is not
+// bound, the claim now is, and the kubelet has tried the pod again since.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
 	if !ok || !t.about(w, v) {
 		return nil, w, false
 	}
-	since := t.node != nil && facts.InUse(t.node, v.Volume) || v.pv != nil && facts.ContainsAny(w.cause, kubeletwords.ClaimUnbound, kubeletwords.ClaimNamesNone)
-	if since && t.Age(snapshot.EventTime(e)) > t.waitRepeats(v) {
-		return nil, w, false
+	said, repeats := t.Age(snapshot.EventTime(e)), facts.EventRepeats
+	says := t.kubelet >= facts.SilentTimeout && v.pv != nil && !recorderPauses(t.View, t.pod) // each failure
+	if says && len(t.others(v)) == 0 {
+		repeats = triedAgain
 	}
-	return e, w, true
+	bound := v.pv != nil && facts.ContainsAny(w.cause, kubeletwords.ClaimUnbound, kubeletwords.ClaimNamesNone)
+	switch {
+	case t.node != nil && facts.InUse(t.node, v.Volume) && said > repeats,
+		bound && said > triedAgain && says,
+		bound && boundAt(v.pv) != nil && t.Age(*boundAt(v.pv)) > triedAgain:
+		return nil, w, false
+	default:
+		return e, w, true
+	}
 }
 
-// waitRepeats is how long the kubelet may be silent about a volume that it still cannot take up.
-// It reports the failure at each new try of the pod, until its recorder pauses. For a claim that
-// has been bound meanwhile, the report may have been true a moment ago.
-func (t *tracer) waitRepeats(v *tracedVolume) time.Duration {
-	if v.pv != nil && t.kubelet >= facts.SilentTimeout && !recorderPauses(t.View, t.pod) && len(t.others(v)) == 0 {
-		return facts.PodRetry + facts.RetrySaid
+// triedAgain is how long the kubelet may take to try a pod again that it could not start, and to
+// report a failure.
+const triedAgain = facts.PodRetry + facts.RetrySaid
+
+// boundAt is since when the volume has been bound; nil where it does not show it.
+func boundAt(pv *corev1.PersistentVolume) *metav1.Time {
+	if pv == nil || pv.Status.Phase != corev1.VolumeBound {
+		return nil
 	}
-	return facts.EventRepeats
+	return pv.Status.LastPhaseTransitionTime
 }
 
 // about reports whether the kubelet gave up its wait because it could not take up this volume.

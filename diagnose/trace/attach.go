@@ -187,6 +187,10 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 			s.Detail += ", and names node " + holder.Name
 		}
 		s.On = cmp.Or(whoAttaches(t.View, va), s.On)
+		if t.MayHaveEnded(va, failure) != nil {
+			s.On += " or its external-attacher"
+			s.Detail += "; it may have been detached elsewhere since"
+		}
 		s.Ends = "the attacher asks again, at most 5 min apart; once it succeeds the controller follows within about 2 min"
 		said := driverSaid(va, "attachError", failure)
 		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)

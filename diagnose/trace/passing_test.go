@@ -190,6 +190,38 @@ func TestClaimThatCameLater(t *testing.T) {
 	}
 }
 
+// TestClaimThatIsBoundSince: the kubelet tries a pod again within seconds. Words about a claim that
+// was not bound are over by then, whoever else waits for the volume. A recorder that pauses repeats
+// nothing; the volume shows since when it is bound.
+func TestClaimThatIsBoundSince(t *testing.T) {
+	const unbound = "Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data], failed to process volumes=[data]: error processing PVC default/data: PVC is not bound"
+	said := func(minutes float64) *testworld.World {
+		w := testworld.New().Pending(1).Event("FailedMount", unbound, minutes)
+		w.Node.Status.VolumesInUse, w.Volumes[0].Status.Phase = nil, corev1.VolumeBound
+		return w
+	}
+	shared := func(w *testworld.World) { w.Pods = append(w.Pods, testworld.NewPod("other", "n1")) }
+	paused := func(w *testworld.World) { w.Events[0].Count = 25 }
+	bound := func(minutes float64) func(*testworld.World) {
+		return func(w *testworld.World) {
+			at := testworld.MinutesAgo(minutes)
+			w.Volumes[0].Status.LastPhaseTransitionTime = &at
+		}
+	}
+	over, stands := []string{"volumesInUse of n1 lacks it"}, []string{"the kubelet could not take the volume up"}
+	for _, c := range []traceCase{
+		{name: "said a moment ago", world: testworld.With(said(0.2), bound(0.1)), says: stands},
+		{name: "not said again", world: testworld.With(said(0.5), bound(0.45)), says: over},
+		{name: "not said again, and another pod waits", world: testworld.With(testworld.With(said(0.5), bound(0.45)), shared), says: over},
+		{name: "the recorder pauses", world: testworld.With(said(0.5), paused), says: stands},
+		{name: "the recorder pauses, and it was bound a moment ago", world: testworld.With(testworld.With(said(0.5), paused), bound(0.2)), says: stands},
+		{name: "the recorder pauses, and it has been bound for longer", world: testworld.With(testworld.With(said(0.5), paused), bound(0.4)), says: over},
+	} {
+		c.verdict = "in-flight askedFor"
+		t.Run(c.name, c.run)
+	}
+}
+
 // TestOneOfTwoVolumes: where no object shows which of two volumes the pod waits for, the
 // verdict has the stages and the actors of both.
 func TestOneOfTwoVolumes(t *testing.T) {

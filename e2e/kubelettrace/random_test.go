@@ -1067,9 +1067,9 @@ func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string
 		switch {
 		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && paused:
 			return "mounted since, and the recorder drops what comes next"
-		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && time.Since(said.At.Time) < retries:
+		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && l.snapshot.TakenAt.Sub(said.At.Time) < retries:
 			return "mounted since, less than 40 s ago"
-		case (truth.Done[stage.Stage] || truth.Stage == stage.Stage && truth.Actor == TheKubelet) && strings.Contains(said.Text, "failed to process volumes") && time.Since(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second:
+		case (truth.Done[stage.Stage] || truth.Stage == stage.Stage && truth.Actor == TheKubelet) && strings.Contains(said.Text, "failed to process volumes") && l.snapshot.TakenAt.Sub(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second:
 			return "the claim has come since"
 		case strings.Contains(said.Text, `" not registered`) && v.Local != "":
 			return "the kubelet has not come to what is missing"

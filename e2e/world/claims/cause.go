@@ -2,6 +2,7 @@ package claims
 
 import (
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -173,6 +174,9 @@ func (j *judging) remainder(l Look, f finding.Finding) {
 	}
 }
 
+// orAttacher follows the driver where no object shows whether what it refused is over.
+const orAttacher = " or its external-attacher"
+
 // actors are, by the words with which a wait names who has to act next, the kinds of causes
 // of which one explains that. The controller and the attacher are also waited for while they pause
 // after a failure.
@@ -182,7 +186,7 @@ var actors = []struct {
 }{
 	{regexp.MustCompile(`^CSI driver \S+ on `), slices.Concat(mounts, unmounts)},
 	// a driver also refuses what an attacher that was away has left attached
-	{regexp.MustCompile(`^CSI driver \S+$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})},
+	{regexp.MustCompile(`^CSI driver \S+(` + orAttacher + `)?$`), slices.Concat(attaches, detaches, taken, shares, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the external-attacher of `), slices.Concat(attaches, detaches, []string{"stop the attacher"})},
 	{regexp.MustCompile(`^the attach/detach controller$`), slices.Concat(attaches, detaches, lostNodes, lasting, []string{"stop the manager", "stop the attacher", "taint out-of-service"})},
 	// the kubelet unmounts for a pod that has just gone
@@ -229,10 +233,30 @@ func (j *judging) actor(l Look, w finding.Waiting) {
 		return j.works(c, l.ended()) || w.Actor == kubeletwords.Nobody && slices.Contains(unbinds, c.Kind) && !c.From.After(l.ended())
 	}
 	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return at(c) && slices.Contains(kinds, c.Kind) }) {
+		if strings.HasSuffix(w.Actor, orAttacher) && j.pauses(w.Node, l.At) {
+			return
+		}
 		if j.unshown(l.At, "") {
 			j.exempt(judge, "what had been done was not to be seen yet")
 			return
 		}
 		j.false(judge, "", l, fmt.Sprintf("%s is stuck, and %s has to act", w.Pod, w.Actor), "there was none of: "+strings.Join(kinds, ", "))
 	}
+}
+
+// pauses reports whether the attacher alone has to act: the driver has refused to attach a volume to the
+// node, and has since detached that volume from another one.
+func (r *Record) pauses(node string, when time.Time) bool {
+	refused := map[string]bool{}
+	pauses := map[string]bool{}
+	for _, t := range r.Tries {
+		switch attach := slices.Contains(attaches, t.Call+" refuses"); {
+		case t.At.After(when):
+		case attach && t.Node == node:
+			refused[t.Volume], pauses[t.Volume] = t.Failed, false
+		case slices.Contains(detaches, t.Call+" refuses") && t.Node != node && !t.Failed:
+			pauses[t.Volume] = refused[t.Volume]
+		}
+	}
+	return slices.Contains(slices.Collect(maps.Values(pauses)), true)
 }

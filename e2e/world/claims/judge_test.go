@@ -91,6 +91,10 @@ func TestJudges(t *testing.T) {
 		w.Actor = "the kubelet of n2"
 		return w
 	}
+	// handedOver are a refused attach, and the detach elsewhere that ends what it was refused for.
+	handedOver := []Try{{At: at(3), Call: "ControllerPublishVolume", Volume: "vol-1", Node: "n1", Failed: true}, {At: at(4), Call: "ControllerUnpublishVolume", Volume: "vol-1", Node: "n2"}}
+	refused := acts("CSI driver d or its external-attacher")
+	refused.Node = "n1"
 	changes := func(attachments string, l Look) Look {
 		l.Attachments = attachments
 		return l
@@ -166,6 +170,9 @@ func TestJudges(t *testing.T) {
 		"the driver's words name the storage":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, ""},
 		"the driver has said nothing":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, "actor "},
 		"it refuses what edited modes promised":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(20, never, acts("CSI driver d"))}}, ""},
+		"the attacher pauses after a refusal":       {Record{Pods: serves(0), Tries: handedOver, Looks: []Look{looksAt(5, never, refused)}}, ""},
+		"the driver still refuses":                  {Record{Pods: serves(0), Tries: handedOver[:1], Looks: []Look{looksAt(5, never, refused)}}, "actor "},
+		"it was detached before the refusal":        {Record{Pods: serves(0), Tries: []Try{handedOver[1], handedOver[0]}, Looks: []Look{looksAt(5, never, refused)}}, "actor "},
 		"it refuses what it was to refuse once":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(20, never, acts("CSI driver d"))}}, "actor "},
 		"it refuses what edited modes promise":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(5, of("VD410"), acts("CSI driver d"))}}, ""},
 		"for nobody, and it stands":                 {Record{Looks: []Look{looksAt(5, never), looksAt(9, never)}}, ""},

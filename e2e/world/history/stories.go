@@ -39,9 +39,10 @@ const lostPod = 7*time.Minute + 55*time.Second
 const (
 	// never is for what no object proves: a kubelet that fails to unmount says so only in its log.
 	never time.Duration = -1
-	// noAttach is when the controller gives up its wait of two minutes for the attacher, in an event: the
-	// VolumeAttachment of a drained pod is made at 02:21. A call that has timed out may still succeed.
-	noAttach = 2*time.Minute + 21*time.Second + reconcile.CSITimeout
+	// noAnswer is when the controller gives up its wait of two minutes for the attacher: at 02:21 it
+	// deletes the VolumeAttachment of a drained pod, or makes the next one. A call that has timed out
+	// may still succeed.
+	noAnswer = 2*time.Minute + 21*time.Second + reconcile.CSITimeout
 	// noEnd is when the kubelet's call to the container runtime ends that is to stop the containers of a
 	// pod which was deleted at minute 2 (runtimeRequestTimeout, on top of the grace period).
 	noEnd = 2*time.Minute + facts.DefaultTerminationGrace + facts.KillTakes
@@ -51,9 +52,12 @@ const (
 // on the page.
 var Stories = []Story{
 	{"the driver refuses to detach for 13 minutes", drained(broken(driver.Fault{Call: driver.Detach, Words: "the disk is busy", Code: codes.Internal}, 13*time.Minute)), "VD103", 0},
-	{"the driver hangs in a detach", drained(broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0)), "VD103", 0},
+	{"the driver hangs in a detach", drained(broken(driver.Fault{Call: driver.Detach, Hangs: true}, 0)), "VD103", noAnswer},
+	// Until the detach ends at 03:50 it is in flight. Then no object shows whether the driver would still
+	// refuse the attach that the attacher tries again at 04:44.
+	{"the driver hangs in a detach for almost two minutes", drained(broken(driver.Fault{Call: driver.Detach, Hangs: true}, 110*time.Second)), "VD410", noAnswer},
 	{"the driver refuses to attach for 10 minutes", drained(broken(driver.Fault{Call: driver.Attach, Words: "the pool is offline", Code: codes.Internal}, 10*time.Minute)), "VD409", 0},
-	{"the driver hangs in an attach", drained(broken(driver.Fault{Call: driver.Attach, Hangs: true}, 0)), "VD410", noAttach},
+	{"the driver hangs in an attach", drained(broken(driver.Fault{Call: driver.Attach, Hangs: true}, 0)), "VD410", noAnswer},
 	{"the driver attaches on all nodes but one", []Step{
 		{At: 2 * time.Minute, Do: "break", Node: "n0", Fault: driver.Fault{Call: driver.Attach, Words: "the node has no adapter", Code: codes.Internal}, For: 25 * time.Minute},
 		{At: 3 * time.Minute, Do: "drain", Node: "n1", For: 20 * time.Minute},

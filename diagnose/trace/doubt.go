@@ -71,6 +71,7 @@ func (t *Trace) withoutActors() {
 		if untimed == "" {
 			continue
 		}
+		t.Verdict.UsualBound = ""
 		isDated := !t.undate()
 		because := ": not all " + string(untimed) + " could be read"
 		if kind == "" {
@@ -90,6 +91,30 @@ func (t *Trace) withoutActors() {
 		}
 		t.Verdict.Actor = ""
 	}
+}
+
+// Known returns the trace without the parts of its wait that an object that could not be read may change: where
+// it waits, on whom, since when, and how long that may take.
+func (t *Trace) Known() *Trace {
+	known := *t
+	if v := &known.Verdict; v.State == finding.Unsure && !t.Complete {
+		v.Stage, v.Stages, v.Since, v.UsualBound = "", nil, nil, ""
+	}
+	known.Volumes = slices.Clone(t.Volumes)
+	for i := range known.Volumes {
+		stages := slices.Clone(known.Volumes[i].Stages)
+		for j := range stages {
+			switch s := &stages[j]; {
+			case s.State != StageWaiting && s.State != StageBlocked:
+			case s.unread != "":
+				s.On, s.Since, s.UsualBound, s.Overdue = "", nil, "", false
+			case s.untimed != "":
+				s.UsualBound, s.Overdue = "", false
+			}
+		}
+		known.Volumes[i].Stages = stages
+	}
+	return &known
 }
 
 // surelyLong is the longest bound of any wait, whoever has to act: that of a copy.

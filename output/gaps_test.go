@@ -340,7 +340,7 @@ func fieldsOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]strin
 		}
 		if v := known.Verdict; v.Stage != "" {
 			claims["in "+of] = string(v.Stage)
-			if v.Since != nil {
+			if v.Since != nil && (len(s.Gaps) == 0 || v.State == finding.Unsure) { // what is surely too long has lasted since then at least
 				claims["since "+of] = facts.Stamp(*v.Since)
 			}
 			if v.UsualBound != "" {

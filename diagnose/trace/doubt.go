@@ -71,7 +71,6 @@ func (t *Trace) withoutActors() {
 		if untimed == "" {
 			continue
 		}
-		t.Verdict.UsualBound = ""
 		isDated := !t.undate()
 		because := ": not all " + string(untimed) + " could be read"
 		if kind == "" {
@@ -97,8 +96,15 @@ func (t *Trace) withoutActors() {
 // it waits, on whom, since when, and how long that may take.
 func (t *Trace) Known() *Trace {
 	known := *t
-	if v := &known.Verdict; v.State == finding.Unsure && !t.Complete {
-		v.Stage, v.Stages, v.Since, v.UsualBound = "", nil, nil, ""
+	isUnread := func(v VolumeTrace) bool { return v.unread(v.Broken) != "" }
+	if v := &known.Verdict; !t.Complete && !v.dated {
+		v.UsualBound = ""
+		if v.State == finding.Unsure {
+			v.Since = nil
+		}
+		if v.State == finding.Unsure && !v.Undated || t.Unread() != "" || v.waits() && v.Volume == "" && slices.ContainsFunc(t.Volumes, isUnread) {
+			v.Stage, v.Stages, v.Since = "", nil, nil
+		}
 	}
 	known.Volumes = slices.Clone(t.Volumes)
 	for i := range known.Volumes {
@@ -134,7 +140,7 @@ func (t *Trace) undate() bool {
 
 // date makes the verdict one that tells it again.
 func (v *Verdict) date(state finding.WaitState, due *metav1.Time) {
-	v.State, v.DueAt, v.Undated = state, due, false
+	v.State, v.DueAt, v.Undated, v.dated = state, due, false, true
 	v.Message = notDated.ReplaceAllLiteralString(v.Message, "")
 }
 

@@ -20,7 +20,7 @@ import (
 
 func newTrace(g *globalFlags, streams genericiooptions.IOStreams) *cobra.Command {
 	var outputs outputFlags
-	var askKubelet bool
+	var allowGaps, askKubelet bool
 	cmd := &cobra.Command{
 		Use:   "trace pod/NAME | pvc/NAME | pv/NAME ...",
 		Short: "Follow a pod's volumes stage by stage, or say who uses a claim and where it is",
@@ -44,7 +44,8 @@ else here needs it.
 
 Exit code: 0 nothing waits for the volumes, 1 something does (the verdict says
 whether that is in flight or stuck), or a check found something wrong with the pod, the
-claim or the volume, 2 no answer, or none from the kubelet with --kubelet.`,
+claim or the volume, 2 no answer, or none from the kubelet with --kubelet, or nothing found
+where not everything could be read (--allow-gaps lets such a gap pass).`,
 		Example: `  kubectl volume-doctor trace pod/web-0 -n shop
   kubectl volume-doctor trace pvc/data-web-0 -n shop -o json
   kubectl volume-doctor trace pod/web-0 -n shop --kubelet
@@ -74,7 +75,7 @@ claim or the volume, 2 no answer, or none from the kubelet with --kubelet.`,
 			}
 			incomplete, found := false, false
 			for _, d := range documents {
-				unknown, wrong := d.Found()
+				unknown, wrong := d.Found(allowGaps)
 				incomplete, found = incomplete || unknown, found || wrong
 				if t, ok := d.(*trace.Trace); ok && askKubelet {
 					incomplete = incomplete || g.file == "" && t.Node != "" && !t.KubeletAnswered()
@@ -84,6 +85,7 @@ claim or the volume, 2 no answer, or none from the kubelet with --kubelet.`,
 		},
 	}
 	outputs.add(cmd, output.TraceFormats.Names())
+	cmd.Flags().BoolVar(&allowGaps, "allow-gaps", false, "Do not fail because something could not be read")
 	cmd.Flags().BoolVar(&askKubelet, "kubelet", false, "Also ask the kubelet of the pod's node (needs the right to get nodes/proxy)")
 	return cmd
 }
@@ -101,7 +103,7 @@ func traceOf(view *repair.View, t target, heard *trace.KubeletView) trace.Docume
 	default:
 		doc := trace.OfPod(view.Facts, view.Snapshot.Pod(t.name), heard)
 		diagnose.AddFindings(view.Facts, view.Report, doc)
-		return doc
+		return doc.Known()
 	}
 }
 

@@ -56,7 +56,7 @@ func lowerInTime(found []finding.Finding, traces []*trace.Trace) {
 func entries(traces []*trace.Trace) []finding.Waiting {
 	list := make([]finding.Waiting, 0, len(traces))
 	for _, t := range traces {
-		v := t.Verdict
+		v := t.Known().Verdict
 		list = append(list, finding.Waiting{
 			Pod: podOf(t), Node: string(t.Node), Verdict: v.State, Volume: v.Volume, Volumes: v.Volumes, Stage: string(v.Stage), Stages: names(v.Stages), Actor: v.Actor,
 			Said: v.Said, Since: v.Since, DueAt: v.DueAt, Findings: []string{},

@@ -300,11 +300,11 @@ const mostMissing = 5
 func toSend(gaps []snapshot.Gap) string {
 	var lacking, silent []string
 	for _, g := range gaps {
-		if g.Reason != snapshot.ReasonNotInFile || g.Context != "" {
+		if g.Context != "" || !slices.Contains([]string{snapshot.ReasonNotInFile, snapshot.ReasonUndecodable, snapshot.ReasonTruncated}, g.Reason) {
 			continue
 		}
 		lacking = append(lacking, string(g.Kind))
-		if g.Detail == "" {
+		if g.Detail == "" && g.Reason == snapshot.ReasonNotInFile {
 			silent = append(silent, string(g.Kind))
 		}
 	}

@@ -106,9 +106,9 @@ func keptOf[T interface{ GetNamespace() string }](list []T, keep func(int, strin
 func TestGapsOfEveryCommand(t *testing.T) {
 	said, exempt := map[string]int{}, map[string]int{}
 	check := func(t failing, whole *snapshot.Snapshot, settings reconcile.Options) {
-		claims, less := answersOn(whole, settings), lessOf(whole)
+		claims, less := fieldsOn(whole, settings), lessOf(whole)
 		for _, name := range slices.Sorted(maps.Keys(less)) {
-			for claim, value := range answersOn(less[name], settings) {
+			for claim, value := range fieldsOn(less[name], settings) {
 				said[kindOfClaim(claim)]++
 				of, there := claims[claim]
 				switch {
@@ -135,7 +135,7 @@ func TestGapsOfEveryCommand(t *testing.T) {
 	t.Run("random clusters", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) { check(t, testcases.Draw(t, snapshotsOf(cases)), reconcile.Options{}) })
 	})
-	for _, kind := range []string{"plan", "skipped", "use", "pod", "node", "held", "preflight", "room", "trace", "time", "stuck"} {
+	for _, kind := range []string{"plan", "skipped", "use", "pod", "node", "held", "preflight", "room", "trace", "time", "stuck", "actual", "exit", "stage", "in", "since", "usual"} {
 		if said[kind] == 0 {
 			t.Errorf("nothing was said of %s", kind)
 		}
@@ -243,6 +243,11 @@ func answersOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]stri
 			claims[fmt.Sprintf("plan %s %s", d.Volume, d.Node)] = string(d.Verb)
 		}
 	}
+	for _, a := range doc.Actual {
+		if a.State != StateUnknown {
+			claims[fmt.Sprintf("actual %s %s", a.Volume, a.Node)] = string(a.State)
+		}
+	}
 	for _, k := range doc.Skipped {
 		claims[fmt.Sprintf("skipped %s %s %s", k.Pod, k.PodVolume, k.VolumeAttachment)] = string(k.Reason)
 	}
@@ -275,8 +280,16 @@ func answersOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]stri
 	return claims
 }
 
+// exitClaims adds the exit code of the trace.
+func exitClaims(claims map[string]string, of string, document trace.Document) {
+	if unknown, wrong := document.Found(false); !unknown {
+		claims["exit "+of] = fmt.Sprintf("something is wrong: %v", wrong)
+	}
+}
+
 func useClaims(claims map[string]string, u *trace.VolumeUse) {
 	of := u.Subject.String()
+	exitClaims(claims, of, u)
 	switch u.Verdict.State {
 	case finding.Unsure:
 	case finding.NoWait:
@@ -307,9 +320,42 @@ func useClaims(claims map[string]string, u *trace.VolumeUse) {
 	}
 }
 
+// fieldsOn returns the same as answersOn, with the fields of each pod's wait.
+func fieldsOn(s *snapshot.Snapshot, settings reconcile.Options) map[string]string {
+	claims := answersOn(s, settings)
+	world := reconcile.NewWorld(s, settings)
+	view := facts.NewView(s, world, world.Reconcile())
+	for _, pod := range s.Pods {
+		if !trace.MayWait(pod) {
+			continue
+		}
+		known := trace.OfPod(view, pod, nil).Known()
+		of := known.Pod.String()
+		for _, v := range known.Volumes {
+			for _, s := range v.Stages {
+				if s.State == trace.StageNotNeeded {
+					claims[fmt.Sprintf("stage %s %s %s", of, v.Name, s.Stage)] = string(s.State)
+				}
+			}
+		}
+		if v := known.Verdict; v.Stage != "" {
+			claims["in "+of] = string(v.Stage)
+			if v.Since != nil && (len(s.Gaps) == 0 || v.State == finding.Unsure) { // what is surely too long has lasted since then at least
+				claims["since "+of] = facts.Stamp(*v.Since)
+			}
+			if v.UsualBound != "" {
+				claims["usual "+of] = v.UsualBound
+			}
+		}
+	}
+	return claims
+}
+
 // podClaims adds who has to act for the pod, and the stage in which it waits.
 func podClaims(claims map[string]string, t *trace.Trace) {
-	switch of := t.Pod.String(); {
+	of := t.Pod.String()
+	exitClaims(claims, of, t)
+	switch {
 	case t.Verdict.State == finding.Unsure && !t.Verdict.Undated:
 	case t.Verdict.State == finding.NoWait:
 		claims["trace "+of] = "waits for no volume"
@@ -361,6 +407,9 @@ func preflightClaims(claims map[string]string, world *reconcile.World, p *prefli
 		if len(p.Missing) == 0 { // else the page says what is missing, and prints no number
 			claims[of+"hangs"] = fmt.Sprint(len(scenario.Hangs))
 		}
+	}
+	if p.Ready != nil {
+		claims[fmt.Sprintf("preflight %s ready", p.Node)] = fmt.Sprint(*p.Ready)
 	}
 	if p.Lost {
 		claims[fmt.Sprintf("preflight %s lost", p.Node)] = "yes"

@@ -18,7 +18,7 @@ func printPreflightHTML(b *strings.Builder, p *preflight.Preflight, _ Options) e
 		verdict += ": " + why
 	}
 	about := sourceFacts(p.Source, p.KubernetesVersion, facts.Stamp(p.TakenAt))
-	if !p.Ready {
+	if p.Ready != nil && !*p.Ready {
 		about = append(about, "the node is not Ready")
 	}
 	var briefs briefCards

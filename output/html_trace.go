@@ -42,8 +42,8 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 				}
 			}
 			verdicts = append(verdicts, fmt.Sprintf("Pod %s/%s: %s%s. %s", d.Pod.Namespace, d.Pod.Name, paintVerdict(d, Options{}), stuckFor(d), d.Verdict.Message))
-			_, wrong := d.Found()
-			good = good && !wrong
+			unknown, wrong := d.Found(false)
+			good = good && !unknown && !wrong
 			asBefore := saidBefore(d)
 			for n, v := range d.Volumes {
 				volumes = append(volumes, htmlVolume(v, asBefore, fmt.Sprintf("%sv%d", id, n+1)))
@@ -52,7 +52,7 @@ func printTraceHTML(b *strings.Builder, documents []trace.Document, _ Options) e
 		case *trace.VolumeUse:
 			about = append(about, sourceFacts(d.Source, d.KubernetesVersion, facts.Stamp(d.TakenAt))...)
 			verdicts = append(verdicts, fmt.Sprintf("%s %s: %s. %s", d.Subject.Kind, subjectName(d.Subject), paintUse(d, Options{}), d.Verdict.Message))
-			unknown, wrong := d.Found()
+			unknown, wrong := d.Found(false)
 			good = good && !unknown && !wrong
 			uses = append(uses, htmlUse(d, id))
 			findings, at, unread = d.Findings, d.TakenAt.Time, append(unread, unreadOf(d.Gaps, len(d.SkippedChecks))...)

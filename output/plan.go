@@ -172,6 +172,9 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		}
 		a := PlanActual{Volume: row.Volume, Node: row.Node, State: row.State, MountedByNode: row.MountedByNode,
 			DevicePath: row.DevicePath, PersistentVolume: volume(row.Volume)}
+		if s.Node(row.Node) == nil && !s.Complete(snapshot.Nodes) {
+			a.State = StateUnknown // its volumesAttached may list the volume
+		}
 		if row.Attachment != nil {
 			a.VolumeAttachment = row.Attachment.Name
 		}
@@ -316,6 +319,9 @@ const (
 	Unknown reconcile.Verb   = "Unknown"
 	NotRead reconcile.Reason = "NotRead"
 )
+
+// StateUnknown is the state of an attachment to a node that was not read.
+const StateUnknown reconcile.AttachState = "Unknown"
 
 // restsOn returns a kind that was not read in full and whose missing objects might change the
 // decision; "" if there is none. If the volume has one PersistentVolume with a claimRef, the pods

@@ -10,7 +10,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // PreflightFormats print a preflight.
@@ -140,11 +139,10 @@ func stuckAlready(p *preflight.Preflight) bool {
 func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) {
 	ready := "Ready"
 	switch {
-	case p.Ready:
-	case !slices.Contains(p.Missing, snapshot.Nodes):
-		ready = "not Ready"
-	default:
+	case p.Ready == nil:
 		ready = "not read"
+	case !*p.Ready:
+		ready = "not Ready"
 	}
 	wrapped(b, "", fmt.Sprintf("Node %s (%s)", p.Node, ready), opts)
 	verdict, why := preflightAnswer(p)

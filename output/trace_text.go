@@ -25,16 +25,26 @@ var traceWaits = map[finding.WaitState]string{
 	finding.Stuck: "stuck", finding.Unsure: "unknown",
 }
 
-// butWrong follows a verdict that nothing waits where a check found something all the same.
-const butWrong = ", but something is wrong"
-
-// paintVerdict returns the verdict on the pod. "No volume is waited for" is shown as good only if no
-// check found anything.
+// paintVerdict returns the verdict on the pod.
 func paintVerdict(t *trace.Trace, opts Options) string {
-	if _, wrong := t.Found(); wrong && t.Verdict.State == finding.NoWait {
-		return paint(opts.Color, traceWaits[finding.NoWait]+butWrong, color.FgYellow, color.Bold)
+	return paintVerdictAs(traceWaits, t.Verdict.State, t, opts)
+}
+
+// paintVerdictAs shows that nothing waits as good only if everything was read and no check found
+// anything.
+func paintVerdictAs(texts map[finding.WaitState]string, state finding.WaitState, of trace.Document, opts Options) string {
+	but := ""
+	switch unknown, wrong := of.Found(false); {
+	case state != finding.NoWait:
+	case wrong:
+		but = ", but something is wrong"
+	case unknown:
+		but = ", as far as was read"
 	}
-	return paintWaitAs(traceWaits, t.Verdict.State, opts)
+	if but != "" {
+		return paint(opts.Color, texts[state]+but, color.FgYellow, color.Bold)
+	}
+	return paintWaitAs(texts, state, opts)
 }
 
 func paintWaitAs(texts map[finding.WaitState]string, state finding.WaitState, opts Options) string {

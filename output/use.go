@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/fatih/color"
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
@@ -37,12 +36,9 @@ func printUseTable(b *strings.Builder, u *trace.VolumeUse, opts Options) error {
 	return nil
 }
 
-// paintUse returns the verdict. "Nothing waits" is shown as good only if no check found anything.
+// paintUse returns the verdict.
 func paintUse(u *trace.VolumeUse, opts Options) string {
-	if _, wrong := u.Found(); wrong && u.Verdict.State == finding.NoWait {
-		return paint(opts.Color, useWaits[finding.NoWait]+butWrong, color.FgYellow, color.Bold)
-	}
-	return paintWaitAs(useWaits, u.Verdict.State, opts)
+	return paintVerdictAs(useWaits, u.Verdict.State, u, opts)
 }
 
 func subjectName(o finding.Object) string { return strings.TrimPrefix(o.Namespace+"/"+o.Name, "/") }

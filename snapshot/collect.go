@@ -59,7 +59,7 @@ type collector struct {
 	ignored map[typeName]int
 	// ignoredMore counts the ignored objects of further kinds, beyond MaxIgnoredKinds.
 	ignoredMore int
-	truncated   map[Kind]bool
+	pages       map[Kind][]page
 	// unread maps each kind that the file holds only in an unsupported version to a message about
 	// it.
 	unread map[Kind]string
@@ -139,7 +139,7 @@ func (r *reading) collector() *collector {
 		twice:     map[Kind]bool{},
 		listings:  map[Kind][]*listing{},
 		ignored:   map[typeName]int{},
-		truncated: map[Kind]bool{},
+		pages:     map[Kind][]page{},
 		unread:    map[Kind]string{},
 		refused:   map[Kind]Gap{},
 		broken:    map[Kind]Gap{},
@@ -261,8 +261,8 @@ func (c *collector) merge(o *collector) error {
 		}
 	}
 	maps.Copy(c.twice, o.twice)
-	for kind := range o.truncated {
-		c.truncated[kind] = true
+	for kind, pages := range o.pages {
+		c.pages[kind] = append(c.pages[kind], pages...)
 	}
 	maps.Copy(c.unread, o.unread)
 	maps.Copy(c.refused, o.refused)

@@ -58,7 +58,7 @@ func (c *collector) flaw(kind Kind) *Gap {
 		return gap
 	}
 	switch {
-	case c.truncated[kind]:
+	case c.isTruncated(kind):
 		return &Gap{Kind: kind, Reason: ReasonTruncated, Detail: "the list says that more objects follow"}
 	case c.unread[kind] != "":
 		return &Gap{Kind: kind, Reason: ReasonUndecodable, Detail: c.unread[kind]}

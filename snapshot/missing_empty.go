@@ -8,6 +8,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
@@ -19,13 +20,16 @@ func (c *collector) notEmpty(kind Kind, now time.Time) *Gap {
 		return &gap
 	}
 	why := ""
-	if c.counts[kind] == 0 {
+	if c.counts[kind] == 0 || kind == Leases {
 		why = c.objects.doubt(kind, now)
 	}
 	if why == "" {
 		return nil
 	}
-	gap := notAll(kind, nil, "there is none, and "+why)
+	if kind != Leases {
+		why = "there is none, and " + why
+	}
+	gap := notAll(kind, nil, why)
 	if c.objects.against(kind, c.counts[kind]) == "" { // else the word would not be taken
 		gap.Detail += " (if the cluster has none: --whole " + string(kind) + ")"
 	}
@@ -68,7 +72,7 @@ func (o *Objects) emptyAgainst(kind Kind, count int) string {
 			return ""
 		}
 		for _, node := range o.Nodes {
-			if ready(node) {
+			if everReported(node) {
 				return fmt.Sprintf("none is of a node, and each node has one, as node %s does", plain(node.Name))
 			}
 		}
@@ -80,6 +84,14 @@ func (o *Objects) emptyAgainst(kind Kind, count int) string {
 func ready(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// everReported reports whether the node's kubelet has ever written its status: it made the node's lease
+// then, which stays as long as the node does.
+func everReported(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Reason != "NodeStatusNeverUpdated"
 	})
 }
 
@@ -114,9 +126,20 @@ func (o *Objects) doubt(kind Kind, now time.Time) string {
 		return o.claimNamed()
 	case Events:
 		return o.eventDue(now, nil)
-	default: // leases have emptyAgainst
+	case Leases:
+		return o.controllersLeases()
+	default:
 	}
 	return ""
+}
+
+// controllersLeases returns a reason if nodes have leases and the controllers have none, although those of the
+// control plane stand in a namespace of their own. A control plane of one server may run without them.
+func (o *Objects) controllersLeases() string {
+	if len(o.Leases) == 0 || slices.ContainsFunc(o.Leases, func(l *coordinationv1.Lease) bool { return l.Namespace != corev1.NamespaceNodeLease }) {
+		return ""
+	}
+	return "all are of nodes, and none is of a controller in namespace " + metav1.NamespaceSystem
 }
 
 // ended reports whether the pod's containers have ended for good.

@@ -52,8 +52,10 @@ func TestEmptyAgainst(t *testing.T) {
 		"a pod that runs":                  {empty + running, []Kind{Nodes}},
 		"a node that is Ready":             {empty + ready, []Kind{Leases, Pods}},
 		"... and leases of another space":  {empty + ready + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Leases, Pods}},
-		"... and its lease":                {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease"), []Kind{Pods}},
-		"a node that has never been Ready": {empty + strings.ReplaceAll(ready, "'True'", "Unknown"), nil},
+		"... and its lease alone":          {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease"), []Kind{Leases, Pods}},
+		"... and that of a controller":     {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease") + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Pods}},
+		"a node that is lost":              {empty + strings.ReplaceAll(ready, "'True'", "Unknown, reason: NodeStatusUnknown"), []Kind{Leases}},
+		"a node that has never been Ready": {empty + strings.ReplaceAll(ready, "'True'", "Unknown, reason: NodeStatusNeverUpdated"), nil},
 	} {
 		s, _, err := Read("f.yaml", strings.NewReader(c.text), ReadOptions{Now: noon})
 		if err != nil {

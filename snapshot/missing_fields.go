@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -34,12 +35,16 @@ type altered struct {
 func (a *altered) note(key identity, raw []byte, object apiObject) {
 	a.served = a.served || object.GetUID() != ""
 	lacks := object.GetUID() == "" && object.GetCreationTimestamp().Time.IsZero()
-	switch object.(type) {
+	switch o := object.(type) {
 	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node, *storagev1.VolumeAttachment:
 		a.count(key.kind, 1)
 		lacks = !hasStatus(raw, object)
 	case *storagev1.CSINode, *storagev1.CSIDriver:
 		lacks = lacks || fieldOf(raw, "spec") == nil // of a file that was cut off
+	case *coordinationv1.Lease:
+		lacks = lacks || fieldOf(raw, "spec") == nil || o.Spec.RenewTime == nil && (o.Spec.AcquireTime != nil || o.Spec.HolderIdentity != nil) // who holds a lease renews it
+	case *storagev1.StorageClass:
+		lacks = lacks || o.UID != "" && (o.ReclaimPolicy == nil || o.VolumeBindingMode == nil)
 	case *corev1.Event:
 		lacks = false // what it says stands in fields of its own
 	}
@@ -278,7 +283,7 @@ func hasStatus(raw []byte, object apiObject) bool {
 		s := &o.Status
 		return len(s.Conditions)+len(s.VolumesAttached)+len(s.VolumesInUse) > 0 || s.NodeInfo.KubeletVersion != "" || len(statusIn(raw)) > 0
 	case *storagev1.VolumeAttachment:
-		return hasAnswer(o) || statusIn(raw)["attached"] != nil
+		return statusIn(raw)["attached"] != nil
 	default:
 		return true
 	}

@@ -11,7 +11,7 @@ import (
 // are named, they leave no gap, and the object that the API server shows counts, whichever comes first.
 func TestManifests(t *testing.T) {
 	class := func(fields, provisioner string) string {
-		return `{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "gp3"` + fields + `}, "provisioner": "` + provisioner + `"}`
+		return `{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "gp3"` + fields + `}, "provisioner": "` + provisioner + `", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"}`
 	}
 	served := `{"apiVersion": "storage.k8s.io/v1", "kind": "StorageClassList", "metadata": {}, "items": [` + class(`, "uid": "c1", "resourceVersion": "4", "creationTimestamp": "2026-09-01T10:00:00Z"`, "real") + `]}`
 	for _, folder := range []string{"app", "zz"} {

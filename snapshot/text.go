@@ -121,6 +121,9 @@ func (l *list) decoded(line int, raw []byte, s *row, object apiObject) error {
 		l.noteKind(s)
 		return l.c.take(at, s, raw, object)
 	}
+	if bytes.HasPrefix(raw, []byte("[")) { // as jq joins the items of several lists
+		return l.c.nested(at, raw)
+	}
 	t, err := readTypeName(at, raw)
 	if err != nil && l.kind != "" {
 		return err
@@ -259,6 +262,7 @@ func (l *list) end(rest []byte) error {
 		Metadata struct {
 			Continue           string `json:"continue"`
 			RemainingItemCount int64  `json:"remainingItemCount"`
+			ResourceVersion    string `json:"resourceVersion"`
 		} `json:"metadata"`
 		Continue   string // of a collection, as is Pagination
 		Pagination struct{ Next string }
@@ -266,17 +270,62 @@ func (l *list) end(rest []byte) error {
 	if err := json.Unmarshal(rest, &head); err != nil {
 		return l.at.errorf("%s", plain(whyUndecodable(err)))
 	}
-	if head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 || l.collects && (head.Continue != "" || head.Pagination.Next != "") {
-		// One page of a paged list. A list of any kind does not say which kind the next page has.
-		kinds := l.kinds
-		if of == nil {
-			kinds = Kinds()
-		}
-		for _, kind := range kinds {
-			l.c.truncated[kind] = true
-		}
+	p := page{items: l.items, remaining: head.Metadata.RemainingItemCount,
+		isFollowed: head.Metadata.Continue != "" || head.Metadata.RemainingItemCount > 0 || l.collects && (head.Continue != "" || head.Pagination.Next != "")}
+	kinds := l.kinds
+	if of != nil {
+		p.version = head.Metadata.ResourceVersion
+	} else if p.isFollowed {
+		kinds = Kinds() // a list of any kind does not say which kind the next page has
+	}
+	for _, kind := range kinds {
+		l.c.pages[kind] = append(l.c.pages[kind], p)
 	}
 	return nil
+}
+
+// page is a list as it came in one answer of an API server.
+type page struct {
+	// version is the list's resourceVersion, which all pages of a list share; "" if it is not known.
+	version string
+	items   int
+	// isFollowed reports whether the server has more pages, and remaining is the number of objects on them; 0
+	// if that is not known.
+	isFollowed bool
+	remaining  int64
+}
+
+// isTruncated reports whether a page of the kind is missing. Nothing in the last page of a list tells that the
+// pages before it are missing, and nothing in the others how many follow, unless one counts their objects.
+func (c *collector) isTruncated(kind Kind) bool {
+	for _, p := range c.pages[kind] {
+		if p.isFollowed && !c.isContinued(kind, p.version) {
+			return true
+		}
+	}
+	return false
+}
+
+// isPaged reports whether the lists of the kind are all pages of one list.
+func (c *collector) isPaged(kind Kind) bool {
+	version := c.pages[kind][0].version
+	return !slices.ContainsFunc(c.pages[kind], func(p page) bool { return p.version != version }) && c.isContinued(kind, version)
+}
+
+// isContinued reports whether all pages of the list are there.
+func (c *collector) isContinued(kind Kind, version string) bool {
+	items, most, atMost, hasLast := int64(0), int64(0), int64(0), false
+	for _, p := range c.pages[kind] {
+		if version == "" || p.version != version {
+			continue
+		}
+		items += int64(p.items)
+		hasLast = hasLast || !p.isFollowed
+		if p.remaining > most {
+			most, atMost = p.remaining, int64(p.items)
+		}
+	}
+	return hasLast && most > 0 && items == atMost+most
 }
 
 // readTypeName reads only these two fields, because an object of an unknown kind may contain

@@ -54,7 +54,7 @@ func (c *collector) object(at place, t typeName, raw []byte) error {
 	}
 	object, strict, err := s.decode(raw)
 	if err != nil {
-		return at.errorf("%s: %s", title(s, raw), plain(whyUndecodable(err)))
+		return at.errorf("%s: %s: no API server shows that, so give the file as kubectl wrote it", title(s, raw), plain(whyUndecodable(err)))
 	}
 	if len(strict) > 0 {
 		return at.errorf("%s: %s", title(s, raw), plain(strict[0].Error()))

@@ -35,6 +35,7 @@ type yamlReader struct {
 	cut     int // the number of its lines before the items
 	cutSize int // the number of lines of the items
 
+	isOpen bool   // the line that was read last has no end
 	marked bool   // the end marker follows what was read
 	inLogs bool   // within the logs of a container, in a dump
 	asked  string // the kinds in the last command of kubectl, as it names them
@@ -102,7 +103,18 @@ func (y *yamlReader) endText() error {
 	if y.state == noItems && !y.c.pasted && bytes.HasSuffix(trimBlanks(y.text), []byte(":")) {
 		return y.here().errorf("the YAML ends before the value of a field: the file was cut off")
 	}
-	return y.endDocument()
+	isOpen := y.isOpen && (y.state == inItems || y.state == noItems && len(y.text) > 0 && y.text[0] != '{') && !y.c.pasted
+	if y.state == noItems {
+		y.c.last = added{}
+	}
+	if err := y.endDocument(); err != nil {
+		return err
+	}
+	if last := y.c.last; isOpen && last.row != nil {
+		y.c.broken[last.key.kind] = Gap{Kind: last.key.kind, Reason: ReasonTruncated,
+			Detail: fmt.Sprintf("the file ends in the middle of a line of %s %s: was it cut off?", last.row.Object, last.key)}
+	}
+	return nil
 }
 
 // readLine returns a line including its end, valid until the next call. At the end of the stream it
@@ -119,6 +131,7 @@ func (y *yamlReader) readLine() ([]byte, error) {
 		y.scan = append(y.scan, line...)
 		line = y.scan
 	}
+	y.isOpen = len(line) > 0 && err == io.EOF
 	switch {
 	case int64(len(line)) > y.c.limits.document:
 		return nil, y.c.tooLarge(y.here())
@@ -159,7 +172,7 @@ func (y *yamlReader) take(line []byte) error {
 		y.c.pasted = true
 		return y.endDocument()
 	}
-	if y.state != inItems && bytes.HasPrefix(line, apiVersionField) && bytes.HasPrefix(y.text, apiVersionField) {
+	if bytes.HasPrefix(line, apiVersionField) && bytes.HasPrefix(y.text, apiVersionField) {
 		// The outputs of two calls of kubectl without a separator.
 		if err := y.endDocument(); err != nil {
 			return err
@@ -330,7 +343,7 @@ func (y *yamlReader) takeDocument(item *itemText) error {
 
 // document reads a document that was gathered.
 func (y *yamlReader) document(at place) error {
-	if y.list == nil && json.Valid(y.text) {
+	if y.list == nil && json.Valid(y.text) && string(trimBlanks(y.text)) != "null" {
 		return y.object(at, y.text)
 	}
 	if y.list == nil {

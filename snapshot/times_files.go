@@ -173,14 +173,10 @@ func otherTimes(old []fileTime, newest fileTime) string {
 
 // isIn reports whether the object is in one of the files and in no list of another, or its file is not known.
 func (c *collector) isIn(files []fileTime, key identity) bool {
-	if of := c.seen.states[key.mark()]; of.last > 0 {
-		lists := c.listings[key.kind]
-		for _, file := range []string{lists[of.first-1].at.file, lists[of.last-1].at.file} {
-			if !slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(file) }) {
-				return false
-			}
-		}
-		return true
+	if lists := c.listsOf(key); len(lists) > 0 {
+		return !slices.ContainsFunc(lists, func(l *listing) bool {
+			return !slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(l.at.file) })
+		})
 	}
 	at, ok := c.seen.placeOf(key)
 	return !ok || slices.ContainsFunc(files, func(f fileTime) bool { return f.holds(at.file) })

@@ -18,6 +18,8 @@ type listing struct {
 	size   int
 	shared map[int32]int
 	newer  sets.Set[int32]
+	// between are its objects that an earlier list and a later one have, too.
+	between sets.Set[mark]
 	// version is the largest resourceVersion of its objects.
 	version uint64
 	// later is the list that was read of the same objects at a later time.
@@ -30,7 +32,7 @@ type listing struct {
 func (c *collector) noteListing(key identity, at place, known known) {
 	lists := c.listings[key.kind]
 	if n := len(lists); n == 0 || lists[n-1].at.file != at.file || lists[n-1].at.document != at.document || at.item == 1 {
-		lists = append(lists, &listing{at: at, of: sets.New[string](), shared: map[int32]int{}, newer: sets.New[int32]()})
+		lists = append(lists, &listing{at: at, of: sets.New[string](), shared: map[int32]int{}, newer: sets.New[int32](), between: sets.New[mark]()})
 		c.listings[key.kind] = lists
 	}
 	n := int32(len(lists))
@@ -49,8 +51,23 @@ func (c *collector) noteListing(key identity, at place, known known) {
 	if state.first == 0 {
 		state.first = n
 	}
+	if between := state.last; between != state.first && between != n && between > 0 {
+		lists[between-1].between.Insert(key.mark())
+	}
 	state.last = n
 	c.seen.states[key.mark()] = state
+}
+
+// listsOf returns the lists that have the object, as they were read.
+func (c *collector) listsOf(key identity) []*listing {
+	var with []*listing
+	of := c.seen.states[key.mark()]
+	for i, l := range c.listings[key.kind] {
+		if n := int32(i + 1); n == of.first || n == of.last || l.between.Has(key.mark()) {
+			with = append(with, l)
+		}
+	}
+	return with
 }
 
 // dropSuperseded drops the objects of a list that a later list of the same kind no longer has. Two
@@ -83,11 +100,12 @@ func (c *collector) dropSuperseded() {
 func (c *collector) dropKindSuperseded(r *row, lists []*listing) {
 	gone := map[*listing][]string{}
 	isGone := func(key identity) bool {
-		of := c.seen.states[key.mark()]
-		if of.last == 0 || lists[of.first-1].has(key) || lists[of.last-1].has(key) {
+		of := c.listsOf(key)
+		if len(of) == 0 || slices.ContainsFunc(of, func(l *listing) bool { return l.has(key) }) {
 			return false
 		}
-		gone[lists[of.last-1]] = append(gone[lists[of.last-1]], key.String())
+		last := of[len(of)-1]
+		gone[last] = append(gone[last], key.String())
 		return true
 	}
 	r.drop(&c.objects, func(object apiObject) bool {

@@ -30,8 +30,9 @@ type Preflight struct {
 	Complete          bool            `json:"complete"`
 	Gaps              []snapshot.Gap  `json:"gaps"`
 
-	Node  types.NodeName `json:"node"`
-	Ready bool           `json:"ready"`
+	Node types.NodeName `json:"node"`
+	// Ready is the node's Ready condition; nil where the node was not read.
+	Ready *bool `json:"ready,omitempty"`
 	// Lost reports whether nothing is heard of the kubelet of a node that is not Ready.
 	Lost bool `json:"lost,omitempty"`
 	// Missing are the kinds without which there is no answer.
@@ -153,7 +154,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		APIVersion: finding.APIVersion, Kind: "Preflight",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
 		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Node: name, Ready: reconcile.NodeReady(f.node), Lost: f.down() && f.silent(),
+		Node: name, Ready: f.ready(), Lost: f.down() && f.silent(),
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Room:  []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
@@ -181,6 +182,14 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	}
 	p.Waiting = append([]finding.Waiting{}, report.WaitingFor(onNode)...)
 	return p
+}
+
+// ready reports whether the node is Ready; nil where that is not known.
+func (f *flight) ready() *bool {
+	if f.node == nil && !f.Snapshot.Complete(snapshot.Nodes) {
+		return nil
+	}
+	return new(reconcile.NodeReady(f.node))
 }
 
 // Hangs reports whether anything would take longer than the timers explain.

@@ -232,6 +232,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	}
 	if failure != nil && va.DeletionTimestamp == nil && lease == nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
 		if h, held := t.held(v, s); held && t.releases(v) { // the driver has to fail until that node has lost it
+			t.doubtAttacher(&h, va.Spec.Attacher, failure)
 			return h
 		}
 		t.doubt(&s, snapshot.Volumes)

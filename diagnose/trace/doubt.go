@@ -92,6 +92,37 @@ func (t *Trace) withoutActors() {
 	}
 }
 
+// Known returns the trace without the parts of its wait that an object that could not be read may change: where
+// it waits, on whom, since when, and how long that may take.
+func (t *Trace) Known() *Trace {
+	known := *t
+	isUnread := func(v VolumeTrace) bool { return v.unread(v.Broken) != "" }
+	if v := &known.Verdict; !t.Complete && !v.dated {
+		v.UsualBound = ""
+		if v.State == finding.Unsure {
+			v.Since = nil
+		}
+		if v.State == finding.Unsure && !v.Undated || t.Unread() != "" || v.waits() && v.Volume == "" && slices.ContainsFunc(t.Volumes, isUnread) {
+			v.Stage, v.Stages, v.Since = "", nil, nil
+		}
+	}
+	known.Volumes = slices.Clone(t.Volumes)
+	for i := range known.Volumes {
+		stages := slices.Clone(known.Volumes[i].Stages)
+		for j := range stages {
+			switch s := &stages[j]; {
+			case s.State != StageWaiting && s.State != StageBlocked:
+			case s.unread != "":
+				s.On, s.Since, s.UsualBound, s.Overdue = "", nil, "", false
+			case s.untimed != "":
+				s.UsualBound, s.Overdue = "", false
+			}
+		}
+		known.Volumes[i].Stages = stages
+	}
+	return &known
+}
+
 // surelyLong is the longest bound of any wait, whoever has to act: that of a copy.
 const surelyLong = facts.ProvisionSilence + facts.LongestCopy
 
@@ -109,7 +140,7 @@ func (t *Trace) undate() bool {
 
 // date makes the verdict one that tells it again.
 func (v *Verdict) date(state finding.WaitState, due *metav1.Time) {
-	v.State, v.DueAt, v.Undated = state, due, false
+	v.State, v.DueAt, v.Undated, v.dated = state, due, false, true
 	v.Message = notDated.ReplaceAllLiteralString(v.Message, "")
 }
 

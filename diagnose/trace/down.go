@@ -317,6 +317,14 @@ func (t *tracer) detached(v *tracedVolume) Stage {
 		return notNeeded(StageDetached, "the pod was never bound to a node")
 	case va != nil && facts.Deleting(va):
 		return t.detaching(va)
+	case len(t.others(v)) > 0 && (v.unsure || va == nil && !t.knows(snapshot.VolumeAttachments, "")):
+		kind := snapshot.VolumeAttachments // one may be detaching all the same
+		if v.unsure {
+			kind = snapshot.CSIDrivers
+		}
+		s = unread(StageDetached, kind)
+		s.follows = true
+		return s
 	case len(t.others(v)) > 0:
 		return notNeeded(StageDetached, "pod "+facts.PodName(t.others(v)[0])+" uses it on the node")
 	case va == nil && !t.knows(snapshot.VolumeAttachments, ""):

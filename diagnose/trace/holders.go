@@ -290,6 +290,7 @@ func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	if e != nil {
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
+		t.doubtAttacher(s, va.Spec.Attacher, e)
 	}
 	if lease == nil {
 		return

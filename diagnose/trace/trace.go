@@ -80,6 +80,8 @@ type Verdict struct {
 	// Undated reports that it waits, and that an object that could not be read may show whether that
 	// is longer than is usual. State is then Unsure.
 	Undated bool `json:"-"`
+	// dated reports that a finding, or the kubelet, has told it nevertheless.
+	dated bool
 }
 
 // waits reports whether it is known that the pod waits for a volume.
@@ -340,6 +342,7 @@ func (t *Trace) Judge(findings []finding.Finding) {
 	t.takeActor(certain)
 	for _, f := range certain {
 		if f.Severity.AtLeast(finding.Warning) {
+			t.Verdict.dated = true
 			if t.Verdict.State != finding.Stuck {
 				t.Verdict.date(finding.Stuck, nil)
 				if s := t.stage(); t.Verdict.Actor == "" && s.nobody {

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -48,6 +49,35 @@ func TestUnreadNodeMayHold(t *testing.T) {
 		}
 		if !tt.whole {
 			w.Without(snapshot.Nodes)
+		}
+		if v := traceOf(w).Verdict; v.Actor != tt.want {
+			t.Errorf("%s: %s", name, v.Message)
+		}
+	}
+}
+
+// TestAttacherMayBeGone: a driver that refuses the attach because another node has the volume waits for the pod
+// there. Where the leases were not read, its attacher may be gone, and then nobody asks the driver again: nobody is
+// named, unless the attacher has passed on an answer a moment ago.
+func TestAttacherMayBeGone(t *testing.T) {
+	for name, tt := range map[string]struct {
+		answered float64
+		whole    bool
+		want     string
+	}{
+		"the leases were read":              {5, true, "pod default/old"},
+		"they were not":                     {5, false, ""},
+		"they were not, and it lives":       {0.1, false, "pod default/old"},
+		"they were read, and it has spoken": {0.1, true, "pod default/old"},
+	} {
+		w := testworld.New().Pending(9)
+		w.Node.Status.VolumesAttached = nil
+		w.Pods = append(w.Pods, testworld.NewPod("old", "n2"))
+		w.VolumeAttachments = append(w.VolumeAttachments, testworld.NewAttachment("n2"))
+		w.VolumeAttachments[0].Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{
+			Time: testworld.MinutesAgo(tt.answered), Message: "rpc error: code = FailedPrecondition desc = volume vol-1 is already attached to i-n2"}}
+		if !tt.whole {
+			w.Without(snapshot.Leases)
 		}
 		if v := traceOf(w).Verdict; v.Actor != tt.want {
 			t.Errorf("%s: %s", name, v.Message)

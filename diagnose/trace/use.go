@@ -186,29 +186,29 @@ type NotKnown struct {
 
 // Document is a *Trace or a *VolumeUse.
 type Document interface {
-	// Found reports, for the exit code, whether there is no answer, and whether something waits
-	// or is wrong.
-	Found() (unknown, wrong bool)
+	// Found reports, for the exit code, whether there is no answer, and whether something waits or is
+	// wrong. There is none where it is not known whether anything waits, and, unless the user allows gaps, where
+	// nothing is wrong in what could be read, and that is not everything.
+	Found(allowGaps bool) (unknown, wrong bool)
 }
 
 // mostSameDisk is the largest number of other volumes of one disk that are named.
 const mostSameDisk = 3
 
-// Found reports unknown where it is not known whether the pod waits for a volume, and wrong
-// unless the pod is known to wait for none and no check warns.
-func (t *Trace) Found() (unknown, wrong bool) {
-	return t.Verdict.State == finding.Unsure, t.Verdict.State != finding.NoWait || somethingWrong(t.Findings)
+// Found is the method of Document.
+func (t *Trace) Found(allowGaps bool) (unknown, wrong bool) {
+	return found(t.Verdict.State, t.Findings, t.Complete || allowGaps)
 }
 
-func somethingWrong(findings []finding.Brief) bool {
-	return slices.ContainsFunc(findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) })
+// Found is the method of Document.
+func (u *VolumeUse) Found(allowGaps bool) (unknown, wrong bool) {
+	return found(u.Verdict.State, u.Findings, u.Complete || allowGaps)
 }
 
-// Found reports unknown where nothing is known to wait and not everything that matters was
-// read, and wrong where something waits or a check warns.
-func (u *VolumeUse) Found() (unknown, wrong bool) {
-	wrong = u.Verdict.State == finding.InFlight || u.Verdict.State == finding.Stuck || somethingWrong(u.Findings)
-	return u.Verdict.State == finding.Unsure, wrong
+func found(state finding.WaitState, findings []finding.Brief, isWhole bool) (unknown, wrong bool) {
+	wrong = state == finding.InFlight || state == finding.Stuck ||
+		slices.ContainsFunc(findings, func(f finding.Brief) bool { return f.Severity.AtLeast(finding.Warning) })
+	return state == finding.Unsure || !wrong && !isWhole, wrong
 }
 
 // useTracer makes one VolumeUse.

@@ -66,7 +66,7 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 		waits = true
 		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, own.Stage, own.On, fmt.Sprintf("Pod %s also waits for volume %s%s", p.Pod, v.Name, toBe[own.Stage])
 	} else if waits || t.Verdict.State == finding.Unsure && t.Verdict.Volume == "" {
-		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, t.Verdict.Stage, t.Verdict.Actor, t.Verdict.Message
+		p.Wait, p.Stage, p.Actor, p.Message = t.Verdict.State, t.Known().Verdict.Stage, t.Verdict.Actor, t.Verdict.Message
 	}
 	switch {
 	case pod.DeletionTimestamp != nil:
@@ -77,7 +77,7 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 			p.Since = unlessZero(facts.LastSign(pod))
 		}
 	case waits:
-		p.State, p.Since = PodWaits, t.Verdict.Since
+		p.State, p.Since = PodWaits, t.Known().Verdict.Since
 	case t.Verdict.Reason == ReasonSilent:
 		p.State, p.Since = PodUnheard, t.Verdict.Since
 	case anyRuns(pod):

@@ -134,6 +134,8 @@ func (t *tracer) fit(stages []Stage) []Stage {
 			switch {
 			case silent != "" && s.State != StageNotNeeded && (slices.Contains(onTheNode, s.Stage) || s.State != StageDone && s.Stage != StageScheduled):
 				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: fmt.Sprintf("as last reported, it is mounted (%s); %s", proof.how, silent), follows: true}
+			case s.State == StageUnknown && s.Stage != StageStaged && s.Stage != StageMounted:
+				s.follows = true // nobody waits for it
 			case s.State != StageDone && s.Stage != StageScheduled:
 				if s.Stage == StageMounted || s.Stage == StageStaged {
 					*s = done(s.Stage, proof.since, proof.how)

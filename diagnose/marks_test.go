@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"io/fs"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ import (
 
 // TestAdviceNamesActions: no advice of a check, a message's meaning or a guard ends or restarts
 // something in its own words. It names the action by a mark, from which one place makes the
-// sentence, the command and the pods that it hits.
+// sentence, the command and the pods that it hits. What it detaches or unmounts, too, has a mark.
 func TestAdviceNamesActions(t *testing.T) {
 	named := map[step.Kind]int{}
 	look := func(where, text string) {
@@ -27,6 +28,11 @@ func TestAdviceNamesActions(t *testing.T) {
 		unmarked := step.Expand(text, func(step.Mark) string { return "" })
 		if kinds, strange := step.In(unmarked); len(kinds)+len(strange) > 0 {
 			t.Errorf("%s ends or restarts something in its own words (%v %q): %q", where, kinds, strange, text)
+		}
+		for _, sentence := range sentenceEnds.Split(text, -1) {
+			if m := detaches.FindString(sentence); m != "" && !strings.Contains(sentence, step.Final.Of()) && step.Kinds(sentence) == nil {
+				t.Errorf("%s does not say whether %q can be undone: %q", where, m, text)
+			}
 		}
 		if plain := step.Plain(text); strings.ContainsAny(plain, "{}") { // it panics at an unknown kind
 			t.Errorf("%s: %q is no mark", where, plain)
@@ -82,6 +88,11 @@ func TestAdviceNamesActions(t *testing.T) {
 	}
 	for _, e := range driverwords.Entries() {
 		look("the words "+e.Words, e.Helps)
+		for _, action := range step.Actions(e.Helps) {
+			if !slices.ContainsFunc(step.Marks(action), func(m step.Mark) bool { return m.Kind != step.Do && m.Kind != step.If && m.Kind != step.Later }) {
+				t.Errorf("the words %q do not say what this changes: %q", e.Words, action)
+			}
+		}
 	}
 	for _, r := range step.Reaches() {
 		if named[r.Kind] == 0 && r.Kind != step.DeleteNode {
@@ -89,3 +100,9 @@ func TestAdviceNamesActions(t *testing.T) {
 		}
 	}
 }
+
+var (
+	sentenceEnds = regexp.MustCompile(`[.;] `)
+	// detaches finds the imperatives of what cannot be undone and has no kind of its own.
+	detaches = regexp.MustCompile(`(?i)(?:^|, |\b(?:and|then|only) )(?:detach|unmount|unmap|delete|end|stop|run fsck|take off) `)
+)

@@ -24,7 +24,7 @@ var presupposed = []struct {
 	{regexp.MustCompile(`delete (?:the|a|its) VolumeAttachment`), func(s *snapshot.Snapshot, f finding.Finding) bool {
 		return len(s.VolumeAttachments) > 0
 	}},
-	{regexp.MustCompile(`^delete VolumeAttachments, strip`), func(_ *snapshot.Snapshot, f finding.Finding) bool { return f.VolumeAttachment != "" }},
+	{regexp.MustCompile(`^delete its VolumeAttachment`), func(_ *snapshot.Snapshot, f finding.Finding) bool { return f.VolumeAttachment != "" }},
 	{regexp.MustCompile(`claim of a pod that has run before`), func(s *snapshot.Snapshot, f finding.Finding) bool {
 		claim := s.Claim(types.NamespacedName{Namespace: f.Subject.Namespace, Name: f.Subject.Name})
 		return claim != nil && claim.Spec.VolumeName != ""

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
@@ -21,12 +23,26 @@ var PodStuck = check.Check{
 	Title:     "Pod waits for a volume for longer than is usual, and no check knows why",
 	Severity:  finding.Warning,
 	Remainder: true,
-	Never:     neverWhenStuck,
-	Run:       func(*check.Run) {},
+	Follows: []check.Relation{
+		{From: []finding.Code{"VD417"}, Share: check.OfVolume, Match: keptFrom},
+	},
+	Never: neverWhenStuck,
+	Run:   func(*check.Run) {},
 }
 
-// neverWhenStuck is the warning about a pod whose cause is not known.
-const neverWhenStuck = "delete VolumeAttachments, strip finalizers or force-delete pods"
+// keptFrom reports whether the pods of the effect wait for the volume that the pod of the cause keeps.
+func keptFrom(p *facts.View, cause, effect finding.Finding) bool {
+	return slices.ContainsFunc(p.KeptFrom(cause.Pair()), func(pod *corev1.Pod) bool { return slices.Contains(effect.Pods, facts.PodName(pod)) })
+}
+
+// The warnings about a pod whose cause is not known: in general, and where the volume that it waits for
+// has a VolumeAttachment.
+const (
+	neverWhenStuck      = "delete VolumeAttachments, strip finalizers or force-delete pods"
+	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume at this moment"
+	neverWhileMounted   = "delete its VolumeAttachment: the volume may still be mounted there"
+	neverAttached       = "delete its VolumeAttachment: the pod does not wait for that"
+)
 
 // neverIn is the warning about what people try in the stage.
 func neverIn(t *trace.Trace) string {
@@ -40,10 +56,14 @@ func neverIn(t *trace.Trace) string {
 		return "set nodeName in the pod: nobody then checks that its volumes fit there"
 	case stage.Stage == trace.StageClaimBound:
 		return "recreate the claim before its data is found: the new one may be empty"
-	case v.VolumeAttachment != "":
-		return neverWhenStuck
 	case stage.Stage == trace.StageStaged || stage.Stage == trace.StageMounted:
 		return "force-delete the pod: what is mounted for it may stay on the node"
+	case stage.Stage == trace.StageAttached && v.VolumeAttachment != "":
+		return neverWhileAttaching
+	case v.VolumeAttachment != "" && (stage.Stage == trace.StageStopped || stage.Stage == trace.StageUnstaged || stage.Stage == trace.StageDetached):
+		return neverWhileMounted
+	case v.VolumeAttachment != "":
+		return neverAttached
 	case v.Claim != "":
 		return "recreate the claim: the new one may be empty, and waits for the same"
 	default:

@@ -21,35 +21,35 @@ func whereToLook(t *trace.Trace) string {
 	case stage.Do() != "":
 		return stage.Do()
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController && len(stage.Said) > 0:
-		return "fix what the controller names in its event: it tries again by itself"
+		return "{fix} fix what the controller names in its event: it tries again by itself"
 	case verdict.Stage == trace.StageClaimBound && actor == trace.EphemeralController:
 		return "{check} look at the pod's events for what refuses its claim (a quota, a webhook), and whether kube-controller-manager runs"
-	case stage.Ends != "" && (actor == trace.Nobody || actor == kubeletwords.WorkloadOwner && len(stage.Said) == 0):
-		return "see to it that " + stage.Ends
+	case stage.Ends != "" && (actor == trace.Nobody || actor == kubeletwords.WorkloadOwner && len(stage.Said) == 0): // the pod has to be made again
+		return "{final} see to it that " + stage.Ends
 	case strings.HasPrefix(actor, "the node plugin of "):
-		return "look at " + actor + ", and at its registrar"
+		return "{note} look at " + actor + ", and at its registrar"
 	case actor == trace.PodCollector:
 		return facts.CollectorLog
 	case actor == trace.Controller:
-		return "read what kube-controller-manager's leader writes to its log about the volume and the node"
+		return "{note} read what kube-controller-manager's leader writes to its log about the volume and the node"
 	case strings.HasPrefix(actor, "the external-attacher of "):
-		return "see whether the attacher runs beside the driver's controller, and read its log"
+		return "{note} see whether the attacher runs beside the driver's controller, and read its log"
 	case strings.HasPrefix(actor, "the kubelet of "):
 		return whatTheKubeletSays(t)
 	case strings.HasPrefix(actor, "pod "):
-		return "look at " + actor + ": this pod waits until that one has let go of the volume"
+		return "{note} look at " + actor + ": this pod waits until that one has let go of the volume"
 	case strings.HasPrefix(actor, "node ") && stage.Ends != "":
-		return "look at " + actor + " (its machine, network and kubelet), and bring it back: the wait ends once " + stage.Ends
+		return "{note} look at " + actor + " (its machine, network and kubelet), and bring it back: the wait ends once " + stage.Ends
 	case strings.HasPrefix(actor, "whoever is to ") && stage.Ends != "":
-		return "find out who is to " + strings.TrimPrefix(actor, "whoever is to ") + ": the wait ends once " + stage.Ends
+		return "{note} find out who is to " + strings.TrimPrefix(actor, "whoever is to ") + ": the wait ends once " + stage.Ends
 	case strings.HasPrefix(actor, "whoever ") && stage.Ends != "":
-		return "see to it that " + stage.Ends
+		return "{fix} see to it that " + stage.Ends
 	case strings.HasPrefix(actor, "the controller that ") && stage.Ends != "":
 		return actor + " has to act: the wait ends once " + stage.Ends
 	case stage.Stage == trace.StageMounted && driver == "":
 		return whatTheKubeletSays(t)
 	}
-	return cmp.Or(stageAdvice[verdict.Stage], "look at the pod's events")
+	return cmp.Or(stageAdvice[verdict.Stage], "{note} look at the pod's events")
 }
 
 // whatIsUnread is the first step where an object that was not read may show who has to act. The
@@ -59,7 +59,7 @@ func whatIsUnread(t *trace.Trace) string {
 	if t.Verdict.Stage == trace.StageAttached && t.Waits().VolumeAttachment == "" {
 		return again
 	}
-	return again + "; " + cmp.Or(stageAdvice[t.Verdict.Stage], "look at the pod's events")
+	return again + "; " + cmp.Or(stageAdvice[t.Verdict.Stage], "{note} look at the pod's events")
 }
 
 // whatTheKubeletSays is where a kubelet tells about the stage: the one that has to act, which may be
@@ -69,7 +69,7 @@ func whatTheKubeletSays(t *trace.Trace) string {
 	if other, acts := strings.CutPrefix(t.Verdict.Actor, "the kubelet of "); acts && !strings.Contains(other, " ") {
 		node = other
 	}
-	log := "look at the log of the kubelet of " + node
+	log := "{note} look at the log of the kubelet of " + node
 	switch stage, driver := t.Verdict.Stage, t.Waits().Driver; {
 	case stage == trace.StageInVolumesInUse:
 		return log + ": it must ask for the volume first"
@@ -84,12 +84,12 @@ func whatTheKubeletSays(t *trace.Trace) string {
 
 // stageAdvice is where to look in each stage.
 var stageAdvice = map[trace.StageName]string{
-	trace.StageScheduled:         "read what the scheduler says about the volumes: free a node that suits them, or add one",
-	trace.StageClaimBound:        "look at the claim, its class and the events of its provisioner",
-	trace.StageInVolumesInUse:    "read the log of the node's kubelet: it must ask for the volume first",
+	trace.StageScheduled:         "read what the scheduler says about the volumes: {fix} free a node that suits them, or add one",
+	trace.StageClaimBound:        "{note} look at the claim, its class and the events of its provisioner",
+	trace.StageInVolumesInUse:    "{note} read the log of the node's kubelet: it must ask for the volume first",
 	trace.StageAttached:          "{read-log controller}",
 	trace.StageInVolumesAttached: "look at the log of kube-controller-manager for this node's status",
-	trace.StageRegistered:        "look at the driver's node plugin on that node, and at its registrar",
+	trace.StageRegistered:        "{note} look at the driver's node plugin on that node, and at its registrar",
 	trace.StageStaged:            "{read-log}",
 	trace.StageMounted:           "{read-log}",
 	trace.StageUnmounted:         "{read-log}",

@@ -340,6 +340,8 @@ func wait(r *finding.Report, f finding.Finding, pods []finding.Waiting) string {
 		text += fmt.Sprintf(" (waiting %s)", ago(r.TakenAt.Sub(pods[0].Since.Time)))
 	case f.Since != nil:
 		text += fmt.Sprintf(" (began %s ago)", ago(r.TakenAt.Sub(f.Since.Time)))
+	case len(pods) < 2 && f.Severity.AtLeast(finding.Warning):
+		text += " (age not known)"
 	}
 	return text
 }
@@ -416,7 +418,7 @@ func steps(f finding.Finding, at time.Time, refused string) []step {
 		for later > 0 && strings.HasPrefix(list[later-1].text, when[finding.Later]) {
 			later--
 		}
-		list = slices.Insert(list, later, step{text: strings.TrimSuffix(nothingNow+refused+"; "+advised.WithUndone(f.Repair.SafeOnce, ""), "; ")})
+		list = slices.Insert(list, later, step{text: strings.TrimSuffix(nothingNow+refused+"; "+f.Repair.SafeOnce, "; ")})
 	}
 	return list
 }

@@ -41,6 +41,9 @@ func TestActions(t *testing.T) {
 				if m := commandsObject.FindStringSubmatch(a.Command); m != nil && a.Kind != finding.ApplyRepair && !strings.Contains(a.Sentence, m[1]) {
 					t.Errorf("%s: %s: %q does not name the object of: %s", c.Name, f.Code, a.Sentence, a.Command)
 				}
+				if a.Kind == finding.DoAsTheySay {
+					t.Errorf("%s: %s: its author does not say what %q changes: mark it change, final, fix or note", c.Name, f.Code, a.Sentence)
+				}
 				if a.Kind == finding.Wait && f.Stays() {
 					t.Errorf("%s: %s does not heal, and: %s", c.Name, f.Code, a.Sentence)
 				}
@@ -50,7 +53,7 @@ func TestActions(t *testing.T) {
 			}
 		}
 	})
-	for _, kind := range []finding.ActionKind{finding.Look, finding.FixObject, finding.MakeSafe, finding.PowerOff, finding.ApplyRepair, finding.Wait, finding.DoAsTheySay} {
+	for _, kind := range []finding.ActionKind{finding.Look, finding.FixObject, finding.MakeSafe, finding.PowerOff, finding.ApplyRepair, finding.Wait, "change", "final", "fix", "note"} {
 		if kinds[kind] == 0 {
 			t.Errorf("no case has an action of kind %s: %v", kind, kinds)
 		}

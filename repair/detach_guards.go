@@ -94,9 +94,9 @@ func usersGone(pods []*corev1.Pod) string {
 		return endUsers
 	}
 	if pod := pods[0]; len(pod.Finalizers) > 0 {
-		return fmt.Sprintf("have whoever set the finalizers of pod %s take them off", facts.PodName(pod))
+		return fmt.Sprintf("{final} have whoever set the finalizers of pod %s take them off", facts.PodName(pod))
 	}
-	return fmt.Sprintf("see why pod %s, which is Terminating already, does not end", facts.PodName(pods[0]))
+	return fmt.Sprintf("{note} see why pod %s, which is Terminating already, does not end", facts.PodName(pods[0]))
 }
 
 func forPods(pods []*corev1.Pod) string {

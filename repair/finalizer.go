@@ -186,7 +186,7 @@ func checkVolumeGone(v *View, r *Repair) error {
 		driver, handle, ok := (&reconcile.VolumeSpec{PV: pv}).CSI()
 		if ok && reconcile.IsVolumeAttachmentName(va.Name, handle, driver, types.NodeName(va.Spec.NodeName)) {
 			return &Refusal{Guard: "volume-gone", Reason: fmt.Sprintf("volume %s has the same disk: it may be attached to another node while this one has it", pv.Name),
-				SafeOnce: "check at the storage system to which node the disk is attached"}
+				SafeOnce: "{note} check at the storage system to which node the disk is attached"}
 		}
 	}
 	return nil

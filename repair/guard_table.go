@@ -45,36 +45,36 @@ var (
 	samePodGuard        = Guard{"same-pod", onPods, checkSamePod, ""}
 	notDeletingGuard    = Guard{"not-deleting", onAttachments, checkNotDeleting, ""}
 	beingDeletedGuard   = Guard{"being-deleted", onAttachments, checkBeingDeleted, ""}
-	nobodyElsesGuard    = Guard{"nobody-elses", onAttachments, checkNobodyElses, "ask its owner what it is for"}
-	onlyFinalizerGuard  = Guard{"only-finalizer", onAttachments, checkOnlyFinalizer, "let the owner of the other finalizer remove it"}
-	onlyAttachersGuard  = Guard{"only-finalizer", onVolumes, checkOnlyAttachersFinalizer, "let the owner of the other finalizer remove it"}
+	nobodyElsesGuard    = Guard{"nobody-elses", onAttachments, checkNobodyElses, "{note} ask its owner what it is for"}
+	onlyFinalizerGuard  = Guard{"only-finalizer", onAttachments, checkOnlyFinalizer, "{final} let the owner of the other finalizer remove it"}
+	onlyAttachersGuard  = Guard{"only-finalizer", onVolumes, checkOnlyAttachersFinalizer, "{final} let the owner of the other finalizer remove it"}
 	volumeDeletingGuard = Guard{"volume-deleting", onVolumes, checkVolumeDeleting, ""}
 	notTouchedYetGuard  = Guard{"not-touched-yet", onVolumes, checkNotTouchedYet, ""}
 	notInVainGuard      = Guard{"not-in-vain", onAttachments, checkNotInVain, ""}
-	neverStartedGuard   = Guard{"never-started", onPods, checkNeverStarted, "end the pod in the ordinary way"}
-	hasControllerGuard  = Guard{"has-controller", onPods, checkHasController, "decide whether anybody still needs the pod"}
+	neverStartedGuard   = Guard{"never-started", onPods, checkNeverStarted, "{final} end the pod in the ordinary way"}
+	hasControllerGuard  = Guard{"has-controller", onPods, checkHasController, "{note} decide whether anybody still needs the pod"}
 	notGoingGuard       = Guard{"not-going", onPods, checkNotGoing, ""}
 
 	// About the node.
-	nodeReadyGuard     = Guard{"node-ready", onNodes, checkNodeReady, "bring the node back: it has to be Ready"}
+	nodeReadyGuard     = Guard{"node-ready", onNodes, checkNodeReady, "{fix} bring the node back: it has to be Ready"}
 	nodeManagedGuard   = Guard{"node-managed", onNodes, checkNodeManaged, ""}
 	nodeInServiceGuard = Guard{"node-in-service", onNodes, checkNodeInService, ""}
-	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "bring the node back: it has to be Ready"}
-	notAliveGuard      = Guard{notAlive, union(onNodes, onLeases, onCSINodes, onAttachments, onVolumes), checkNotAlive, "leave the repair to the node, which is alive"}
+	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "{fix} bring the node back: it has to be Ready"}
+	notAliveGuard      = Guard{notAlive, union(onNodes, onLeases, onCSINodes, onAttachments, onVolumes), checkNotAlive, "{note} leave the repair to the node, which is alive"}
 	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
-	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "cordon the node; {reboot-node}, and only then take the taint off"}
-	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "check at the provider which machine has the volume"}
+	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "{change} cordon the node; {reboot-node}, and only then {change} take the taint off"}
+	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "{note} check at the provider which machine has the volume"}
 	nodeIDGuard        = Guard{"node-id", union(onWorlds, onCSINodes), checkNodeID, ""}
-	sameMachineGuard   = Guard{"same-machine", onWorlds, checkSameMachine, "check at the provider which machine has the volume"}
-	notOlderGuard      = Guard{"same-machine", union(onNodes, onAttachments), checkNotOlderThanNode, "check at the provider which machine has the volume"}
+	sameMachineGuard   = Guard{"same-machine", onWorlds, checkSameMachine, "{note} check at the provider which machine has the volume"}
+	notOlderGuard      = Guard{"same-machine", union(onNodes, onAttachments), checkNotOlderThanNode, "{note} check at the provider which machine has the volume"}
 
 	// About the node's own report.
 	entryThereGuard   = Guard{"entry-there", onNodes, checkEntryThere, ""}
 	entryMissingGuard = Guard{"entry-missing", onNodes, checkEntryMissing, ""}
 	listedOnceGuard   = Guard{"listed-once", onNodes, checkListedOnce, ""}
 	notListedGuard    = Guard{"not-listed", onDisks, checkNotListed, ""}
-	inUseGuard        = Guard{"in-use", onNodes, checkInUse, "see that the kubelet reports the volume in use"}
-	notInUseGuard     = Guard{"not-in-use", onDisks, checkNotInUse, "see that the kubelet has unmounted the volume"}
+	inUseGuard        = Guard{"in-use", onNodes, checkInUse, "{note} see that the kubelet reports the volume in use"}
+	notInUseGuard     = Guard{"not-in-use", onDisks, checkNotInUse, "{note} see that the kubelet has unmounted the volume"}
 
 	// About the nodes and pods that want the volume or have it.
 	wantedGuard             = Guard{"wanted", onWorlds, checkWanted, ""}
@@ -83,7 +83,7 @@ var (
 	onlyWaitingGuard        = Guard{"only-waiting", onWorlds, checkOnlyWaiting, endUsers}
 	notMountedGuard         = Guard{"not-mounted", onWorlds, checkNotMounted, endUsers}
 	notUsedThereGuard       = Guard{"not-used", onWorlds, checkNotUsedThere, notReported}
-	notElsewhereGuard       = Guard{"not-elsewhere", onWorlds, checkNotElsewhere, "end its pods on the other node"}
+	notElsewhereGuard       = Guard{"not-elsewhere", onWorlds, checkNotElsewhere, "{final} end its pods on the other node"}
 	notWantedElsewhereGuard = Guard{"not-wanted-elsewhere", onWorlds, checkNotWantedElsewhere, ""}
 	controllerKeepsItGuard  = Guard{"controller-keeps-it", onWorlds, checkControllerKeepsIt, ""}
 
@@ -92,18 +92,18 @@ var (
 	noAttachErrorGuard        = Guard{"no-attach-error", onWorlds, checkNoAttachError, ""}
 	noneOfPairGuard           = Guard{"none-of-pair", onWorlds, checkNoneOfPair, ""}
 	noAttachmentGuard         = Guard{"no-attachment", onDisks, checkNoAttachment, ""}
-	ownNameGuard              = Guard{"own-name", onDisks, checkOwnName, "check at the storage system which disk is attached to the node"}
+	ownNameGuard              = Guard{"own-name", onDisks, checkOwnName, "{note} check at the storage system which disk is attached to the node"}
 	onlyOneThereGuard         = Guard{"only-one-there", onDisks, checkOnlyOneThere, ""}
-	notAttachedElsewhereGuard = Guard{"not-attached-elsewhere", onWorlds, checkNotAttachedElsewhere, "end its pods on the other node"}
+	notAttachedElsewhereGuard = Guard{"not-attached-elsewhere", onWorlds, checkNotAttachedElsewhere, "{final} end its pods on the other node"}
 	nowhereAttachedGuard      = Guard{"nowhere-attached", onWorlds, checkNowhereAttached, ""}
-	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes, []snapshot.Kind{snapshot.Claims}), checkDiskStays, "if its data is still needed, save the volume's object and then set its reclaim policy to Retain"}
-	disksStayGuard            = Guard{"disk-stays", onUsers, checkDisksStay, "set the volume's reclaim policy to Retain, if its data is still needed"}
+	diskStaysGuard            = Guard{"disk-stays", union(onAttachments, onVolumes, []snapshot.Kind{snapshot.Claims}), checkDiskStays, "if its data is still needed, save the volume's object and then {change} set its reclaim policy to Retain"}
+	disksStayGuard            = Guard{"disk-stays", onUsers, checkDisksStay, "{change} set the volume's reclaim policy to Retain, if its data is still needed"}
 	volumeKnownGuard          = Guard{"volume-known", onWorlds, checkVolumeKnown, ""}
 	volumeGoneGuard           = Guard{"volume-gone", union(onAttachments, onVolumes), checkVolumeGone, ""}
 
 	// About the driver and its attacher.
 	attachRequiredGuard   = Guard{"attach-required", onWorlds, checkAttachRequired, ""}
-	driverOnNodeGuard     = Guard{"driver-on-node", onWorlds, checkDriverOnNode, "bring the driver's node plugin back"}
+	driverOnNodeGuard     = Guard{"driver-on-node", onWorlds, checkDriverOnNode, "{fix} bring the driver's node plugin back"}
 	holderKnownGuard      = Guard{"holder-known", onWorlds, checkHolderKnown, ""}
 	driverIsAskedGuard    = Guard{guardDriverIsAsked, onDisks, checkDriverIsAsked, ""}
 	attacherAtWorkGuard   = Guard{"attacher-at-work", union(onWorlds, onAttacher), checkAttacherAtWork, attacherBack}
@@ -115,8 +115,8 @@ var (
 	saysNoMachineGuard    = Guard{"driver-says-no-machine", union(onAttachments, onNodes), checkSaysNoMachine, ""}
 
 	// About the storage system's list.
-	storageHasGuard   = Guard{"storage-has-it", onWorlds, checkStorageHas, "get the storage system's list again"}
-	storageLacksGuard = Guard{"storage-lacks-it", onWorlds, checkStorageLacks, "get the storage system's list again"}
+	storageHasGuard   = Guard{"storage-has-it", onWorlds, checkStorageHas, "{note} get the storage system's list again"}
+	storageLacksGuard = Guard{"storage-lacks-it", onWorlds, checkStorageLacks, "{note} get the storage system's list again"}
 	storageLetGoGuard = Guard{guardStorageLetGo, onWorlds, checkStorageLetGo, ""}
 )
 
@@ -124,18 +124,18 @@ var (
 // safe only once nothing uses the disk on the VolumeAttachment's node, because the storage
 // system does not check.
 func detachThere(v *View, guard string, va *storagev1.VolumeAttachment, reason, then string) error {
-	safe := "detach the volume at the storage system" + then
+	safe := "{final} detach the volume at the storage system" + then
 	if err := v.Facts.StillUsed(va); err != nil {
-		safe = fmt.Sprintf("%s; only then %s", err, safe)
+		safe = fmt.Sprintf("{note} %s; only then %s", err, safe)
 	}
 	return &Refusal{Guard: guard, Reason: reason, SafeOnce: safe}
 }
 
 // These make a refused repair safe, for several guards each.
 const (
-	attacherBack = "bring the driver's controller pods back"
-	endUsers     = "end its pods there"
-	notReported  = "see that the kubelet no longer reports the volume in use"
+	attacherBack = "{fix} bring the driver's controller pods back"
+	endUsers     = "{final} end its pods there"
+	notReported  = "{note} see that the kubelet no longer reports the volume in use"
 )
 
 // union are the kinds of all lists, each once, in the order in which they are read.

@@ -108,7 +108,7 @@ func refusal(v *View, proposed *Repair) *Refusal {
 // partial list may exist all the same.
 func completeGuard(kinds []snapshot.Kind) Guard {
 	return Guard{GuardComplete, kinds, func(v *View, _ *Repair) error { return Complete(v.Snapshot, kinds) },
-		"give the rights to read everything (kubectl volume-doctor auth), and look again"}
+		"{change} give the rights to read everything (kubectl volume-doctor auth)"}
 }
 
 // Complete returns an error that names a kind whose objects were not all read; nil if there is
@@ -138,7 +138,7 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 // whatever a driver says.
 var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *Repair) error {
 	if lease := v.Facts.ControllerDown(); lease != nil {
-		return &Refusal{Guard: GuardController, SafeOnce: "bring kube-controller-manager back, and look again",
+		return &Refusal{Guard: GuardController, SafeOnce: "{fix} bring kube-controller-manager back",
 			Reason: fmt.Sprintf("no kube-controller-manager leads since %s; one that comes back decides by what it finds", facts.Stamp(facts.Renewed(lease)))}
 	}
 	if v.Facts.ControllerJustStarted() {
@@ -149,7 +149,7 @@ var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *R
 		return fmt.Errorf("so far only kube-controller-manager itself shows it; wait until the objects do, %v after the VolumeAttachment was made", facts.DanglingGrace)
 	}
 	return nil
-}, "look again in a few minutes"}
+}, "{note} look again in a few minutes"}
 
 // findingGuard holds while the same finding is found, and is certain. The kinds that it rests
 // on are those that the finding's check needs: see action.repair.
@@ -160,7 +160,7 @@ var findingGuard = Guard{GuardFinding, nil, func(v *View, proposed *Repair) erro
 	}
 	if f := v.lookUp(proposed.Finding.Fingerprint); f != nil {
 		if s := f.Settles; s != nil {
-			return &Refusal{Guard: guardCertain, SafeOnce: "look again then", Reason: fmt.Sprintf("the cause is only suspected; it is certain at %s if %s", facts.Stamp(s.At), s.If)}
+			return &Refusal{Guard: guardCertain, SafeOnce: "{note} look again then", Reason: fmt.Sprintf("the cause is only suspected; it is certain at %s if %s", facts.Stamp(s.At), s.If)}
 		}
 		return nil
 	}
@@ -220,7 +220,7 @@ func aliveAs(v *View, name types.NodeName) error {
 	if alias == nil {
 		return nil
 	}
-	return &Refusal{Guard: notAlive, SafeOnce: fmt.Sprintf("make sure on node %s that nothing of it is mounted there any more", alias.Node.Name), Reason: fmt.Sprintf("the machine of node %s is alive as node %s (%s), and may have the volume mounted", name, alias.Node.Name, alias.Shows.Field)}
+	return &Refusal{Guard: notAlive, SafeOnce: fmt.Sprintf("{note} make sure on node %s that nothing of it is mounted there any more", alias.Node.Name), Reason: fmt.Sprintf("the machine of node %s is alive as node %s (%s), and may have the volume mounted", name, alias.Node.Name, alias.Shows.Field)}
 }
 
 // checkSameAttachment and checkSameVolume: an object that was deleted and recreated has

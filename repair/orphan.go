@@ -94,7 +94,7 @@ func deleteAgain(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (*W
 // it uses the volume. It also holds where the user or the cloud says that the node is off.
 func holderGuard(v *View, holder types.NodeName) Guard {
 	if checkLives(v, holder) == nil {
-		return Guard{"node-lives", onNodes, func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }, "bring the node back: it has to be Ready"}
+		return Guard{"node-lives", onNodes, func(v *View, r *Repair) error { return checkLives(v, r.Finding.Holder) }, "{fix} bring the node back: it has to be Ready"}
 	}
 	return Guard{GuardFenced, onNodes, func(v *View, r *Repair) error { return checkLivesOrOff(v, r.Finding.Holder) }, ""}
 }

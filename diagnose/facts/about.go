@@ -60,3 +60,9 @@ func (p *View) AddKeptFrom(f *finding.Finding) {
 func Also(f *finding.Finding, format string, args ...any) {
 	f.Detail = finding.Clauses(f.Detail, fmt.Sprintf(format, args...))
 }
+
+// Hinted adds to a finding whose pods wait for good, which makes it an error, that only words hint
+// at the cause.
+func Hinted(f *finding.Finding) {
+	f.Cause = finding.Clauses(f.Cause, "no object confirms that, but the pod waits for good")
+}

@@ -133,9 +133,9 @@ func (p *View) StuckAttacherClause(lease *coordinationv1.Lease) string {
 // BringBack is the advice about a driver's controller whose sidecar does not renew the lease.
 func (p *View) BringBack(lease *coordinationv1.Lease) string {
 	if pod := p.StuckAttacher(lease); pod != nil {
-		return fmt.Sprintf("bring node %s back or, once its machine is known to be off, taint it out-of-service, so that the driver's controller pod %s can start elsewhere", pod.Spec.NodeName, PodName(pod))
+		return fmt.Sprintf("{fix} bring node %s back or, once its machine is known to be off, {taint-node %[1]s}, so that the driver's controller pod %s can start elsewhere", pod.Spec.NodeName, PodName(pod))
 	}
-	return fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace)
+	return fmt.Sprintf("{fix} bring the driver's controller pods in namespace %s back", lease.Namespace)
 }
 
 // heldBy is the pod that the lease names; nil where there is none.

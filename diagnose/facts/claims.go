@@ -68,19 +68,20 @@ func (p *View) KeepDisks(pods ...*corev1.Pod) (first string, commands []string) 
 	for _, pv := range disks {
 		commands = append(commands, Retain(pv))
 	}
-	return "{do} " + diskGoes(disks) + "; {do} ", commands
+	return "{do} " + diskGoes(disks, "{change} set") + "; {do} ", commands
 }
 
-// diskGoes is the clause that the disks are deleted with their pods, and how to keep them.
-func diskGoes(disks []*corev1.PersistentVolume) string {
+// diskGoes is the clause that the disks are deleted with their pods, and how to keep them; set is
+// the word "set", with a mark where the text has marks.
+func diskGoes(disks []*corev1.PersistentVolume, set string) string {
 	names := make([]string, 0, len(disks))
 	for _, pv := range disks {
 		names = append(names, pv.Name)
 	}
 	if len(disks) == 1 {
-		return fmt.Sprintf("the disk of %s is deleted with the pod, as its claim goes with it: if its data is still needed, set its reclaim policy to Retain first", names[0])
+		return fmt.Sprintf("the disk of %s is deleted with the pod, as its claim goes with it: if its data is still needed, %s its reclaim policy to Retain first", names[0], set)
 	}
-	return fmt.Sprintf("the disks of %s are deleted with the pods, as their claims go with them: if their data is still needed, set their reclaim policy to Retain first", some(names))
+	return fmt.Sprintf("the disks of %s are deleted with the pods, as their claims go with them: if their data is still needed, %s their reclaim policy to Retain first", some(names), set)
 }
 
 // Retain is the command that keeps the volume's disk when the volume or its claim is deleted.

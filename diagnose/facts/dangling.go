@@ -102,7 +102,7 @@ func (p *View) Dangling(va Attachment) finding.Finding {
 		},
 		SelfHeals: finding.SelfHeals{Because: "the running controller has no record of it; a restarted one (1.21, 1.20.3, 1.19.8, 1.18.16 and later) finds the " +
 			"object and detaches the volume after the node's next update"},
-		ByHand: fmt.Sprintf("make sure on node %s that nothing has the volume mounted, then delete the VolumeAttachment", va.Node),
+		ByHand: fmt.Sprintf("make sure on node %s that nothing has the volume mounted, then {final} delete the VolumeAttachment", va.Node),
 	})
 	if d := p.Plan.Decision(va.VolumeNode); d != nil {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "a controller that starts now", Value: fmt.Sprintf("%s (%s)", d.Verb, d.Reason)})

@@ -18,7 +18,7 @@ const (
 )
 
 var knownFinalizers = map[string]Finalizer{
-	snapshotSource: {"snapshot controller", "a snapshot", "look for a VolumeSnapshot of the claim that is not ready (READYTOUSE), and at its error; once nobody needs that snapshot, delete the VolumeSnapshot", "volumesnapshot"},
+	snapshotSource: {"snapshot controller", "a snapshot", "look for a VolumeSnapshot of the claim that is not ready (READYTOUSE), and at its error; once nobody needs that snapshot, {final} delete the VolumeSnapshot", "volumesnapshot"},
 	cloneSource:    {"driver's provisioner", "a clone", "look for a Pending claim that is to be cloned from this one (spec.dataSource), and at its events", "persistentvolumeclaim"},
 }
 

@@ -135,7 +135,9 @@ func (p *View) restartPlugin(driver string, node types.NodeName) (s finding.Step
 	case node == "":
 		return s, "restart the node plugins of " + driver, nil
 	case s.Hits == nil || *s.Hits > 0:
-		return s, strings.Join([]string{fmt.Sprintf("cordon %s", node), fmt.Sprintf("drain %s of the pods with volumes of %s", node, driver),
+		s.Says, _, _ = strings.Cut(s.Says, "; cordon ") // steps of their own say that
+		return s, strings.Join([]string{fmt.Sprintf("cordon %s (%s)", node, step.Change.Undo()),
+				fmt.Sprintf("drain %s of the pods with volumes of %s (%s)", node, driver, step.DrainNode.Undo()),
 				fmt.Sprintf("delete the driver's node plugin pod on %s, when they have left", node)}, nextStep),
 			[]string{safetext.Kubectl("cordon", "node/"+string(node))}
 	case len(plugins) == 0:

@@ -51,7 +51,7 @@ func place(f *finding.Finding, command string) {
 	does := f.Commanded(command)
 	i := -1
 	for at, a := range f.Do {
-		if a.Told || !a.Names(does.Object) || (does.Kind == finding.Look) != (a.When == finding.Check) || does.Kind != finding.Look && a.Kind != finding.DoAsTheySay {
+		if a.Told || !a.Names(does.Object) || (does.Kind == finding.Look) != (a.When == finding.Check) || does.Kind != finding.Look && !a.InWords() {
 			continue
 		}
 		if i < 0 {
@@ -80,11 +80,14 @@ func place(f *finding.Finding, command string) {
 
 // SafeOnce is the action that would make a refused repair of the finding safe.
 func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
-	var a finding.Action
-	a.Sentence = step.Expand(text, func(m step.Mark) string {
+	a := finding.Action{Kind: finding.DoAsTheySay}
+	a.Sentence = step.Say(text, func(m step.Mark) string {
 		says, _ := p.act(f, m, &a)
 		return strings.ReplaceAll(says, nextStep, ", ")
 	})
+	if a.Kind != finding.ActionKind(step.Note) && a.Kind != finding.DoAsTheySay {
+		a.Sentence += "; then diagnose again"
+	}
 	return a
 }
 
@@ -97,7 +100,7 @@ func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Ac
 	for _, part := range step.Actions(text) {
 		a := finding.Action{Kind: finding.DoAsTheySay, When: finding.Now, Advised: true, ByHand: byHand}
 		var commands []string
-		a.Sentence = Clause(step.Expand(part, func(m step.Mark) string {
+		a.Sentence = Clause(step.Say(part, func(m step.Mark) string {
 			says, does := p.act(f, m, &a)
 			commands = append(commands, does...)
 			return says
@@ -143,6 +146,11 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says stri
 		return "wait", nil
 	case step.If:
 		return m.Object, nil
+	case step.Change, step.Final, step.Fix, step.Note:
+		if a.Kind == finding.DoAsTheySay {
+			a.Kind = finding.ActionKind(m.Kind)
+		}
+		return "", nil
 	default: // it ends or restarts something
 	}
 	s, says, commands := p.stepOf(f, m)
@@ -402,7 +410,7 @@ func (p *View) disksGo(f finding.Finding, pods []*corev1.Pod) string {
 	if len(disks) == 0 {
 		return ""
 	}
-	return "; " + diskGoes(disks)
+	return "; " + diskGoes(disks, "set")
 }
 
 // deletion is the deletion of the named pods, or else of the finding's pods; "any " before the

@@ -154,8 +154,8 @@ func HeldElsewhere(driver, message string) bool {
 // case unless it begins with an abbreviation.
 func Clause(sentence string) string {
 	sentence = strings.TrimSuffix(sentence, ".")
-	if rest, marked := strings.CutPrefix(sentence, step.Check.Of()+" "); marked {
-		return step.Check.Of() + " " + Clause(rest)
+	if mark, rest, _ := strings.Cut(sentence, "} "); strings.HasPrefix(mark, "{") && rest != "" {
+		return mark + "} " + Clause(rest)
 	}
 	if len(sentence) > 1 && (sentence[1] < 'A' || sentence[1] > 'Z') {
 		return strings.ToLower(sentence[:1]) + sentence[1:]

@@ -50,6 +50,11 @@ const (
 	deletePodKind            = ActionKind(step.DeletePod)
 )
 
+// InWords reports whether words alone tell what the action does.
+func (a Action) InWords() bool {
+	return slices.Contains([]ActionKind{DoAsTheySay, ActionKind(step.Change), ActionKind(step.Final), ActionKind(step.Fix), ActionKind(step.Note)}, a.Kind)
+}
+
 // Line is the action in one line.
 func (a Action) Line() string {
 	if a.Command == "" {
@@ -115,8 +120,8 @@ func ActionsOf(f Finding, at time.Time) []Action {
 	return saysUndone(list)
 }
 
-// saysUndone adds to each sentence whether what it says, or the commands below it do, can be undone. A
-// repair says it itself.
+// saysUndone adds to each sentence whether what the commands below it do can be undone, unless it says
+// so. A repair says it itself.
 func saysUndone(list []Action) []Action {
 	above := 0
 	for i, a := range list {
@@ -124,8 +129,8 @@ func saysUndone(list []Action) []Action {
 		if !a.Told {
 			above = i
 		}
-		if a.Kind != ApplyRepair && (says != "" || !a.Told) {
-			list[above].Sentence = step.WithUndone(list[above].Sentence, says)
+		if s := &list[above].Sentence; says != "" && a.Kind != ApplyRepair && !strings.Contains(*s, says) {
+			*s = step.Enclosed(*s, len(*s), says)
 		}
 	}
 	return list
@@ -198,7 +203,7 @@ func actionsOf(f Finding, at time.Time) []Action {
 		list = append(list, f.waiting("wait a minute and diagnose again; only if it has not ended by then:", at))
 	}
 	repairing := f.repairing()
-	if slices.ContainsFunc(repairing, func(a Action) bool { return a.Kind == SeeDetached }) && slices.ContainsFunc(list, func(a Action) bool { return a.Kind == DoAsTheySay && a.When == Now }) {
+	if slices.ContainsFunc(repairing, func(a Action) bool { return a.Kind == SeeDetached }) && slices.ContainsFunc(list, func(a Action) bool { return a.InWords() && a.When == Now }) {
 		repairing[0].Sentence = "or, instead of that: " + repairing[0].Sentence // no driver has to detach any more
 	}
 	return append(list, repairing...)
@@ -216,7 +221,7 @@ func (f Finding) commandedBelow(list []Action, a Action) []Action {
 		return slices.Insert(list, n-1, a)
 	case !strings.Contains(a.Object, "/") || list[n-1].Command == "" && list[n-1].Names(a.Object):
 	case clause != "" && list[n-1].Command == "" && list[n-1].When != Later && headline.Names(a.Object):
-		list[n-1].Sentence = step.WithUndone(list[n-1].Sentence, "") + "; " + clause + ":"
+		list[n-1].Sentence += "; " + clause + ":"
 	default:
 		a.Told = false
 	}

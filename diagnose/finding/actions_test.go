@@ -22,15 +22,15 @@ func TestActionsOf(t *testing.T) {
 		f    Finding
 		want []string
 	}{
-		"refused":                    {Finding{Repair: refused()}, []string{"to make it safe: end the pods there (cannot be undone)"}},
+		"refused":                    {Finding{Repair: refused()}, []string{"to make it safe: end the pods there"}},
 		"refused, and heals":         {Finding{Repair: refused(), SelfHeals: SelfHeals{Will: true}}, []string{"wait"}},
 		"... with an advice to wait": {Finding{Repair: refused(), Do: []Action{wait}, SelfHeals: SelfHeals{Will: true}}, []string{"wait for the retry"}},
-		"refused, data to be saved":  {Finding{Repair: refused(), Do: []Action{save}}, []string{save.Sentence + " (cannot be undone)"}},
+		"refused, data to be saved":  {Finding{Repair: refused(), Do: []Action{save}}, []string{save.Sentence}},
 		"a look at the same":         {Finding{Do: []Action{correct}, AdviceCommands: []string{describe}}, []string{"correct claim a/c", "told: look at claim a/c"}},
 		"... of the headline":        {Finding{Message: "Claim a/c gets no volume", Do: []Action{{Kind: DoAsTheySay, Sentence: "correct it", When: Now}}, AdviceCommands: []string{describe}}, []string{"correct it; see claim a/c:", "told: look at claim a/c"}},
 		"a look at another":          {Finding{Do: []Action{correct}, AdviceCommands: []string{describe + "1"}}, []string{"correct claim a/c", "look at claim a/c1"}},
 		"all of a kind":              {Finding{Do: []Action{correct}, AdviceCommands: []string{"kubectl get pods -n a -l b=c"}}, []string{"correct claim a/c", "told: look at pods"}},
-		"a look before an act":       {Finding{Do: []Action{{Kind: ActionKind(step.DrainNode), Sentence: "drain n1", Hits: []Step{{}}, When: Now}}, AdviceCommands: []string{"kubectl volume-doctor plan node/n1"}}, []string{"see what a controller that starts would do about node n1", "drain n1 (can be undone; ended pods stay away)"}},
+		"a look before an act":       {Finding{Do: []Action{{Kind: ActionKind(step.DrainNode), Sentence: "drain n1", Hits: []Step{{}}, When: Now}}, AdviceCommands: []string{"kubectl volume-doctor plan node/n1"}}, []string{"see what a controller that starts would do about node n1", "drain n1"}},
 		"a look at something else":   {Finding{Do: []Action{remove}, AdviceCommands: []string{remove.Command, describe}}, []string{"delete pod a/b (cannot be undone)", "look at claim a/c"}},
 	} {
 		var got []string

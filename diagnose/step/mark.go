@@ -27,6 +27,44 @@ const (
 	If      Kind = "if"
 )
 
+// The marks of changes that are no kind of Reaches stand before the imperative. One covers the
+// alternatives before it that are of its kind. Fix is a change that only a message or the place
+// tells, so that nobody knows whether it can be undone; Note is a step that changes nothing, and
+// need not come first. None of these four begins an action.
+const (
+	Change Kind = "change"
+	Final  Kind = "final"
+	Fix    Kind = "fix"
+	Note   Kind = "note"
+)
+
+func (k Kind) begins() bool { return k != Change && k != Final && k != Fix && k != Note }
+
+// The clauses that say whether a change can be undone.
+const (
+	ForGood      = "cannot be undone"
+	PodsStayAway = "can be undone; ended pods stay away"
+	ForNow       = "can be undone"
+)
+
+// undoes are these clauses, the worst last.
+var undoes = []string{ForNow, PodsStayAway, ForGood}
+
+// Undo is the clause that says whether an action of the kind can be undone; "" where it changes
+// nothing, or nobody knows.
+func (k Kind) Undo() string {
+	switch k {
+	case Do, Check, ReadLog, Later, Wait, If, Fix, Note:
+		return ""
+	case Change:
+		return ForNow
+	case TaintNode, DrainNode, PowerOff:
+		return PodsStayAway
+	default: // what has ended does not go on, nor does what is deleted return
+		return ForGood
+	}
+}
+
 // Of is the mark of an action of the kind. Without objects, the finding names them.
 func (k Kind) Of(objects ...string) string {
 	if len(objects) == 0 {
@@ -82,7 +120,7 @@ func Actions(text string) []string {
 	}
 	from := 0
 	for _, at := range append(clauses.FindAllStringIndex(text, -1), []int{len(text), len(text)}) {
-		if from > begin && marks.MatchString(text[from:at[0]]) {
+		if from > begin && slices.ContainsFunc(Marks(text[from:at[0]]), func(m Mark) bool { return m.Kind.begins() }) {
 			cut(from)
 		}
 		from = at[1]
@@ -118,14 +156,74 @@ func PastWait(text string) string {
 // Expand replaces each mark by the result of says. Where that is "", the space after the mark
 // goes as well.
 func Expand(text string, says func(Mark) string) string {
-	return strings.TrimSpace(spaced.ReplaceAllStringFunc(text, func(mark string) string {
-		m := spaced.FindStringSubmatch(mark)
-		said := says(Mark{Kind(m[1]), m[2]})
-		if said == "" {
-			return ""
+	said, _ := expand(text, says)
+	return strings.TrimSpace(said)
+}
+
+// Say is Expand, and adds to each clause that advises a change whether that can be undone.
+func Say(text string, says func(Mark) string) string {
+	said, changes := expand(text, says)
+	for i := len(changes) - 1; i >= 0; i-- {
+		end, worst := clauseEnd(said, changes[i].from), changes[i].undo
+		for ; i > 0 && clauseEnd(said, changes[i-1].from) == end; i-- {
+			worst = max(worst, changes[i-1].undo)
 		}
-		return said + m[3]
-	}))
+		said = Enclosed(said, end, undoes[worst])
+	}
+	return strings.TrimSpace(said)
+}
+
+// change is a change in a text: where its clause goes on, and its place in undoes.
+type change struct{ from, undo int }
+
+func expand(text string, says func(Mark) string) (string, []change) {
+	var b strings.Builder
+	var changes []change
+	rest := 0
+	for _, at := range spaced.FindAllStringSubmatchIndex(text, -1) {
+		b.WriteString(text[rest:at[0]])
+		m := Mark{Kind: Kind(text[at[2]:at[3]])}
+		if at[4] >= 0 {
+			m.Object = text[at[4]:at[5]]
+		}
+		if said := says(m); said != "" {
+			b.WriteString(said + text[at[6]:at[7]])
+		}
+		if undo := slices.Index(undoes, m.Kind.Undo()); undo >= 0 {
+			changes = append(changes, change{b.Len(), undo})
+		}
+		rest = at[1]
+	}
+	return b.String() + text[rest:], changes
+}
+
+// clauseEnds matches the end of a clause: a comma before an alternative, before what follows from
+// a change or before what is done besides, too.
+var clauseEnds = regexp.MustCompile(`^(?:[;.:]$|[;.:] |\n|, (?:and|or|so|let|until|as|but|if|which|where|with|find) )`)
+
+// clauseEnd is the first end of a clause outside parentheses from the position on, or the end of
+// the text.
+func clauseEnd(text string, from int) int {
+	depth := 0
+	for i := from; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '(':
+			depth++
+		case c == ')':
+			depth--
+		case depth == 0 && clauseEnds.MatchString(text[i:]):
+			return i
+		}
+	}
+	return len(text)
+}
+
+// Enclosed puts the clause in parentheses into the text, or into the parentheses that end there.
+func Enclosed(text string, at int, clause string) string {
+	if open, ends := strings.CutSuffix(text[:at], ")"); ends {
+		return open + "; " + clause + ")" + text[at:]
+	}
+	return text[:at] + " (" + clause + ")" + text[at:]
 }
 
 // Plain is the advice for a page, which is about no particular cluster.
@@ -142,7 +240,7 @@ func WithoutMarks(text string) string { return Expand(text, plain) }
 
 func plain(m Mark) string {
 	switch m.Kind {
-	case Do, Check, Later:
+	case Do, Check, Later, Change, Final, Fix, Note:
 		return ""
 	case Wait:
 		return "wait"

@@ -52,3 +52,29 @@ func TestMarks(t *testing.T) {
 		}
 	}
 }
+
+// TestSay: each clause with a change says whether that can be undone, and of two changes the worse.
+func TestSay(t *testing.T) {
+	for text, want := range map[string]string{
+		"{drain-node}":                                               "drain (can be undone; ended pods stay away)",
+		"{drain-node} and {reboot-node}":                             "drain and reboot (cannot be undone)",
+		"{change} cordon n1, so that no pod starts there":            "cordon n1 (can be undone), so that no pod starts there",
+		"if it is not, {delete-pod}: it returns":                     "if it is not, delete (no container runs; cannot be undone): it returns",
+		"{fix} bring it back; {final} delete its record":             "bring it back; delete its record (cannot be undone)",
+		"{check} look at it. Then {final} detach it":                 "look at it. Then detach it (cannot be undone)",
+		"create the claim, or {change} name one that exists":         "create the claim, or name one that exists (can be undone)",
+		"{change} use another disk, or {final} delete what is there": "use another disk (can be undone), or delete what is there (cannot be undone)",
+		"{delete-pod}, and let it return":                            "delete (no container runs; cannot be undone), and let it return",
+	} {
+		if got := Say(text, func(m Mark) string {
+			return map[Kind]string{DrainNode: "drain", RebootNode: "reboot", DeletePod: "delete (no container runs)"}[m.Kind]
+		}); got != want {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+	for _, r := range Reaches() {
+		if r.Kind.Undo() == "" {
+			t.Errorf("nobody knows whether %s can be undone", r.Kind)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func (t *tracer) scheduled() Stage {
 		if facts.KeptOffByPlace(t.pod) {
 			s.Said[0].Means = strings.Join(append([]string{s.Said[0].Means}, t.VolumePlaces(t.pod)...), "; ")
 			if pv, node := onlyMachine(t.View, t.pod); pv != nil {
-				s.do = fmt.Sprintf("make the pod fit on %s (its room, taints and the pod's own rules): volume %s is on that machine alone, and no other node will do", node.Name, pv.Name)
+				s.do = fmt.Sprintf("{change} make the pod fit on %s (its room, taints and the pod's own rules): volume %s is on that machine alone, and no other node will do", node.Name, pv.Name)
 			}
 		}
 		starts := t.addStartUpTaint(&s)
@@ -157,9 +157,9 @@ var volumeRefusals = []struct{ text, means, helps string }{
 	{"persistentvolume's node affinity", "the volume is in another zone or on another machine", ""},
 	{facts.MaxVolumes, "the nodes have as many volumes as they can attach", ""},
 	{"available persistent volumes to bind", "no free PV suits the claim on those nodes, and none is made there",
-		"create a PersistentVolume of the claim's class, size and access modes that a node for the pod can use, or make one free; or correct the class of the claim"},
+		"create a PersistentVolume of the claim's class, size and access modes that a node for the pod can use, or {final} make one free; or {change} correct the class of the claim"},
 	{"enough free storage", "the driver reports too little capacity there",
-		"add room to the storage that the class uses, or free some: the CSIStorageCapacity objects of the class have what the driver reports for each place; or ask for less"},
+		"{change} add room to the storage that the class uses, or {final} free some: the CSIStorageCapacity objects of the class have what the driver reports for each place; or ask for less"},
 	{"bound to non-existent p", "the claim is bound to a PV that does not exist", ""},
 	{"no available volume zone", "the volume is in another zone", ""},
 	{"no available disk", "the disk is in use there", ""},
@@ -319,6 +319,7 @@ func (t *tracer) unbound(v *tracedVolume, name string) Stage {
 			s.Detail += "; the provisioner tries to make it, last since " + facts.Stamp(about.Tries)
 		}
 	default:
+		s.On = "whoever is to create a volume for the claim"
 		s.Detail = name + " is not bound: no PV suits it, and nobody makes one"
 	}
 	t.doubt(&s, snapshot.Events)

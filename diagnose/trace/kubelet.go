@@ -82,7 +82,7 @@ func (w waitWords) listsMean(volume string, k facts.KubeletRelease) string {
 // pkg/volume/util/operationexecutor/operation_executor.go).
 func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 	own := slices.DeleteFunc(t.MountFailuresIn(t.events, t.pod, v.specName(), v.Name), func(f facts.MountFailure) bool {
-		return f.Passing() || t.attachedSince(f, v)
+		return f.Passing() || t.attachedSince(f, v) || t.beforeList(f, v)
 	})
 	if len(own) > 0 {
 		return own
@@ -94,6 +94,12 @@ func (t *tracer) mountFailures(v *tracedVolume) []facts.MountFailure {
 func (t *tracer) attachedSince(f facts.MountFailure, v *tracedVolume) bool {
 	va := t.attachmentOf(v)
 	return va != nil && facts.Holds(va) && f.QuotesAttach()
+}
+
+// beforeList reports whether the kubelet has stopped to try that mount, and the node's list lacks the
+// volume: one that has restarted looks for the entry again.
+func (t *tracer) beforeList(f facts.MountFailure, v *tracedVolume) bool {
+	return v.attachable && t.node != nil && !facts.Lists(t.node, v.Volume) && t.Age(snapshot.EventTime(f.Event)) > facts.MountRetries
 }
 
 // sharedFailures are the failed mounts of other pods that wait for the volume on the node, oldest

@@ -116,8 +116,8 @@ func (t *tracer) addAutoscaler(s *Stage) {
 	}
 	s.On, s.Ends = "the cluster autoscaler", "the autoscaler adds a node, or a node suits the pod"
 	s.Said[0].Means, s.Said = "the scheduler names no volume", slices.Insert(s.Said, 0, said)
-	s.do = "add a node that suits the pod, or see to the reason that the autoscaler gives"
+	s.do = "{change} add a node that suits the pod, or {fix} see to the reason that the autoscaler gives"
 	if blind {
-		s.do = "add the first node of the autoscaler's node group by hand, or turn off its flag --enable-csi-node-aware-scheduling: it may know no CSINode for an empty group"
+		s.do = "add the first node of the autoscaler's node group by hand, or {change} turn off its flag --enable-csi-node-aware-scheduling: it may know no CSINode for an empty group"
 	}
 }

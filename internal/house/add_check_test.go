@@ -85,7 +85,7 @@ func runOddPod(p *check.Run) {
 			Cause:     "somebody has chosen the class",
 			Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "spec.priorityClassName", Value: pod.Spec.PriorityClassName}},
 			SelfHeals: finding.SelfHeals{Because: "nobody chooses another"},
-			Advice:    "choose another class",
+			Advice:    "{change} choose another class",
 		})
 	}
 }

@@ -70,7 +70,7 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 	}
 	if !f.SelfHeals.Will {
 		facts.Also(&f, "the attacher of %s does not run, and nothing is detached without it", va.Spec.Attacher)
-		first := fmt.Sprintf("bring the driver's controller pods in namespace %s back", lease.Namespace)
+		first := fmt.Sprintf("{fix} bring the driver's controller pods in namespace %s back", lease.Namespace)
 		if f.ByHand != "" {
 			f.ByHand = finding.Clauses(first, f.ByHand)
 		} else {
@@ -120,7 +120,7 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 		facts.Also(&f, "the controller detaches it by force in about %s", facts.Rounded(left))
 	case -left < facts.DetachTakes && other == "":
 		f.Severity = finding.Info
-		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due and may take up to 2 min"}
+		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due, and has ended by then"}
 		facts.Also(&f, "the controller detaches it by force about now")
 	case outstayed:
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: unsure + "; if that was long ago, " + neverForced(p)}
@@ -248,7 +248,7 @@ func lostNodeFinding(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, 
 		AdviceCommands: []string{facts.TaintOutOfService(string(va.Node))},
 	})
 	if node == nil { // without a Node nobody can taint it
-		f.ByHand, f.AdviceCommands = fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then delete the VolumeAttachment", va.Node), nil
+		f.ByHand, f.AdviceCommands = fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then {final} delete the VolumeAttachment", va.Node), nil
 		f.Never = "delete the VolumeAttachment before the machine is known to be off: data loss if it still writes"
 	}
 	return f

@@ -68,7 +68,7 @@ func stuckDeleting(p *check.Run, va facts.Attachment) {
 		Evidence: failingDetach(va),
 		SelfHeals: finding.SelfHeals{Because: "it goes only once the driver succeeds; the attacher asks the driver again, at most 5 min apart; " +
 			"it last failed after " + facts.Rounded(failure.Time.Sub(va.DeletionTimestamp.Time))},
-		Advice: "fix what the driver reports",
+		Advice: "{fix} fix what the driver reports",
 	})
 	if entry, known := facts.DetachMeans(va.Spec.Attacher, failure.Message); known {
 		entry = p.Settled(entry, facts.Said{Driver: va.Spec.Attacher, Message: failure.Message, Node: va.Node})

@@ -103,14 +103,14 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 		look = "UnmapVolume or UnmapDevice; find there what holds the device (lsof, losetup, dmsetup, multipath)"
 		f.Never = "delete the VolumeAttachment: it takes the disk from under what still uses it"
 	}
-	f.Advice = fmt.Sprintf("on node %s read the kubelet's log for %s; {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node, look)
+	f.Advice = fmt.Sprintf("{note} on node %s read the kubelet's log for %s; {restart-node-plugin}; if that does not help, {drain-node} and {reboot-node}", va.Node, look)
 	if !p.Snapshot.Complete(snapshot.CSINodes) {
 		f.Cause += "; whether the driver is registered on the node is not known"
 	} else if !facts.Registers(p.Snapshot.CSINode(va.Node), driver) {
 		f.Cause = fmt.Sprintf("driver %s is not registered on the node: the kubelet has nobody to ask for the unmount", driver)
 		needs = "the driver's node plugin has to register there first"
 		f.Evidence = append(f.Evidence, p.RegisteredDrivers(p.Snapshot.Node(va.Node)))
-		f.Advice = fmt.Sprintf("bring the node plugin of %s back on node %s, and see it register: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}",
+		f.Advice = fmt.Sprintf("{fix} bring the node plugin of %s back on node %s, and see it register: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}",
 			driver, va.Node)
 		if len(p.Plugins()[driver][va.Node]) > 0 {
 			f.Advice = "{restart-node-plugin}, so that it registers: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}"
@@ -126,7 +126,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 	} else if p.LeaseStale(va.Node) {
 		f.Cause = "the kubelet does not run, or does not reach the API server: it no longer renews its lease"
 		f.Evidence = append(f.Evidence, p.RenewedLease(va.Node)...)
-		f.Advice = fmt.Sprintf("see to it that machine %s and its kubelet run again: the kubelet then unmounts the volume, or shows why it cannot", va.Node)
+		f.Advice = fmt.Sprintf("{fix} see to it that machine %s and its kubelet run again: the kubelet then unmounts the volume, or shows why it cannot", va.Node)
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "nothing is unmounted until the kubelet works again; while the node counts as Ready, the controller waits without limit"}
 	}
 	if !proven {

@@ -84,7 +84,7 @@ func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 			{Object: "node/" + string(va.Node), Field: "status.volumesInUse", Value: "lacks it; lists " + facts.List(p.Snapshot.Node(va.Node).Status.VolumesInUse)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller should have taken it back by now; the controller does so after the node's next update, within about 5 min; a restart of kube-controller-manager makes it do so"},
-		ByHand:    "delete the VolumeAttachment: the attacher then asks the driver to undo the attach, as the controller would",
+		ByHand:    "{final} delete the VolumeAttachment: the attacher then asks the driver to undo the attach, as the controller would",
 	})
 	if pv := p.World.Volume(va.Volume); pv != nil && pv.Status.Phase == corev1.VolumeReleased {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: "Released"})

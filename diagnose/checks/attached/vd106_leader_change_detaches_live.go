@@ -63,7 +63,7 @@ func leaderChange(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	f.Cause = "the controller that started did not know that the volumes were in use; or somebody deleted their VolumeAttachments at that time, which looks " +
 		"the same"
 	f.SelfHeals = finding.SelfHeals{Because: "a running pod keeps the lost device mounted; the controller attaches such a volume again, and that fixes no mount"}
-	f.Advice = "{check} look into these pods for I/O errors and read-only file systems; stop the writers and recreate the pods one by one, each only when its volume is " +
+	f.Advice = "{check} look into these pods for I/O errors and read-only file systems; {final} stop the writers and recreate the pods one by one, each only when its volume is " +
 		"attached; check the file systems"
 	p.Report(f)
 }

@@ -98,7 +98,7 @@ func heldByPod(p *check.Run, f finding.Finding, pods []*corev1.Pod) {
 	}
 	f.SelfHeals = finding.SelfHeals{Because: "its owner or a person has to delete the pod; the kubelet waits for that, and the controller for the kubelet"}
 	if slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.NeverRan(pod) }) {
-		f.Advice = step.Check.Of() + " save the pod's log if you need it: it goes with the pod"
+		f.Advice = step.Check.Of() + " {note} save the pod's log if you need it: it goes with the pod"
 	}
 	f.ByHand = step.DeletePod.Of(names...) + ": the controller then detaches the volume within about a minute"
 	p.Report(f)

@@ -184,11 +184,11 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller passes over it; a restart changes nothing, as the driver attaches nothing"},
 		Advice:    "{check} find out whether the driver ever attached anything, and if so check at the storage system that nothing is attached",
-		ByHand: fmt.Sprintf("delete the VolumeAttachments, such as %s: where no attacher runs, take off their finalizer %s, which alone holds them",
+		ByHand: fmt.Sprintf("{final} delete the VolumeAttachments, such as %s: where no attacher runs, {final} take off their finalizer %s, which alone holds them",
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),
 	}
 	if usedOnNode(p.View, first) {
-		f.ByHand = "let the pods on the node that use the volume leave first; " + f.ByHand
+		f.ByHand = "{final} let the pods on the node that use the volume leave first; " + f.ByHand
 		f.SelfHeals.Because = "the controller passes over it; the driver attaches nothing, and that holds once the pod has ended, too"
 	}
 	if len(left) > 1 {

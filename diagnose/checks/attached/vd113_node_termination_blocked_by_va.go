@@ -133,7 +133,7 @@ func terminationBlocked(p *check.Run, node *corev1.Node, left []leftover) {
 			{Object: "node/" + node.Name, Field: "metadata.finalizers", Value: fmt.Sprint(node.Finalizers)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "its VolumeAttachments have to go first; each VolumeAttachment waits for its own reason"},
-		Advice:    "fix what keeps each VolumeAttachment: each has a finding of its own where the reason is known",
+		Advice:    "{fix} fix what keeps each VolumeAttachment: each has a finding of its own where the reason is known",
 	})
 	if first.stays {
 		f.Severity = finding.Info

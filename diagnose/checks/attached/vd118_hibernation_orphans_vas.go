@@ -59,9 +59,9 @@ func hibernation(p *check.Run, driver string, o *orphans) {
 	f.Cause = "the cluster's machines were all removed at the same time, as by hibernation, without a detach of their volumes"
 	f.SelfHeals = finding.SelfHeals{Because: "the controller has had its time; the controller detaches them by force within about 8 min of its own start, and has forgotten them, " +
 		"or " + neverForced(p.View)}
-	f.ByHand = "check at the provider that all the machines named are gone; then delete these VolumeAttachments, a few at a time"
+	f.ByHand = "check at the provider that all the machines named are gone; then {final} delete these VolumeAttachments, a few at a time"
 	if n := len(o.vas) - 1; n > 0 {
-		f.Advice = fmt.Sprintf("repair them one at a time: the command is for volume %s on node %s; when that is detached, diagnose again for the next of the %d others",
+		f.Advice = fmt.Sprintf("{note} repair them one at a time: the command is for volume %s on node %s; when that is detached, diagnose again for the next of the %d others",
 			p.ShortVolume(o.vas[0].Volume), o.vas[0].Node, n)
 	}
 	if len(waiters) > 0 {

@@ -103,6 +103,8 @@ func vaPVMissing(p *check.Run, va *storagev1.VolumeAttachment, pv string) {
 	}
 	if name, ok := p.NodeHandle(va); ok {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + va.Spec.NodeName, Field: "status", Value: "the disk is " + string(name) + ", which gives the VolumeAttachment its name"})
+	} else if _, err := handleOf(p.View, va); err != nil {
+		facts.Also(&f, "no object has the handle of its disk")
 	}
 	f.Advice, f.AdviceCommands = vaPVMissingAdvice(p.View, va, pv)
 	if users := p.UsersByName(pv, va.Spec.NodeName); len(users) > 0 {

@@ -22,25 +22,25 @@ import (
 // attacher needs and nothing on the node uses the disk.
 func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name string) (advice string, commands []string) {
 	if !facts.AttacherHolds(va) {
-		return "make sure that no pod on the node uses the disk and that the storage system shows it detached", nil
+		return "{note} make sure that no pod on the node uses the disk and that the storage system shows it detached", nil
 	}
 	then := "the attacher then detaches the disk, and the VolumeAttachment goes"
 	if va.DeletionTimestamp == nil {
 		then = "diagnose then shows how the VolumeAttachment is detached"
 	}
 	if err := usesDisk(p, va, name); err != nil {
-		return fmt.Sprintf("%s; then make PersistentVolume %s again: %s", err, name, then), nil
+		return fmt.Sprintf("{note} %s; then {change} make PersistentVolume %s again: %s", err, name, then), nil
 	}
 	pv, err := volumeAgain(p, va, name)
 	if err != nil {
-		return fmt.Sprintf("%s; then make PersistentVolume %s again, with driver %s, the disk's volumeHandle and the reclaim policy Retain: %s",
+		return fmt.Sprintf("{note} %s; then {change} make PersistentVolume %s again, with driver %s, the disk's volumeHandle and the reclaim policy Retain: %s",
 			err, name, va.Spec.Attacher, then), nil
 	}
 	manifest, err := manifestOf(pv)
 	if err != nil {
-		return fmt.Sprintf("make PersistentVolume %s again: %s", name, then), nil
+		return fmt.Sprintf("{change} make PersistentVolume %s again: %s", name, then), nil
 	}
-	return fmt.Sprintf("make PersistentVolume %s again, with reclaim policy Retain: %s. No object tells its fsType, volumeAttributes, mountOptions and Secrets: %s. "+
+	return fmt.Sprintf("{change} make PersistentVolume %s again, with reclaim policy Retain: %s. No object tells its fsType, volumeAttributes, mountOptions and Secrets: %s. "+
 		"Only where the storage system shows that the disk is not attached to node %s: --apply --allow=strip-finalizer --detached=%s",
 		name, then, publishSecret(p, va.Spec.Attacher), va.Spec.NodeName, va.Name), []string{safetext.KubectlWithInput(manifest, "create", "-f", "-")}
 }
@@ -124,7 +124,7 @@ func handleOf(p *facts.View, va *storagev1.VolumeAttachment) (string, error) {
 	if e := storage.Of(p).Attachment(va); e != nil && reconcile.IsVolumeAttachmentName(va.Name, e.Volume.ID, va.Spec.Attacher, types.NodeName(va.Spec.NodeName)) {
 		return e.Volume.ID, nil
 	}
-	return "", errors.New("find the disk at the storage system, as no object tells its volumeHandle")
+	return "", errors.New("find the disk at the storage system")
 }
 
 // publishSecret describes the Secret that the driver may want for a detach.

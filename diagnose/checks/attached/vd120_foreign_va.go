@@ -61,7 +61,7 @@ func restored(p *check.Run, va facts.Attachment) {
 	f.Detail = "the attacher tries it for ever"
 	f.Cause = fmt.Sprintf("the restore %q brought it back, though only the controller should make VolumeAttachments", va.Labels[veleroRestore])
 	f.SelfHeals.Because = "the controller does not know of it before it restarts"
-	f.ByHand, f.Advice = "delete the VolumeAttachment", "{later} leave VolumeAttachments out of restores"
+	f.ByHand, f.Advice = "{final} delete the VolumeAttachment", "{later} {change} leave VolumeAttachments out of restores"
 	p.Report(f)
 }
 
@@ -76,7 +76,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 		f.Cause = owner + " made it, and should delete it"
 	}
 	f.SelfHeals.Because = "it stays until whoever made it deletes it"
-	f.Advice, f.ByHand = "{check} find out who made it", "delete the VolumeAttachment if nobody needs it"
+	f.Advice, f.ByHand = "{check} find out who made it", "{final} delete the VolumeAttachment if nobody needs it"
 	if owner != "" {
 		f.Advice = ""
 	}
@@ -85,7 +85,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 	switch {
 	case proper != nil:
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "volumeattachment/" + proper.Name, Field: "metadata.name", Value: "is the controller's for the same volume and node"})
-		f.Advice, f.ByHand = "let the controller's own VolumeAttachment for this node go first", ""
+		f.Advice, f.ByHand = "{note} let the controller's own VolumeAttachment for this node go first", ""
 		f.Never = "delete it now: the driver would detach the volume under the controller's own VolumeAttachment"
 	case len(users) > 0:
 		f.Pods = facts.PodNames(users)
@@ -94,7 +94,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 			does = "uses"
 		}
 		facts.Also(&f, "pod %s on that node %s the volume", facts.PodName(users[0]), does)
-		f.Advice, f.ByHand = "", "let the pods on the node that use the volume leave first"
+		f.Advice, f.ByHand = "", "{final} let the pods on the node that use the volume leave first"
 		f.Never = "delete it while a pod on the node uses the volume: the driver would detach it"
 	}
 	if blocked := blockedBy(p.View, va); len(blocked) > 0 {

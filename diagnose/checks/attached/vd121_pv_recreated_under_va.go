@@ -54,7 +54,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 			{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s, for which the name would be %s", va.Volume, facts.AttachmentName(va.VolumeNode))},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller never looks for this VolumeAttachment; it looks for the name that the new handle gives"},
-		Advice:    "{check} make sure that nothing on the node has the old disk mounted; only then detach it at the storage system, and leave this object as it is",
+		Advice:    "{check} make sure that nothing on the node has the old disk mounted; only then {final} detach it at the storage system, and leave this object as it is",
 	})
 	node := p.Snapshot.Node(va.Node)
 	old, known := p.NodeHandle(va.VolumeAttachment)
@@ -63,6 +63,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	}
 	if va.DeletionTimestamp != nil {
 		facts.Also(&f, "the deletion of the VolumeAttachment detaches the new disk")
+		f.Never = fmt.Sprintf("start a pod with the volume on node %s before that has ended: its disk would be detached under it", va.Node)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
 	users := p.World.LivePods(va.VolumeNode)
@@ -75,11 +76,11 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 		since := facts.RunningSince(pod)
 		return !since.IsZero() && since.Before(&pv.CreationTimestamp) && pod.CreationTimestamp.Before(&pv.CreationTimestamp)
 	})
-	const thereafter = "detach it at the storage system, and leave this object as it is"
+	const thereafter = "{final} detach it at the storage system, and leave this object as it is"
 	switch {
 	case older >= 0:
 		facts.Also(&f, "pod %s on that node ran before that and has the old disk", facts.PodName(users[older]))
-		f.Advice = fmt.Sprintf("save the data of pod %s: the old disk has them, and the volume no longer leads to it. End the pod, and see that node %s no longer "+
+		f.Advice = fmt.Sprintf("{note} save the data of pod %s: the old disk has them, and the volume no longer leads to it. {final} End the pod, and see that node %s no longer "+
 			"reports the old disk in use; only then %s", facts.PodName(users[older]), va.Node, thereafter)
 		f.Never = "end the pod before its data is safe: its successor gets the new disk"
 	case len(users) > 0:

@@ -48,7 +48,7 @@ func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string) {
 		Cause:     "the machine was replaced, and its successor took the name before the volume was detached; the attacher takes the id from the CSINode",
 		Evidence:  facts.ReplacedMachine(va, node, was, is),
 		SelfHeals: finding.SelfHeals{Because: "the driver asks the new machine; one that finds nothing there says that it is done; the old machine, if it lives, still has the volume"},
-		Advice: fmt.Sprintf("{check} check at the provider where the volume is: if machine %s is gone the detach does no harm; if it lives, end what runs there and detach the "+
+		Advice: fmt.Sprintf("{check} check at the provider where the volume is: if machine %s is gone the detach does no harm; if it lives, {final} end what runs there and detach the "+
 			"volume from it at the provider", was),
 		Never: "wait without looking: two machines may come to write to the volume",
 	})

@@ -51,7 +51,7 @@ func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},
 		SelfHeals: finding.SelfHeals{Because: "the driver has to detach it first; the attacher asks the driver again, at most 5 min apart, and the volume is attached again " +
 			"within about 2 min of that"},
-		Advice: "fix what the driver reports",
+		Advice: "{fix} fix what the driver reports",
 	})
 	if !p.OneNode(va.Volume) {
 		f.Advice += ", or let the pod start on another node"

@@ -84,7 +84,7 @@ func notManaged(p *check.Run, node *corev1.Node, ignored []facts.PodVolume) {
 		Evidence: []finding.Evidence{{Object: "node/" + node.Name, Field: "metadata.annotations", Value: "lacks " + reconcile.ManagedAnnotation}},
 		SelfHeals: finding.SelfHeals{Because: "the controller ignores the node's pods; it reports nothing, and the kubelet puts the annotation on only " +
 			"when it starts with enableControllerAttachDetach: true"},
-		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}",
+		Advice: "{change} set enableControllerAttachDetach to true in the node's kubelet configuration; {restart-kubelet}",
 	})
 	if holder, held := heldElsewhere(p.View, node, first.Volume); held {
 		p.Suspect(&f, fmt.Sprintf("where it goes on once the volume has no VolumeAttachment on node %s", holder),

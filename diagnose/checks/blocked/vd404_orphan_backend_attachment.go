@@ -93,12 +93,12 @@ func orphanElsewhere(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entr
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: another machine has volume %s", facts.PodName(pods[0]), va.Node, f.PersistentVolume)
 	f.Detail = finding.Clauses("the driver does not say which; no node of the cluster has it", facts.Alike(pods))
 	f.Cause = "an earlier VolumeAttachment went without a detach, perhaps with its node; or another cluster or a person uses the volume"
-	f.Advice = "{check} find out at the storage system which machine has the volume, and whether anything there uses it; {do} detach it there only if nothing does: the attach follows within about 7 min"
+	f.Advice = "{check} find out at the storage system which machine has the volume, and whether anything there uses it; {do} {final} detach it there only if nothing does: the attach follows within about 7 min"
 	if machine := p.ForeignHolder(va.Status.AttachError.Message); machine != "" {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: machine %s has volume %s", facts.PodName(pods[0]), va.Node, machine, f.PersistentVolume)
 		f.Detail = finding.Clauses(machine+" is no node of this cluster", facts.Alike(pods))
 		f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
-		f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; {do} detach it at the storage system only if nothing does: the attach follows within about 7 min", machine)
+		f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; {do} {final} detach it at the storage system only if nothing does: the attach follows within about 7 min", machine)
 	}
 	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)
@@ -124,7 +124,7 @@ func suspectUntilRefusedAlone(p *check.Run, va facts.Attachment, f *finding.Find
 	f.SelfHeals.Because = fmt.Sprintf("no object asks for the detach; the attacher asks again by %s, and succeeds only if the volume is detached", facts.Stamp(by))
 	if p.Age(va.CreationTimestamp) > orphanGrace { // it was refused again and again, and the advice is only a look
 		if f.ByHand != "" {
-			f.Advice += "; only then detach it at the storage system"
+			f.Advice += "; only then {final} detach it at the storage system"
 		}
 		return
 	}
@@ -174,7 +174,7 @@ func orphan(p *check.Run, va facts.Attachment, holder *corev1.Node, pods []*core
 		look = cmp.Or(own, look)
 	}
 	f.Advice = fmt.Sprintf("%s; {check} check on node %s that nothing has it mounted", look, holder.Name)
-	f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
+	f.ByHand = "{final} detach it at the storage system: the attach follows within about 7 min"
 	suspectUntilRefusedAlone(p, va, &f)
 	p.Report(f)
 }

@@ -69,13 +69,13 @@ func reportKept(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry *st
 	f, h := orphanFinding(p, va, pods, entry), entry.Holders[0]
 	where, known := "machine "+h.Machine, "which is no node of this cluster"
 	f.Cause = "another cluster or a person uses the volume; or the machine was a node, and its VolumeAttachment went without a detach"
-	f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; only then detach it at the storage system: the attach follows within about 7 min", h.Machine)
+	f.Advice = fmt.Sprintf("{check} find out what %s is, and whether anything there uses the volume; only then {final} detach it at the storage system: the attach follows within about 7 min", h.Machine)
 	if h.Node != nil {
 		where, known = "node "+h.Node.Name, "where the cluster has no record of it"
 		f.Cause = "the VolumeAttachment of that node went without a detach: its finalizer was taken off; or somebody else attached the volume"
 		f.Evidence = append(f.Evidence, noRecord(h.Node)...)
 		f.Advice = fmt.Sprintf("{check} check on node %s that nothing has the volume mounted", h.Node.Name)
-		f.ByHand = "detach it at the storage system: the attach follows within about 7 min"
+		f.ByHand = "{final} detach it at the storage system: the attach follows within about 7 min"
 		// A list alone never justifies a write: the driver has to confirm it.
 		if failure := p.AttachError(va.VolumeAttachment); failure != nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
 			f.Holder = facts.NodeName(h.Node)
@@ -110,6 +110,6 @@ func reportLeft(p *check.Run, pv *corev1.PersistentVolume, volume corev1.UniqueV
 		Evidence:         append([]finding.Evidence{entry.Evidence()}, noRecord(h.Node)...),
 		SelfHeals:        finding.SelfHeals{Because: "no object asks the driver to detach the volume there"},
 		Advice:           fmt.Sprintf("{check} check on node %s that nothing has the volume mounted, and whose it is", h.Node.Name),
-		ByHand:           "detach it at the storage system",
+		ByHand:           "{final} detach it at the storage system",
 	})
 }

@@ -73,7 +73,7 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		f.Actor = kubeletwords.Nobody
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and a mount has one label only"
 		f.SelfHeals.Because = "the labels are the pod's own, and nothing changes them"
-		f.Advice = "give all containers of the pod one seLinuxOptions.level, or set seLinuxChangePolicy: Recursive in the pod, so that files are relabelled instead"
+		f.Advice = "give all containers of the pod one seLinuxOptions.level, or {change} set seLinuxChangePolicy to Recursive in the pod, so that files are relabelled instead"
 	} else {
 		f.Message = fmt.Sprintf("Pod %s waits on node %s: another pod there has another SELinux label", facts.PodName(pod), pod.Spec.NodeName)
 		f.Detail = "that pod has its volume mounted with that label"
@@ -85,7 +85,7 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		}
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and pods with different labels cannot share such a mount on one node"
 		f.SelfHeals.Because = "pods with the other label have to leave first; the kubelet mounts the volume as soon as the last pod with the other label has left the node"
-		f.Advice = "give both pods the same seLinuxOptions.level, or set seLinuxChangePolicy: Recursive in both; or let one of them run on another node, where the " +
+		f.Advice = "give both pods the same seLinuxOptions.level, or {change} set seLinuxChangePolicy to Recursive in both; or {final} let one of them run on another node, where the " +
 			"volume's access mode allows that"
 	}
 	p.Report(f)

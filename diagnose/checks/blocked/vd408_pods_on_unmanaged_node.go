@@ -72,12 +72,12 @@ func podsOnUnmanagedNode(p *check.Run, node *corev1.Node, exposed []facts.PodVol
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller goes on only until it restarts; the kubelet puts the annotation on only when it starts with " +
 			"enableControllerAttachDetach: true"},
-		Advice: "set enableControllerAttachDetach: true in the node's kubelet configuration; {restart-kubelet}: until that is done, the volumes are detached by force " +
+		Advice: "{change} set enableControllerAttachDetach to true in the node's kubelet configuration; {restart-kubelet}: until that is done, the volumes are detached by force " +
 			"6 min after kube-controller-manager restarts or the node stops being Ready",
 	})
 	if !reconcile.NodeReady(node) && !slices.ContainsFunc(pods, facts.Outstays) {
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("kube-controller-manager deletes the pods unless node %s returns in time; %s", node.Name, f.SelfHeals.Because)}
-		f.Advice = fmt.Sprintf("bring node %s back; set enableControllerAttachDetach: true in its kubelet configuration, and {restart-kubelet}: if kube-controller-manager "+
+		f.Advice = fmt.Sprintf("{fix} bring node %s back; {change} set enableControllerAttachDetach to true in its kubelet configuration, and {restart-kubelet}: if kube-controller-manager "+
 			"restarts first, it detaches the volumes by force 6 min later", node.Name)
 	}
 	for _, v := range exposed {

@@ -124,7 +124,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.one.VolumeAttachment = va.Name
 		if node := p.Snapshot.Node(pair.Node); entry.Meaning == driverwords.NotAttached && va.CreationTimestamp.Before(&node.CreationTimestamp) {
 			r.helps = fmt.Sprintf("{check} check in the storage system to which machine the volume is attached: Node %s was made again after that, and may be another machine; "+
-				"if it is, cordon node %s; {do} {delete-pod}, so that the volume is detached, and attached where its successor goes", node.Name, node.Name)
+				"if it is, {change} cordon node %s; {do} {delete-pod}, so that the volume is detached, and attached where its successor goes", node.Name, node.Name)
 			r.one.Evidence = append(r.one.Evidence,
 				finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
 				finding.Evidence{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)})

@@ -100,11 +100,11 @@ func (u unmountable) toCorrect() string {
 	case u.lacksSidecar():
 		return "{check} see that the driver's webhook runs, and that the pod's template has the annotations that it asks for"
 	case u.pv != nil:
-		return "correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come"
+		return "{change} correct what the message names: mountOptions and accessModes in the PersistentVolume, and in its StorageClass for the volumes to come"
 	case facts.ContainsAny(u.said.Message, kubeletwords.ModeNotSupported):
-		return fmt.Sprintf("take volume %s out of the pod's template, and use a claim in its place: its driver mounts no volume that stands in the pod itself", u.name)
+		return fmt.Sprintf("take volume %s out of the pod's template, and {change} use a claim in its place: its driver mounts no volume that stands in the pod itself", u.name)
 	default:
-		return fmt.Sprintf("correct what the message names of volume %s in the pod's template, where the volume stands", u.name)
+		return fmt.Sprintf("{change} correct what the message names of volume %s in the pod's template, where the volume stands", u.name)
 	}
 }
 
@@ -125,7 +125,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		Detail:    finding.Clauses(first.why, facts.Alike(pods)),
 		Cause:     "the pod uses the volume in a way that the volume does not have",
 		SelfHeals: finding.SelfHeals{Because: "the kubelet repeats the same attempt; neither the mode of a volume nor the volumes of a pod can change"},
-		Advice: "correct the pod's template: volumeDevices for a volume of mode Block, volumeMounts for one of mode Filesystem; or make a new claim with the other " +
+		Advice: "{change} correct the pod's template: volumeDevices for a volume of mode Block, volumeMounts for one of mode Filesystem; or {change} make a new claim with the other " +
 			"volumeMode; " + step.DeletePod.Of(facts.PodNames(pods)...),
 	}
 	if first.pv != nil {

@@ -88,15 +88,15 @@ func attachmentDenied(p *check.Run, list []denied) {
 	f.Detail = finding.Clauses("the controller cannot create it: "+lead.denial.Text(), facts.Alike(pods))
 	switch lead.denial.Kind {
 	case facts.DeniedByPolicy:
-		f.Advice = "have whoever maintains the policy exempt storage.k8s.io/volumeattachments, or the controller that creates them"
+		f.Advice = "{change} have whoever maintains the policy exempt storage.k8s.io/volumeattachments, or the controller that creates them"
 	case facts.DeniedByRole:
 		f.Cause = "the role of the attach/detach controller has lost rights that Kubernetes gives it"
-		f.Advice = "let the API server restore the role: it does so when it starts, unless the annotation rbac.authorization.kubernetes.io/autoupdate says false"
+		f.Advice = "{change} let the API server restore the role: it does so when it starts, unless the annotation rbac.authorization.kubernetes.io/autoupdate says false"
 	case facts.WebhookSilent:
 		f.Cause = "the webhook's pods or its service are down, or its certificate is not accepted, and its failurePolicy is Fail"
-		f.Advice = "bring the webhook back; where it needs a volume itself, exempt storage.k8s.io/volumeattachments in its rules"
+		f.Advice = "{fix} bring the webhook back; where it needs a volume itself, {change} exempt storage.k8s.io/volumeattachments in its rules"
 	case facts.DeniedByWebhook:
-		f.Advice = "exempt storage.k8s.io/volumeattachments in the webhook's rules, or have the webhook accept them"
+		f.Advice = "exempt storage.k8s.io/volumeattachments in the webhook's rules, or {change} have the webhook accept them"
 	}
 	p.Report(f)
 }

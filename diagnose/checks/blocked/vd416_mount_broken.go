@@ -53,7 +53,7 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		Cause:     "the kubelet cannot use the mount; its log on the node has the reason",
 		SelfHeals: finding.SelfHeals{Because: "each new start gets the same mount"},
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
-		Advice:    "{check} read the kubelet's log about the volume; fix what it names; {delete-pod}: a new pod gets a new mount",
+		Advice:    "{check} read the kubelet's log about the volume; {fix} fix what it names; {delete-pod}: a new pod gets a new mount",
 	}
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name

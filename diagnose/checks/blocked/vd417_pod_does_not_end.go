@@ -192,9 +192,9 @@ func leftOnSilentNode(p *check.Run, f finding.Finding, pod *corev1.Pod, node *co
 	}
 	f.Cause = "the node was lost, and its kubelet is the only one that may say that the containers have ended"
 	f.SelfHeals.Because = "the pod ends once the kubelet returns; else the pod stays until the Node is deleted or the pod object is removed"
-	f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod; or, where its machine is off for good, {taint-node %s}", node.Name, node.Name)
+	f.Advice = fmt.Sprintf("{check} look at the conditions and events of silent node %s; {do} {fix} bring it back, and its kubelet ends the pod; or, where its machine is off for good, {taint-node %s}", node.Name, node.Name)
 	if pv := p.Snapshot.Volume(f.PersistentVolume); pv != nil && onlyOn(p.View, pv, node) {
-		f.Advice = fmt.Sprintf("{check} find out why node %s is silent; {do} bring it back, and its kubelet ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
+		f.Advice = fmt.Sprintf("{check} look at the conditions and events of silent node %s; {do} {fix} bring it back, and its kubelet ends the pod: no other node may use volume %s, so that its next pod can run nowhere else", node.Name, volume)
 	}
 	f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	keepDisksFirst(p.View, &f, pod)
@@ -249,7 +249,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			{Object: "pod/" + facts.PodName(pod), Field: "status", Value: "container " + container + " runs"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "what keeps the container has to be fixed first; the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
-		Advice: fmt.Sprintf("{check} read what the events of pod %s say of its end; {do} on node %s find what keeps container %s: a process in state D (ps), "+
+		Advice: fmt.Sprintf("{check} read what the events of pod %s say of its end; {do} {note} on node %s find what keeps container %s: a process in state D (ps), "+
 			"and the logs of the kubelet and the container runtime for the pod; if nothing ends it, {drain-node} and {reboot-node}", facts.PodName(pod), node.Name, container),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	}, pod, held)
@@ -262,7 +262,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 		if f.Said != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].message", Value: f.Said.Text})
 		}
-		f.Advice = fmt.Sprintf("on node %s see to what its Ready condition names; where the container runtime or the kubelet does not answer, start it again: "+
+		f.Advice = fmt.Sprintf("{fix} on node %s see to what its Ready condition names; where the container runtime or the kubelet does not answer, {final} start it again: "+
 			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", node.Name)
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "node/"+node.Name)}
 	}
@@ -289,7 +289,7 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		Detail:    fmt.Sprintf("its containers have ended, and for %s the kubelet has failed to stop its sandbox", facts.Rounded(p.Age(ended))),
 		Cause:     stops.Actor + " fails; until the sandbox is stopped, the kubelet does not begin to unmount the pod's volumes",
 		SelfHeals: finding.SelfHeals{Because: "the sandbox has to be stopped first; the kubelet goes on trying, and unmounts the volumes after that"},
-		Advice: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and start it again where it does not: containers go on running meanwhile; "+
+		Advice: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and {final} start it again where it does not: containers go on running meanwhile; "+
 			"if nothing ends the pod, {drain-node} and {reboot-node}", node.Name),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	}, pod, held)
@@ -297,7 +297,7 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 		return // no data outlives the pod
 	}
 	if stops.Network {
-		f.Advice = fmt.Sprintf("{do} see whether the pod of %s runs, and do what its log and the message name: the kubelet then stops the sandbox, "+
+		f.Advice = fmt.Sprintf("{do} see whether the pod of %s runs, and {fix} do what its log and the message name: the kubelet then stops the sandbox, "+
 			"and unmounts the volumes by itself", stops.Actor)
 		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector=spec.nodeName="+node.Name)}
 	}

@@ -37,7 +37,7 @@ func runDriverUninstalled(p *check.Run) {
 		}
 		f := goneFinding(p.View, driver, tasks)
 		f.Cause = "the driver was uninstalled while volumes of it were attached or wanted; nothing else can attach or detach them"
-		f.Advice = "install the driver again; to uninstall it for good, remove its volumes first"
+		f.Advice = "{change} install the driver again; to uninstall it for good, {final} remove its volumes first"
 		p.Report(f)
 	}
 }

@@ -75,7 +75,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	if facts.TakesNoPlugin(node) {
 		f.Cause = "a Fargate node runs no pod of a DaemonSet, and so no node plugin"
 		f.SelfHeals.Because = "no node plugin can register there"
-		f.Advice = "take the pod out of the Fargate profile that selects it (its namespace and labels); {delete-pod}, so that it starts on a node with the driver's node plugin"
+		f.Advice = "{change} take the pod out of the Fargate profile that selects it (its namespace and labels); {delete-pod}, so that it starts on a node with the driver's node plugin"
 		p.Report(f)
 		return
 	}

@@ -68,7 +68,7 @@ func askedInVain(p *check.Run, driver string) {
 			{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(driver)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "nobody answers; the controller asks again for ever"},
-		Advice:    fmt.Sprintf("install the CSIDriver object as the release of %s ships it; where that object says attachRequired: false, end the pod afterwards: its successor mounts without an attachment", driver),
+		Advice:    fmt.Sprintf("{change} install the CSIDriver object as the release of %s ships it; where that object says attachRequired: false, {final} end the pod afterwards: its successor mounts without an attachment", driver),
 	}
 	p.Report(f)
 }

@@ -50,7 +50,7 @@ func secretMissing(p *check.Run, ref corev1.SecretReference, tasks []facts.Task)
 		Cause:   "the secret was deleted or renamed after volumes had been made that name it; a volume's reference to its secret cannot be changed",
 		SelfHeals: finding.SelfHeals{Because: "nobody but an operator recreates the secret; the attacher looks for the secret again, at most 5 min apart, " +
 			"and goes on once it is there"},
-		Advice: fmt.Sprintf("recreate the secret %s/%s with its old content: from a backup, or as a copy of the one that the driver's storage class names now",
+		Advice: fmt.Sprintf("{change} recreate the secret %s/%s with its old content: from a backup, or as a copy of the one that the driver's storage class names now",
 			ref.Namespace, ref.Name),
 	}
 	if name := tasks[0].Spec.Source.PersistentVolumeName; name != nil {

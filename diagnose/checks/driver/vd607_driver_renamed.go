@@ -37,8 +37,8 @@ func runDriverRenamed(p *check.Run) {
 		f.Detail = queue(p.View, tasks)
 		f.Cause = fmt.Sprintf("the driver was deployed again under the name %s, as the names suggest; a volume keeps the name under which it was made", now)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + now, Field: "metadata.name", Value: "is installed"})
-		f.Advice = fmt.Sprintf("deploy the driver as %s again, beside the new one if need be: nothing else can detach what is attached; "+
-			"{later} to move for good, detach first, then recreate each volume with the new name and policy Retain", driver)
+		f.Advice = fmt.Sprintf("{change} deploy the driver as %s again, beside the new one if need be: nothing else can detach what is attached; "+
+			"{later} to move for good, {final} detach first, then recreate each volume with the new name and policy Retain", driver)
 		p.Report(f)
 	}
 }
@@ -57,7 +57,7 @@ func driverMisspelt(p *check.Run, driver string) {
 	f.Cause = fmt.Sprintf("the PersistentVolume was written with a misspelt driver name, as the names suggest; or the driver calls itself %s and its CSIDriver "+
 		"or its StorageClass does not", meant)
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})
-	f.Advice = fmt.Sprintf("{check} compare the names letter by letter. If %s is meant, set the PersistentVolume's policy to Retain, delete it and its claim, and "+
+	f.Advice = fmt.Sprintf("{check} compare the names letter by letter. If %s is meant, set the PersistentVolume's policy to Retain, {final} delete it and its claim, and "+
 		"recreate both with that name: a volume's driver cannot be changed", meant)
 	p.Report(f)
 }

@@ -73,10 +73,10 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	}
 	f.Evidence = append(f.Evidence, taskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume leaves the node"
-	f.Advice = fmt.Sprintf("{do} cordon %s, so that the pod starts elsewhere; {delete-pod}; {do} uncordon %[1]s once the pod runs elsewhere; {later} %s", l.Node.Name, correctLimit(l.Driver))
+	f.Advice = fmt.Sprintf("{do} {change} cordon %s, so that the pod starts elsewhere; {delete-pod}; {do} {change} uncordon %[1]s once the pod runs elsewhere; {later} %s", l.Node.Name, correctLimit(l.Driver))
 	f.AdviceCommands = []string{safetext.Kubectl("cordon", "node/"+l.Node.Name)}
 	if leftWaiting(p.View, l, stuck) {
-		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
+		f.Advice += "; {change} set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
 	}
 	p.Report(f)
 }
@@ -94,9 +94,9 @@ var limitSettings = map[string]string{
 // correctLimit is the advice that corrects the limit.
 func correctLimit(driver string) string {
 	if setting := limitSettings[driver]; setting != "" {
-		return "correct the driver's limit (" + setting + ")"
+		return "{change} correct the driver's limit (" + setting + ")"
 	}
-	return "see whether the limit of the driver can be set, and make it what the machine takes"
+	return "see whether the limit of the driver can be set, and {change} make it what the machine takes"
 }
 
 // leftWaiting reports whether only a setting of the driver keeps the kubelet from rejecting the
@@ -157,7 +157,7 @@ func limitExceeded(p *check.Run, l *facts.Load, waiting []*corev1.Pod) {
 	f.Detail = l.Text()
 	f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
 	f.SelfHeals.Because = "the rest waits until another volume leaves the node; nobody moves the pods"
-	f.Advice = fmt.Sprintf("see in a few minutes which pod there still waits, and let that one start on another node: %d of the volumes cannot be attached here", l.All()-l.Limit)
+	f.Advice = fmt.Sprintf("{note} see in a few minutes which pod there still waits, and let that one start on another node: %d of the volumes cannot be attached here", l.All()-l.Limit)
 	p.Report(f)
 }
 

@@ -42,11 +42,11 @@ func runAttacherThrottled(p *check.Run) {
 		case len(limited) > 0:
 			slow(p, driver, limitedSeverity(p.View, limited), limited, fmt.Sprintf("The storage system limits the calls of driver %s", driver),
 				"the provider limits how many calls may be made in a time, for this cluster or for the whole account; the driver says so",
-				"look for what else makes calls on the account, and ask the provider for a higher quota")
+				"{note} look for what else makes calls on the account, and ask the provider for a higher quota")
 		case len(waiting) >= manyTasks && p.Age(p.LastAnswer(driver)) < queueMoves && p.AttacherAtWork(driver):
 			slow(p, driver, queueSeverity(p.View, waiting), waiting, fmt.Sprintf("Many VolumeAttachments wait for driver %s, which works them off slowly", driver),
 				"more volumes are to be attached and detached than the attacher's workers, its rate of calls to the API server or the storage system allow",
-				"{wait}; {later} give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
+				"{wait}; {later} {change} give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
 		}
 	}
 }

@@ -87,7 +87,8 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	f.Message += ": its storage seems stuck"
 	f.Detail = "the driver's words hint at the storage system"
 	f.Said = facts.QuoteDriver(t.Spec.Attacher, t.Failure)
-	f.Cause = hint + "; no object confirms that"
+	f.Cause = hint
+	facts.Hinted(&f)
 	entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure)
 	if known {
 		f.KnownFrom = facts.KnownFrom(entry)
@@ -148,7 +149,7 @@ func inUse(p *facts.View, f *finding.Finding, user *corev1.Pod, node types.NodeN
 		f.Cause = "its access mode lets several nodes have it, and " + f.Cause
 	}
 	f.Actor = "the workload owner"
-	f.Advice = "run the pods of its claim on one node, or give them a volume of a storage class that several nodes may use at a time"
+	f.Advice = "run the pods of its claim on one node, or {change} give them a volume of a storage class that several nodes may use at a time"
 	f.Never = fmt.Sprintf("detach the volume in the storage system: pod %s uses it", name)
 	f.SelfHeals.Because = fmt.Sprintf("it is attached once node %s gives it up", node)
 }

@@ -36,7 +36,7 @@ func runMigrationNoCSIDriver(p *check.Run) {
 				break
 			}
 		}
-		f.Advice = fmt.Sprintf("install the driver %s, with the permissions that it needs at the provider; all volumes that wait for it then follow", driver)
+		f.Advice = fmt.Sprintf("{change} install the driver %s, with the permissions that it needs at the provider; all volumes that wait for it then follow", driver)
 		p.Report(f)
 	}
 }

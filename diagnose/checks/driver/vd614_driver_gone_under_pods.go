@@ -60,7 +60,7 @@ func goneUnderPods(p *check.Run, node *corev1.Node, driver string, volumes []fac
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node), {Object: "node/" + node.Name, Field: "pods", Value: "none mounts the directory plugins/" + driver}},
 		SelfHeals: finding.SelfHeals{Because: "a pod that is deleted stays Terminating; the pods run until then, and the kubelet unmounts within about 5 min after the " +
 			"plugin has come back and registered"},
-		Advice: fmt.Sprintf("let the driver's node plugin run on %s again until the last pod with one of its volumes has left", node.Name),
+		Advice: fmt.Sprintf("{change} let the driver's node plugin run on %s again until the last pod with one of its volumes has left", node.Name),
 	}
 	for i, v := range volumes {
 		if stuckUnmounting(p.View, v.Pod) {

@@ -85,7 +85,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		Evidence: append([]finding.Evidence{{Object: "csinode/" + node.Name, Field: "spec.drivers", Value: "lists " + driver}}, pluginEvidence(here)...),
 		SelfHeals: finding.SelfHeals{Because: "nothing takes the entry off while the kubelet lives; the scheduler and the attacher go by it; mounts and unmounts go " +
 			"on within about 5 min after the plugin has come back"},
-		Advice: fmt.Sprintf("bring the driver's node plugin on %s back: see why its pod is not there or not Ready", node.Name),
+		Advice: fmt.Sprintf("{fix} bring the driver's node plugin on %s back: see why its pod is not there or not Ready", node.Name),
 	}
 	f.Cause = "the plugin's pod went without a word to the kubelet: it was killed, its node crashed, or its DaemonSet no longer wants it there"
 	what := "no pod serves there"
@@ -96,7 +96,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		if facts.Runs(here[0]) {
 			f.Cause = "a container of the plugin fails; its socket is still registered, and where that container is the driver's own, calls to it end in refused connections"
 		}
-		f.Advice = fmt.Sprintf("bring the driver's node plugin on %s back: see why pod %s is not Ready", node.Name, facts.PodName(here[0]))
+		f.Advice = fmt.Sprintf("{fix} bring the driver's node plugin on %s back: see why pod %s is not Ready", node.Name, facts.PodName(here[0]))
 		f.AdviceCommands = []string{facts.Logs(here[0])}
 		what = fmt.Sprintf("its pod %s has not been Ready there for %s", facts.PodName(here[0]), facts.Rounded(p.Age(since)))
 	} else {

@@ -84,7 +84,7 @@ func twoPlugins(p *check.Run, driver string, rivals []*corev1.Pod, nodes int) {
 		Evidence: pluginEvidence(rivals),
 		SelfHeals: finding.SelfHeals{Because: "the kubelet deregisters by the driver's name alone; up to 1.35 the kubelet does not come back to the socket that stays until that is " +
 			"made again; from 1.36 on it does, at most 2m2s later"},
-		Advice: "{check} find out which of the two DaemonSets belongs to the driver's controller, and remove the other one; " +
+		Advice: "{check} find out which of the two DaemonSets belongs to the driver's controller, and {final} remove the other one; " +
 			step.RestartNodePlugin.Of(driver+"@*") + " (of the one that stays), node by node, so that it registers again",
 	})
 }

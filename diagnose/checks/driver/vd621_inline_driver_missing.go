@@ -88,11 +88,11 @@ func inlineDriverMissing(p *check.Run, node *corev1.Node, driver string, waiting
 		f.Cause = "the pod names the driver otherwise than it was installed, as the names suggest"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + meant, Field: "metadata.name", Value: "is installed"})
 		f.SelfHeals.Because = "no driver of that name is installed; a pod's volumes cannot be changed"
-		f.Advice = fmt.Sprintf("if %s is meant, correct the driver in the pod's template; the controller then makes new pods. Else install the driver %s", meant, driver)
+		f.Advice = fmt.Sprintf("if %s is meant, {change} correct the driver in the pod's template; the controller then makes new pods. Else {change} install the driver %s", meant, driver)
 	default:
 		f.Message = where + "not installed"
 		f.Cause = "no node lists the driver and there is no CSIDriver of that name: it was never installed, or has been removed"
-		f.Advice = "install the driver, or correct the driver's name in the pod's template"
+		f.Advice = "install the driver, or {change} correct the driver's name in the pod's template"
 	}
 	p.Report(f)
 }

@@ -41,7 +41,7 @@ func runControllerDown(p *check.Run) {
 		Cause:          "kube-controller-manager, whose attach/detach controller attaches and detaches all volumes, does not run, or does not reach the API server",
 		SelfHeals:      finding.SelfHeals{Because: "nobody attaches or detaches anything; once it leads again, the pods that wait follow by themselves"},
 		Evidence:       []finding.Evidence{facts.LeaseEvidence(lease)},
-		Advice:         "bring kube-controller-manager back on the control plane: its log there, or that of its service, tells why it ended; {check} see whether its pods run",
+		Advice:         "{fix} bring kube-controller-manager back on the control plane: its log there, or that of its service, tells why it ended; {check} look at its pods in kube-system, if it has any",
 		AdviceCommands: facts.ControllerPods(),
 	}
 	if slices.ContainsFunc(p.LostWaits(), func(w facts.LostWait) bool { return len(w.Holders) > 0 }) {

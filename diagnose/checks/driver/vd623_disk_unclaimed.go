@@ -32,7 +32,7 @@ func runDiskUnclaimed(p *check.Run) {
 			Cause:     "its PersistentVolume had the policy Retain and was deleted, or was deleted without its finalizers, or the whole cluster was",
 			Evidence:  []finding.Evidence{d.Evidence()},
 			SelfHeals: finding.SelfHeals{Because: "a provisioner knows no disk but those that PersistentVolumes name"},
-			Advice:    "ask whoever owned its claim whether the data are wanted; a new PersistentVolume with its id as volumeHandle leads to them again",
+			Advice:    "{note} ask whoever owned its claim whether the data are wanted; a new PersistentVolume with its id as volumeHandle leads to them again",
 		}
 		if d.Ours {
 			f.Detail = "it bears the mark of this cluster"

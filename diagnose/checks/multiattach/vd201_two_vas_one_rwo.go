@@ -61,7 +61,7 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		PersistentVolume: pv.Name,
 		Evidence:         []finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},
 		SelfHeals:        finding.SelfHeals{Because: "the controller does not compare them again; it compares attachments only before it makes one, and to it both are wanted or mounted"},
-		Advice: "stop all writers but one by deleting their pods (not by force): once the node has unmounted, the controller detaches; check the file system before " +
+		Advice: "{final} stop all writers but one by deleting their pods (not by force): once the node has unmounted, the controller detaches; check the file system before " +
 			"the volume is used again",
 		Cause: "an attach went ahead while another node still had the volume: after a failed detach, after a forced one from a node that lived, " +
 			"or by another program's VolumeAttachment",
@@ -89,7 +89,7 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		used[pod.Spec.NodeName] = true
 	}
 	if idle := slices.DeleteFunc(nodes, func(node string) bool { return used[node] }); len(used) == 1 && len(idle) > 0 {
-		f.Advice = fmt.Sprintf("{check} find out what has the volume mounted on %s, where no pod uses it, and end that; pod %s may go on: check the file system before the volume is used again",
+		f.Advice = fmt.Sprintf("{check} find out what has the volume mounted on %s, where no pod uses it, and {final} end that; pod %s may go on: check the file system before the volume is used again",
 			strings.Join(idle, " and "), facts.PodName(users[0]))
 	}
 	if len(users) > 0 {

@@ -166,7 +166,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		Cause: "the controller attached the volume to a second node while the first still used it: it had forgotten the first one, for example because " +
 			"the VolumeAttachment there was deleted by hand",
 		SelfHeals: finding.SelfHeals{Because: "the controller does not know that both nodes have it"},
-		Advice: "stop one writer now: scale it down, or {delete-pod any} in the ordinary way, until its node no longer lists the volume in volumesInUse; " +
+		Advice: "{note} stop one writer now: {change} scale it down, or {delete-pod any} in the ordinary way, until its node no longer lists the volume in volumesInUse; " +
 			"{check} check the file system",
 	}
 	f.Detail = fmt.Sprintf("pod %s uses it on node %s", facts.PodName(first.users[0]), first.node.Name)
@@ -177,10 +177,10 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		f.Message = fmt.Sprintf("Single-node volume %s is in use on node %s and attached to %s", pv.Name, first.node.Name, second.node.Name)
 		facts.Also(&f, "on node %s the next pod would write to it, too", second.node.Name)
 		f.SelfHeals = leavesUnused(p.View, volume, second)
-		f.Advice = fmt.Sprintf("keep pods with this volume off node %s; {delete-pod} in the ordinary way, and let it return once its node no longer lists the volume in volumesInUse: "+
+		f.Advice = fmt.Sprintf("{change} keep pods with this volume off node %s; {delete-pod} in the ordinary way, and let it return once its node no longer lists the volume in volumesInUse: "+
 			"nothing records that it is attached there; {check} check the file system", second.node.Name)
 		if isAttached(p.View, volume, first.node) {
-			f.Advice = fmt.Sprintf("keep pods with this volume off node %s until it is detached from there; {check} check the file system", second.node.Name)
+			f.Advice = fmt.Sprintf("{change} keep pods with this volume off node %s until it is detached from there; {check} check the file system", second.node.Name)
 			f.Cause = fmt.Sprintf("an attach to node %s ended only after the volume had gone to node %s, as after an outage of the attacher, or the controller had forgotten one of the two, "+
 				"for example because a VolumeAttachment was deleted by hand", second.node.Name, first.node.Name)
 		}

@@ -89,12 +89,12 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		},
 		SelfHeals: lost.Heals(),
 		Advice:    lost.Advice(node),
-		ByHand:    "move the pod: delete it, and let it return once its VolumeAttachment is gone",
+		ByHand:    "{final} move the pod: delete it, and let it return once its VolumeAttachment is gone",
 	})
 	nameLostEntryCause(p, &f, node, lost)
 	switch {
 	case slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && p.PastList(pod, f.PersistentVolume) }):
-		f.Severity = finding.Info // not what the pod waits for
+		f.Severity, f.Pods = finding.Info, nil // not what the pod waits for
 		f.Message = fmt.Sprintf("Pod %s waits for the mount on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
 		f.Detail = "the kubelet tries the mount, so that it has found the entry before; it looks for it again only after a restart"
 	case facts.Started(pod):

@@ -172,7 +172,7 @@ func reportPhantom(p *check.Run, f finding.Finding, pods []*corev1.Pod, added bo
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Node %s lists volume %s in volumesAttached without a VolumeAttachment", f.Node, f.PersistentVolume)
 		f.Detail = "volume-doctor added the entry, and it has outlived the attachment"
-		f.Advice, f.ByHand = "take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "leave it: nothing waits for it"
+		f.Advice, f.ByHand = "{change} take it off with kubectl volume-doctor undo and the journal of that repair; without the journal:", "{note} leave it: nothing waits for it"
 	default:
 		f.Severity = finding.Warning
 		next := "may wait: it will if the running controller has read the entry"

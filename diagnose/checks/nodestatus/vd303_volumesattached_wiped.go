@@ -115,7 +115,7 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 		SelfHeals: finding.SelfHeals{Because: "nothing rewrites the list now; the controller does when another volume is attached to or detached from this node, or when " +
 			"kube-controller-manager restarts"},
 		Advice: fmt.Sprintf("{check} make sure that %s is still the same machine", node.Name),
-		ByHand: "{restart-kube-controller-manager}, or end the pods one by one, and let each return once its VolumeAttachment is gone",
+		ByHand: "{restart-kube-controller-manager}, or {final} end the pods one by one, and let each return once its VolumeAttachment is gone",
 	})
 	for _, va := range lost {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.creationTimestamp",

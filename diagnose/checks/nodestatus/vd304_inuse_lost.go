@@ -52,7 +52,7 @@ func inuseLost(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 			"the list",
 		Evidence:  []finding.Evidence{{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: fmt.Sprintf("lists %v", node.Status.VolumesInUse)}},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet has had time to list it; a kubelet lists a volume within 10 s, or at its next report of the status"},
-		Advice:    fmt.Sprintf("{restart-kubelet %s} and see the volume return to volumesInUse; if it does not, find what else writes that list, and stop it before the pod ends", node.Name),
+		Advice:    fmt.Sprintf("{restart-kubelet %s} and see the volume return to volumesInUse; if it does not, find what else writes that list, and {final} stop it before the pod ends", node.Name),
 		Never:     "drain the node or delete the pod before that: the disk would be detached under the mount",
 	})
 	if p.HeartbeatStale(node) {

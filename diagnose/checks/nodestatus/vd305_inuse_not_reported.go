@@ -67,7 +67,7 @@ func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet has had time to announce it; a kubelet announces a volume within 10 s, or at its next report of the status"},
-		Advice: fmt.Sprintf("on node %s read the kubelet's log for \"Error updating node status\" and for the pod's name; fix what it reports, or set "+
+		Advice: fmt.Sprintf("on node %s read the kubelet's log for \"Error updating node status\" and for the pod's name; {fix} fix what it reports, or {change} set "+
 			"nodeStatusUpdateFrequency back to 10s; {restart-kubelet}", node.Name),
 	})
 	switch c := facts.ReadyCondition(node); {
@@ -75,7 +75,7 @@ func notReported(p *check.Run, node *corev1.Node, list []facts.PodVolume) {
 		f.Cause = "the kubelet renews its lease, which keeps the node Ready, but its writes of the node's status fail"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "status.conditions[Ready].lastHeartbeatTime", Value: facts.Stamp(c.LastHeartbeatTime)})
 		f.Advice = "{check} ask the API server for the same write in the kubelet's name, in a dry run (explain VD305 has the line): what refuses it says so, and that proves it; " +
-			"have that webhook, policy or right corrected. Where nothing refuses it, the kubelet's log on node " + node.Name + " says why (\"Error updating node status\")"
+			"{change} have that webhook, policy or right corrected. Where nothing refuses it, the kubelet's log on node " + node.Name + " says why (\"Error updating node status\")"
 	case first.Pod.Status.StartTime == nil && len(first.Pod.Status.ContainerStatuses) == 0:
 		f.Cause = "the kubelet has not taken the pod up at all: it has written no status for it"
 	}

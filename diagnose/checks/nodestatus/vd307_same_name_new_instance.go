@@ -71,7 +71,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		Evidence: facts.ReplacedMachine(va, node, was, is),
 		SelfHeals: finding.SelfHeals{Because: "nobody compares the machine; the VolumeAttachment says attached, and only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
-		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and end %s: the "+
+		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and {final} end %s: the "+
 			"controller detaches the volume by itself, and has it attached where the successor goes", was, node.Name, unstarted(pods)),
 	}))
 }

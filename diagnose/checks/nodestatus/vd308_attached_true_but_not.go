@@ -103,7 +103,7 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
 		Since:   &since,
 		Message: fmt.Sprintf("Pod %s waits on node %s: the device of volume %s is missing", facts.PodName(pod), va.Node, pv),
-		Detail:  "the volume counts as attached, and the driver does not find its device there: a hint that the storage system has it detached",
+		Detail:  "the volume counts as attached, and the driver does not find its device there",
 		Cause:   "the volume was detached past the cluster, or a late detach took it away again; or the node does not see the device for a reason of its own",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
@@ -112,10 +112,14 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		},
 		SelfHeals: finding.SelfHeals{Because: "the driver has not noticed; only a driver that lists which volumes are attached where does, within about a minute"},
 		Advice: cmp.Or(facts.OwnCheck(va.Spec.Attacher, event.Message), "{check} check at the storage system whether the volume is attached to this node; "+
-			"{check} where it is, the node does not see it: rescan its buses and its multipath, then {restart-node-plugin}"),
+			"{check} where it is, the node does not see it: {change} rescan its buses and its multipath, then {restart-node-plugin}"),
 		ByHand: "if it is not, {delete-pod}, and let it return when the VolumeAttachment is gone: the volume is then attached again",
+		Never:  "patch status.attached, or attach the volume past the cluster: the controller knows nothing of that",
 	})
-	if attached, _ := entry.On(va.Node); attached {
+	if attached, _ := entry.On(va.Node); !attached {
+		facts.Hinted(&f)
+	} else {
+		f.Never = "detach the volume at the storage system: it is attached where it belongs"
 		f.Detail = "the driver does not find the volume's device there, although the storage system has it attached to that node"
 		f.Cause = "the node does not see the device: udev, multipath, a full bus, or a node plugin without the host's /dev"
 		f.SelfHeals.Because = "the volume is attached already; the driver on the node has to find it"

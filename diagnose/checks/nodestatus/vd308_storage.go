@@ -45,7 +45,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	runs := fmt.Sprintf("Pod %s runs on node %s with volume %s, which storage shows", facts.PodName(users[0]), va.Node, pv)
 	f.Message = runs + " detached"
 	f.Detail = fmt.Sprintf("it counts as attached there, and %s does not show it as attached to that node", entry.Words())
-	f.Advice = "{check} check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, end the pod " +
+	f.Advice = "{check} check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, {final} end the pod " +
 		"and let it return once the VolumeAttachment is gone"
 	if len(entry.Holders) > 0 {
 		machine := entry.Holders[0].Machine
@@ -53,7 +53,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 		f.Detail = fmt.Sprintf("it counts as attached there, and %s has it on machine %s, which may write to it, too", entry.Words(), machine)
 		f.Cause = "somebody else attached the volume to the other machine, or a late attach took it there"
 		f.Advice = fmt.Sprintf("{check} find out at the storage system who attached the volume to machine %s, and whether that machine uses it; check on node %s whether the pod still reaches it; "+
-			"let one of the two go before the other writes again", machine, va.Node)
+			"{final} let one of the two go before the other writes again", machine, va.Node)
 	}
 	p.Report(f)
 	return true

@@ -99,7 +99,7 @@ func keptVolume(p *facts.View, claim *corev1.PersistentVolumeClaim, kept []*core
 	} else if err := cannotHave(claim, pv); err != nil {
 		facts.Also(&f, "the claim does not fit it: %s", err)
 	}
-	f.Advice, f.AdviceCommands = giveBack(p, claim, pv, "find out whether the pod's data is on it")
+	f.Advice, f.AdviceCommands = giveBack(p, claim, pv, "{note} find out whether the pod's data is on it")
 	return f
 }
 
@@ -160,9 +160,9 @@ func severalKept(p *facts.View, f *finding.Finding, claim *corev1.PersistentVolu
 	f.Message = fmt.Sprintf("%d volumes are of earlier claims", len(kept))
 	f.Detail = fmt.Sprintf("volumes of earlier claims of this name are still there, %s, and the binder gives them to nobody by itself", strings.Join(names, ", "))
 	if len(f.AdviceCommands) > 0 {
-		f.Advice = fmt.Sprintf("{do} if their data may still be wanted, set the reclaim policy of volume %s to Retain before anything else; {do} ", strings.Join(goWith, " and that of "))
+		f.Advice = fmt.Sprintf("{do} if their data may still be wanted, {change} set the reclaim policy of volume %s to Retain before anything else; {do} ", strings.Join(goWith, " and that of "))
 	}
-	f.Advice += "find out which of the volumes has the pod's data; only that one may be given to the claim: take the UID out of its claimRef" + strings.Join(taken, "")
+	f.Advice += "{note} find out which of the volumes has the pod's data; only that one may be given to the claim: {final} take the UID out of its claimRef" + strings.Join(taken, "")
 }
 
 // keepDisk is what to do first where the volume's data may still be wanted, and its commands; ""
@@ -171,11 +171,11 @@ func keepDisk(pv *corev1.PersistentVolume) (first string, commands []string) {
 	wanted := "if the data on volume " + pv.Name + " may still be wanted, "
 	switch {
 	case goes(pv) && deletes(pv): // Retain may remove the last finalizer, and then the object is gone
-		first = "{check} " + wanted + "print its object and keep the output; {do} set the reclaim policy of volume " + pv.Name + " to Retain, but only with that output kept: the object may then go; {do} "
+		first = "{check} " + wanted + "print its object and keep the output; {do} {change} set the reclaim policy of volume " + pv.Name + " to Retain, but only with that output kept: the object may then go; {do} "
 	case goes(pv):
 		first = "{check} " + wanted + "print its object and keep the output before anything else; {do} "
 	case deletes(pv):
-		first = "{do} " + wanted + "set its reclaim policy to Retain before anything else; {do} "
+		first = "{do} " + wanted + "{change} set its reclaim policy to Retain before anything else; {do} "
 	}
 	if goes(pv) {
 		commands = append(commands, safetext.Kubectl("get", "pv/"+pv.Name, "-o", "yaml"))
@@ -206,28 +206,28 @@ func giveBack(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Per
 		return fmt.Sprintf("%s; it is not free yet: %s", whose, taken), commands
 	}
 	if goes(pv) {
-		return fmt.Sprintf("%s; if so, make volume %s again from its object once it is gone, with the claimRef but without the UID in it: a volume that is Terminating "+
+		return fmt.Sprintf("%s; if so, {change} make volume %s again from its object once it is gone, with the claimRef but without the UID in it: a volume that is Terminating "+
 			"is bound to no claim", whose, pv.Name), commands
 	}
-	then := "; after that take the UID out of the volume's claimRef"
+	then := "; after that {final} take the UID out of the volume's claimRef"
 	if pv.Spec.ClaimRef.UID == "" {
 		then = ""
 	}
 	switch err := cannotHave(claim, pv); {
 	case wasBound(claim): // the binder compares only the UID
 	case err != nil:
-		return fmt.Sprintf("%s; if so, recreate the claim so that it fits volume %s, with volumeName %s%s", whose, pv.Name, pv.Name, then), commands
+		return fmt.Sprintf("%s; if so, {final} recreate the claim so that it fits volume %s, with volumeName %s%s", whose, pv.Name, pv.Name, then), commands
 	case asksForAnother(claim, pv):
-		return fmt.Sprintf("%s; if so, recreate the claim with volumeName %s, for it asks for volume %s and that cannot be changed%s",
+		return fmt.Sprintf("%s; if so, {final} recreate the claim with volumeName %s, for it asks for volume %s and that cannot be changed%s",
 			whose, pv.Name, claim.Spec.VolumeName, then), commands
 	}
 	patch, err := claimRefPatch(claim, pv)
 	if err != nil {
 		return whose, commands
 	}
-	free := "take the UID out of the claimRef of volume " + pv.Name
+	free := "{final} take the UID out of the claimRef of volume " + pv.Name
 	if wasBound(claim) {
-		free = "put the claim's UID into the claimRef of volume " + pv.Name
+		free = "{final} put the claim's UID into the claimRef of volume " + pv.Name
 	}
 	return fmt.Sprintf("%s; if so, %s, and claim %s/%s is bound to it", whose, free, claim.Namespace, claim.Name),
 		append(commands, safetext.Kubectl("patch", "pv/"+pv.Name, "--type=json", "-p", patch))
@@ -297,11 +297,11 @@ func isTaken(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.Pers
 	pods := p.ClaimUsers(claim)
 	switch started := slices.IndexFunc(pods, facts.Started); {
 	case started >= 0:
-		return fmt.Sprintf("pod %s has started with it; save the data from within that pod, and only then let it end; see that nothing has it attached", facts.PodName(pods[started]))
+		return fmt.Sprintf("pod %s has started with it; save the data from within that pod, and only then {final} let it end; see that nothing has it attached", facts.PodName(pods[started]))
 	case len(vas) > 0:
-		return fmt.Sprintf("VolumeAttachment %s has it on node %s, and has to go first", vas[0].Name, vas[0].Spec.NodeName)
+		return fmt.Sprintf("VolumeAttachment %s has it on node %s, and goes once no pod there uses the volume", vas[0].Name, vas[0].Spec.NodeName)
 	case pv.Status.Phase == corev1.VolumeBound:
-		return "its phase is Bound, and has to be Released first"
+		return "its phase is Bound, until the controller sees that its claim is gone"
 	}
 	for _, node := range p.Snapshot.Nodes {
 		if p.InUse(node, disk) || p.Lists(node, disk) {

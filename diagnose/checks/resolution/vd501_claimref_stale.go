@@ -93,7 +93,7 @@ func addUsers(f *finding.Finding, users []*corev1.Pod, runs string) {
 
 // claimRefAdvice offers the only correction, where no object speaks against it.
 func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume, sameName bool) (advice string, commands []string) {
-	const whose = "find out whose data the volume holds, and whether the new claim is meant to have it"
+	const whose = "{note} find out whose data the volume holds, and whether the new claim is meant to have it"
 	if !sameName {
 		return toWhomItBelongs(claim, pv)
 	}
@@ -104,10 +104,10 @@ func claimRefAdvice(p *facts.View, claim *corev1.PersistentVolumeClaim, pv *core
 // another volume. The deletion of the claim that is bound to it may delete the disk.
 func toWhomItBelongs(claim *corev1.PersistentVolumeClaim, pv *corev1.PersistentVolume) (advice string, commands []string) {
 	owner, name := pv.Spec.ClaimRef.Namespace+"/"+pv.Spec.ClaimRef.Name, claim.Namespace+"/"+claim.Name
-	advice = fmt.Sprintf("{check} find out whose data volume %s holds; {do} if it is that of claim %s, recreate claim %s with the right volumeName; {do} if it is that of claim %s, ",
+	advice = fmt.Sprintf("{check} find out whose data volume %s holds; {do} if it is that of claim %s, {final} recreate claim %s with the right volumeName; {do} if it is that of claim %s, ",
 		pv.Name, owner, name, name)
 	if !deletes(pv) {
-		return advice + fmt.Sprintf("recreate claim %s with another volume, and save the volume's object first", owner), nil
+		return advice + fmt.Sprintf("{final} recreate claim %s with another volume, and save the volume's object first", owner), nil
 	}
-	return advice + fmt.Sprintf("set the reclaim policy of volume %s to Retain before claim %s is deleted: the disk goes with that claim", pv.Name, owner), []string{facts.Retain(pv)}
+	return advice + fmt.Sprintf("{change} set the reclaim policy of volume %s to Retain before claim %s is deleted: the disk goes with that claim", pv.Name, owner), []string{facts.Retain(pv)}
 }

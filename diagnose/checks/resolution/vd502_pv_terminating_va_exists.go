@@ -94,12 +94,12 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 		f.SelfHeals.Because += ", and with the reclaim policy Delete its disk goes with it"
 	}
 	first, commands := keepDisk(pv)
-	f.Advice, f.AdviceCommands = first+"before the pod ends, save its data; "+makeBothAgain, commands
+	f.Advice, f.AdviceCommands = first+"{note} before the pod ends, save its data; "+makeBothAgain, commands
 	p.Report(f)
 }
 
 // makeBothAgain is how a Terminating volume gets a successor with its disk.
-const makeBothAgain = "end the pod, let claim and volume go, and recreate both with the same volume handle"
+const makeBothAgain = "end the pod, let claim and volume go, and {final} recreate both with the same volume handle"
 
 // volumeProtection is the finalizer that the PV protection controller removes once the volume is
 // not Bound (Controller.isBeingUsed, pkg/controller/volume/pvprotection).
@@ -118,13 +118,13 @@ func pvTerminating(p *check.Run, va facts.Attachment, pv *corev1.PersistentVolum
 	f.Detail = "no pod uses it on that node"
 	f.Cause = "the volume was deleted while an attach for it was failing, and the controller has lost sight of the VolumeAttachment"
 	f.SelfHeals.Because = "nobody deletes the VolumeAttachment; the attacher's finalizer keeps the volume until none names it"
-	f.ByHand = "delete the VolumeAttachment: the driver detaches what may be attached"
+	f.ByHand = "{final} delete the VolumeAttachment: the driver detaches what may be attached"
 	if !va.Ours() {
 		// Another program may be using it.
 		f.Severity = finding.Info
 		f.Cause = "the VolumeAttachment is not the controller's: another program, such as a backup, made it"
 		f.SelfHeals.Because = "whoever made the VolumeAttachment has to delete it; the controller never does"
-		f.ByHand, f.Advice = "", "find out which program made the VolumeAttachment, and end what it does with the volume"
+		f.ByHand, f.Advice = "", "find out which program made the VolumeAttachment, and {final} end what it does with the volume"
 	}
 	keepDiskFirst(&f, pv)
 	p.Report(f)

@@ -58,7 +58,7 @@ func pvFinalizer(p *check.Run, pv *corev1.PersistentVolume, finalizer string) {
 		Evidence:         terminating(pv, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "status.phase", Value: string(pv.Status.Phase)}),
 		SelfHeals:        finding.SelfHeals{Because: "only the attacher takes the finalizer off; it has had time to look at the volume again"},
 		Advice:           "{check} make sure that the driver's attacher runs",
-		ByHand:           "annotate volume " + pv.Name + ", so that the attacher looks at it again",
+		ByHand:           "{change} annotate volume " + pv.Name + ", so that the attacher looks at it again",
 		AdviceCommands:   []string{safetext.Kubectl("annotate", "pv/"+pv.Name, "--overwrite", "nudged="+strconv.FormatInt(p.Snapshot.TakenAt.Unix(), 10))},
 	}
 	if pv.Spec.CSI != nil {

@@ -58,11 +58,11 @@ func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, ev
 			evidence,
 		},
 		SelfHeals: finding.SelfHeals{Because: "a bound claim never gets another volume; it is Bound again once a volume of that name points to its UID"},
-		Advice:    "{check} find the disk at the storage system, and recreate the volume with its handle, policy Retain and a claimRef to this claim's UID",
+		Advice:    "{check} find the disk at the storage system, and {change} recreate the volume with its handle, policy Retain and a claimRef to this claim's UID",
 	}
 	if p.Snapshot.Volume(claim.Spec.VolumeName) != nil {
 		f.Cause = "two claims were restored, or made by hand, for one volume"
-		f.Advice = "decide whose data the volume holds; leave the volume to the claim that has it, and recreate this claim with another volume"
+		f.Advice = "{note} decide whose data the volume holds; leave the volume to the claim that has it, and {final} recreate this claim with another volume"
 		f.Never = "recreate the claim before you know whose data the volume holds: its name and UID lead back to the data"
 	}
 	for _, va := range p.AttachmentsNaming(claim.Spec.VolumeName) {
@@ -73,7 +73,7 @@ func claimLost(p *check.Run, claim *corev1.PersistentVolumeClaim, why string, ev
 	users := p.ClaimUsers(claim)
 	addUsers(&f, users, "still runs")
 	if len(users) > 0 && facts.Started(users[0]) {
-		f.Advice = "save the data from within the pod while it runs, for it will not start again; " + f.Advice
+		f.Advice = "{note} save the data from within the pod while it runs, for it will not start again; " + f.Advice
 	}
 	p.Report(f)
 }

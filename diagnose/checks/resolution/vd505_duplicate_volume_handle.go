@@ -70,7 +70,7 @@ func twiceInPod(p *check.Run, d facts.SameDisk, pod *corev1.Pod, pvs []*corev1.P
 	f.SelfHeals.Because = "the kubelet waits for one of the two for ever; the kubelet mounts the disk for the other, without a word; a kubelet of 1.35 or later does not"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + pod.Spec.NodeName, Field: "status.nodeInfo.kubeletVersion",
 		Value: p.Snapshot.Node(f.Node).Status.NodeInfo.KubeletVersion})
-	f.Advice = "let the pod use one of the two, or give each its own volumeHandle; set the policy of both to Retain before any of them is deleted"
+	f.Advice = "let the pod use one of the two, or {change} give each its own volumeHandle; {change} set the policy of both to Retain before any of them is deleted"
 	p.Report(f)
 }
 
@@ -94,7 +94,7 @@ func twoVolumes(p *check.Run, d facts.SameDisk) {
 	})
 	first, second := d.Volumes[0], d.Volumes[1]
 	f.Message = fmt.Sprintf("Volumes %s and %s are one disk, and both are bound", first.Name, second.Name)
-	f.Advice = "set the policy of both to Retain, find out which one the data belongs to, and take the other out of use before it is deleted"
+	f.Advice = "{change} set the policy of both to Retain, find out which one the data belongs to, and {final} take the other out of use before it is deleted"
 	switch {
 	case len(used) > 1 && len(users) > 1:
 		var places []*corev1.Pod
@@ -109,7 +109,7 @@ func twoVolumes(p *check.Run, d facts.SameDisk) {
 		}
 		f.Message += " and used"
 		f.Detail = facts.PodPlaces(places)
-		f.Advice = "end the pods of one of the two in the ordinary way before both write. Then " + f.Advice
+		f.Advice = "{final} end the pods of one of the two in the ordinary way before both write. Then " + f.Advice
 	case deletes:
 		f.Severity = finding.Info
 		f.Detail = "the deletion of one takes the other's data with it"

@@ -108,7 +108,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if pv == nil || pv.Spec.Local == nil && mayGetNode(p.View, pod) { // no new node has the disk of another machine
 		return false
 	}
-	terms, shut, advice := "", []string(nil), "add a node where the volume can be used"
+	terms, shut, advice := "", []string(nil), "{change} add a node where the volume can be used"
 	never := "relabel a node for a place where it is not: the pod would go there and get stuck"
 	for _, node := range p.Snapshot.Nodes {
 		if facts.Virtual(node) {
@@ -121,11 +121,11 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		switch {
 		case !reconcile.NodeReady(node):
 			shut = append(shut, node.Name+" is not Ready")
-			advice = "bring node " + node.Name + " back, or add a node where the volume can be used"
+			advice = "{change} bring node " + node.Name + " back, or add a node where the volume can be used"
 		case node.Spec.Unschedulable:
 			shut = append(shut, node.Name+" is cordoned")
 			never = "uncordon it while somebody works on it: the pod would have to leave"
-			advice = "uncordon node " + node.Name + " where nobody works on it any more, or add a node where the volume can be used"
+			advice = "{change} uncordon node " + node.Name + " where nobody works on it any more, or add a node where the volume can be used"
 		default:
 			return false // a node suits the volume: something else keeps the pod off it
 		}
@@ -144,14 +144,14 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if err != nil {
 		name = ""
 	}
-	further := "give the autoscaler a pool there, and see whether another rule of the pod (affinity, nodeSelector) forbids it"
+	further := "{change} give the autoscaler a pool there, and see whether another rule of the pod (affinity, nodeSelector) forbids it"
 	because := "the volume does not move; the pod is scheduled once such a node takes pods, which an autoscaler brings only where it has a pool"
 	if pv.Spec.Local != nil {
 		if len(shut) == 0 {
-			advice = "bring the machine whose disk the volume is back under its node's name"
+			advice = "{fix} bring the machine whose disk the volume is back under its node's name"
 			never = "delete the claim or the volume while the machine may come back: they are the way to the data on its disk"
 		}
-		further = "where that machine is lost for good, its data is too: restore it from a backup into a new claim"
+		further = "where that machine is lost for good, its data is too: {change} restore it from a backup into a new claim"
 		because = "the volume is a disk of one machine"
 	}
 	p.Report(finding.Finding{
@@ -199,8 +199,8 @@ func apart(p *check.Run, pod *corev1.Pod) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "volumes do not move"},
 		Never:     "relabel a node for a place where it is not: the pod would go there and get stuck",
-		Advice: "decide which of the volumes has the data; copy the other one from a snapshot or a backup to the place of that one, and give the pod the claim of the copy; " +
-			"{later} use a storage class with volumeBindingMode WaitForFirstConsumer",
+		Advice: "{note} decide which of the volumes has the data; {change} copy the other one from a snapshot or a backup to the place of that one, and give the pod the claim of the copy; " +
+			"{later} {change} use a storage class with volumeBindingMode WaitForFirstConsumer",
 	}
 	for _, pv := range volumes {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: facts.AffinityText(pv)})
@@ -233,7 +233,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		Since:            new(facts.BoundAt(pod)),
 		Cause:            "its template names the node, past the scheduler, or the node's labels have changed since",
 		SelfHeals:        finding.SelfHeals{Because: "neither the pod nor the volume moves"},
-		Advice: "take the nodeName out of the pod's template, or give the node its labels back; {delete-pod}: its " +
+		Advice: "take the nodeName out of the pod's template, or {change} give the node its labels back; {delete-pod}: its " +
 			"successor is scheduled where the volume is",
 	}
 	if terms := facts.UnmetAffinity(pv, node); terms != "" {
@@ -260,7 +260,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		facts.FailedAttach(va, failure),
 		{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity", Value: "none"},
 	}
-	f.Advice = "keep the pod to nodes of the volume's zone (node affinity in its template); {delete-pod}; {later} give the volume a " +
+	f.Advice = "{change} keep the pod to nodes of the volume's zone (node affinity in its template); {delete-pod}; {later} {change} give the volume a " +
 		"nodeAffinity when you recreate it"
 	p.Report(f)
 }

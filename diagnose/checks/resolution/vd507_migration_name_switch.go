@@ -75,7 +75,7 @@ func nameSwitch(p *check.Run, node *corev1.Node, inTree, csi corev1.UniqueVolume
 		Evidence: []finding.Evidence{nameEvidence(node, inTree), nameEvidence(node, csi)},
 		SelfHeals: finding.SelfHeals{Because: "the controller detaches by the old name; the controller then attaches by the new one, and a pod that uses the disk meanwhile gets " +
 			"input and output errors, and keeps them until it is restarted"},
-		Advice: fmt.Sprintf("{drain-node %s} now, so that nothing writes while the names change, until only the CSI name is left; {later} the other nodes "+
+		Advice: fmt.Sprintf("{drain-node %s} now, so that nothing writes while the names change, until only the CSI name is left; {later} {note} the other nodes "+
 			"are to be drained before their kubelet is upgraded", node.Name),
 	})
 	if va := p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)); va != nil {

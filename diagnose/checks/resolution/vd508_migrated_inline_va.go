@@ -89,7 +89,7 @@ func inlineLeft(p *check.Run, va *storagev1.VolumeAttachment, pair reconcile.Vol
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lacks it; lists " + facts.AttachedList(node.Status.VolumesAttached)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "a restart of kube-controller-manager does not help; kube-controller-manager passes over attachments of inline volumes"},
-		ByHand:    fmt.Sprintf("{check} make sure on node %s that nothing has the volume mounted, then delete the VolumeAttachment", pair.Node),
+		ByHand:    fmt.Sprintf("{check} make sure on node %s that nothing has the volume mounted, then {final} delete the VolumeAttachment", pair.Node),
 	}
 	if waiters := p.WaitingElsewhere(pair); len(waiters) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiters)

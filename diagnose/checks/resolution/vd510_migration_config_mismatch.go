@@ -59,7 +59,7 @@ func leftovers(p *check.Run, node *corev1.Node) {
 			},
 			SelfHeals: finding.SelfHeals{Because: "the controller takes the entry off and puts it back; the controller finds no plugin, and goes on without a pause; that uses up " +
 				"its calls to the API server, from which all attaching suffers"},
-			Advice: fmt.Sprintf("{drain-node %s} and replace it; or, if the machine is off and the provider says that the disk is not attached there, {delete-node %s}", node.Name, node.Name),
+			Advice: fmt.Sprintf("{drain-node %s} and {final} replace it; or, if the machine is off and the provider says that the disk is not attached there, {delete-node %s}", node.Name, node.Name),
 			Never:  "edit the list alone: the controller writes the entry back until it restarts",
 		}))
 	}
@@ -111,7 +111,7 @@ func notMigrated(p *check.Run, node *corev1.Node, csiNode *storagev1.CSINode, pl
 		Evidence: []finding.Evidence{{Object: "csinode/" + csiNode.Name, Field: "metadata.annotations[" + corev1.MigratedPluginsAnnotationKey + "]",
 			Value: fmt.Sprintf("lacks %s; lists %q", plugin, csiNode.Annotations[corev1.MigratedPluginsAnnotationKey])}},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet writes the annotation only when it starts; the kubelet goes by its feature gates"},
-		Advice:    fmt.Sprintf("{drain-node %s}; bring its kubelet's release and feature gates in line with the controller's; {restart-kubelet %s}", node.Name, node.Name),
+		Advice:    fmt.Sprintf("{drain-node %s}; {change} bring its kubelet's release and feature gates in line with the controller's; {restart-kubelet %s}", node.Name, node.Name),
 		Never:     "write the annotation by hand: the kubelet would mount in one way what is attached in another",
 	})
 }
@@ -141,9 +141,9 @@ func undetachable(p *check.Run) {
 				{Object: "persistentvolume/" + pv, Field: "spec.csi.volumeHandle", Value: string(va.Volume)},
 			},
 			SelfHeals: finding.SelfHeals{Because: "each attempt to detach fails on the name alone; that is so in every release"},
-			ByHand: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, delete the VolumeAttachment: the attacher detaches by "+
+			ByHand: fmt.Sprintf("once no pod on node %s uses the volume and it has left the node's volumesInUse, {final} delete the VolumeAttachment: the attacher detaches by "+
 				"the volume's own handle", va.Node),
-			Advice: "{later} recreate the volume, its handle without ^",
+			Advice: "{later} {final} recreate the volume, its handle without ^",
 			Never:  "take its finalizer off: the storage then keeps the volume attached",
 		})
 		if len(p.World.LivePods(va.VolumeNode)) == 0 {

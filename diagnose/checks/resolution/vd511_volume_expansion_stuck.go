@@ -191,7 +191,7 @@ func expansionBlocks(p *check.Run, claim *corev1.PersistentVolumeClaim, pod *cor
 	f.Detail = "the claim is mounted, and its volume cannot be made larger there, without which the pod does not start"
 	f.Said = facts.QuoteEvent(said)
 	f.Cause = "the file system is read-only or damaged, or the driver on the node refuses; the kubelet's words tell"
-	f.Advice = "fix what the driver or the file system's tool reports, on the node"
+	f.Advice = "{fix} fix what the driver or the file system's tool reports, on the node"
 	if strings.Contains(said.Message, kubeletwords.NoNodeExpansion) {
 		f.Cause = "the kubelet asks the driver's node plugin to expand the volume, as the claim's status has less than the volume, and this plugin expands none"
 		f.Advice = "{check} see why the driver's resizer has not written the claim's new size (status.capacity): its log, and the claim's events; " +
@@ -228,7 +228,7 @@ func limited(p *check.Run, f finding.Finding, claim *corev1.PersistentVolumeClai
 	f.Detail = "it has asked since " + facts.Stamp(*f.Since)
 	f.Cause = "the storage system limits how often a volume may be changed"
 	f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(end.Sub(p.Snapshot.TakenAt)), Because: "the resizer tries again at most some minutes apart, and succeeds once the limit has passed; pods that run are not affected"}
-	f.Advice, f.AdviceCommands = "wait until the limit has passed; for more room before that, copy the data to a claim that is large enough", nil
+	f.Advice, f.AdviceCommands = "{note} wait until the limit has passed; for more room before that, {change} copy the data to a claim that is large enough", nil
 	p.Report(f)
 }
 
@@ -253,7 +253,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 	case corev1.PersistentVolumeClaimNodeResizeError:
 		f.Cause = "the disk has grown, and its file system cannot be: the driver on the node refuses, or the file system is damaged or read-only"
-		f.Advice = "{check} read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, end the pod and let it be checked"
+		f.Advice = "{check} read the kubelet's message in the condition and in the events of the pod; where the file system is the trouble, {final} end the pod and let it be checked"
 	case notBegun:
 		who = "and nobody has begun"
 		driver := p.BoundDriver(claim)
@@ -267,14 +267,14 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 			f.Advice = "{check} see of which driver the volume is, and whether its controller pods run with an external-resizer"
 		case driver == "":
 			f.Cause = "the volume is not one of a CSI driver, and nobody else makes it larger; a storage class may allow what its provisioner cannot do"
-			f.Advice = "move the data to a larger volume: nobody makes this one larger"
+			f.Advice = "{change} move the data to a larger volume: nobody makes this one larger"
 		}
 	default:
 		f.Severity = finding.Info
 		who = "and its file system is still to grow"
 		f.Cause = "the driver expands a file system only while it mounts it, or the kubelet has not tried yet"
 		f.SelfHeals.Because = "the disk has grown already; the file system follows at the next mount at the latest, that is, when the pod is recreated"
-		f.Advice = "recreate the pods that use the claim when it suits"
+		f.Advice = "{final} recreate the pods that use the claim when it suits"
 	}
 	f.Message = fmt.Sprintf("Claim %s/%s asks for more room, %s", claim.Namespace, claim.Name, who)
 	f.Detail = "it has asked since " + facts.Stamp(since)

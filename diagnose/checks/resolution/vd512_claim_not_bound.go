@@ -127,7 +127,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Cause:     "the claim was made, or restored, with a volumeName of its own, and the volume was not",
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.volumeName", Value: claim.Spec.VolumeName}},
 			SelfHeals: finding.SelfHeals{Because: "the claim is bound to the named volume alone; it is bound once a volume of that name exists"},
-			Advice:    "recreate the volume from its disk, or recreate the claim without volumeName to get an empty one",
+			Advice:    "{change} recreate the volume from its disk, or {final} recreate the claim without volumeName to get an empty one",
 		}, facts.ListsGrace}
 	case about.ForNode:
 		return unboundReason{finding.Finding{
@@ -137,7 +137,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Evidence:  []finding.Evidence{{Object: "storageclass/" + about.Class, Field: "volumeBindingMode", Value: "WaitForFirstConsumer"}},
 			SelfHeals: finding.SelfHeals{Because: "this pod bypasses the scheduler; only that says for which node the volume is made"},
 			Never:     "annotate the claim with a node by hand: nobody checks that it fits",
-			Advice:    "take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then recreate the pod",
+			Advice:    "{change} take spec.nodeName out of the pod's template and choose the node by a nodeSelector, then {final} recreate the pod",
 		}, facts.ListsGrace}
 	case !about.ClassFound && about.Class != "":
 		return unboundReason{finding.Finding{
@@ -146,7 +146,7 @@ func whyUnbound(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.
 			Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: about.Class}},
 			SelfHeals: finding.SelfHeals{Because: "a storage class of that name has to exist first; once there is such a class, the claim is bound within a minute or so"},
 			Never:     "guess the provisioner of a class that you create: its volumes stay with that driver",
-			Advice:    "create the storage class, or recreate the claim with one that exists: a claim's class cannot be changed",
+			Advice:    "{change} create the storage class, or {final} recreate the claim with one that exists: a claim's class cannot be changed",
 		}, facts.ListsGrace}
 	case about.Provisioner == "":
 		return nobodyMakesIt(claim, about)
@@ -195,7 +195,7 @@ func selectedNodeGone(claim *corev1.PersistentVolumeClaim, about facts.Unbound) 
 		Evidence:       []finding.Evidence{{Object: claimObject(claim), Field: "metadata.annotations[" + reconcile.SelectedNodeAnnotation + "]", Value: string(node)}},
 		Never:          "create a Node of that name by hand: the volume is then made for a machine that does not exist",
 		SelfHeals:      finding.SelfHeals{Because: "the claim still names that node; the scheduler chooses again only once the claim names none; some provisioners take the name off, and this one has not"},
-		Advice:         "take the node's name off claim " + facts.ClaimName(claim) + ": the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
+		Advice:         "{change} take the node's name off claim " + facts.ClaimName(claim) + ": the scheduler then chooses a node that exists, and the claim has no data yet that could be lost",
 		AdviceCommands: []string{safetext.Kubectl("annotate", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace, reconcile.SelectedNodeAnnotation+"-")},
 	}
 	if n := len(about.Failures); n > 0 {
@@ -213,12 +213,12 @@ func nobodyMakesIt(claim *corev1.PersistentVolumeClaim, about facts.Unbound) unb
 		Cause:     fmt.Sprintf("volumes of storage class %s are made by hand, and none is left that has the size, the access modes and the labels that the claim asks for", about.Class),
 		SelfHeals: finding.SelfHeals{Because: "no PersistentVolume suits the claim; the claim is bound within a minute once one does"},
 		Never:     "take the claimRef off a Released volume whose data may be wanted: this claim is then bound to that volume, and its pods write to it",
-		Advice:    "create a PersistentVolume of that class, or make a Released one Available again once its data may be given away",
+		Advice:    "{change} create a PersistentVolume of that class, or {final} make a Released one Available again once its data may be given away",
 	}
 	if about.Class == "" {
 		f.Detail = "it names no storage class that would make one"
 		f.Cause = "the claim names no storage class, and the cluster had no default class when it was made, or the claim says that it wants none"
-		f.Advice = "name a storage class in the claim and recreate it, mark one as the default, or create a PersistentVolume for it"
+		f.Advice = "name a storage class in the claim and {final} recreate it, or mark one as the default, or {change} create a PersistentVolume for it"
 	}
 	f.Evidence = []finding.Evidence{{Object: claimObject(claim), Field: "spec.storageClassName", Value: cmp.Or(about.Class, "none")}}
 	return unboundReason{f, facts.ClaimBinds + facts.ListsGrace}
@@ -244,7 +244,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 		},
 		SelfHeals: finding.SelfHeals{Because: "the provisioner needs the claim that it copies"},
 		Never:     "recreate the claim without its source: it gets an empty volume",
-		Advice:    "recreate the claim with the name of a claim that exists, or from a snapshot",
+		Advice:    "{final} recreate the claim with the name of a claim that exists, or from a snapshot",
 	}
 	switch {
 	case source == nil:
@@ -261,7 +261,7 @@ func withoutSource(p *facts.View, claim *corev1.PersistentVolumeClaim) *finding.
 		f.Advice = fmt.Sprintf("{check} see why claim %s is not bound", name)
 		if p.Unbound(source).ForNode {
 			f.Cause += ": its storage class makes one only once a pod uses the claim"
-			f.Advice = fmt.Sprintf("start a pod that uses claim %s: its volume is made then, and the copy follows", name)
+			f.Advice = fmt.Sprintf("{change} start a pod that uses claim %s: its volume is made then, and the copy follows", name)
 		}
 	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(source), Field: "status.phase", Value: string(source.Status.Phase)})
@@ -277,7 +277,7 @@ func lastSaid(e *corev1.Event) string {
 var beforeIt = map[driverwords.Meaning]string{
 	driverwords.VolumeNotFound: whichVolume,
 	driverwords.ObjectNotFound: whichVolume,
-	driverwords.BadParameters:  "correct what the message names, in a new storage class, as a class cannot be changed, or in a new claim",
+	driverwords.BadParameters:  "{change} correct what the message names, in a new storage class, as a class cannot be changed, or in a new claim",
 	driverwords.NotRegistered:  "{check} check that the driver's node plugin runs on the node that the message names, and that its registrar reports no error",
 }
 
@@ -359,7 +359,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
 		SelfHeals: finding.SelfHeals{Because: "what the provisioner names has to be fixed first; the provisioner tries again and again"},
 		Never:     makeAgain,
-		Advice:    fmt.Sprintf("fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
+		Advice:    fmt.Sprintf("{fix} fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
 	if entry, known := facts.DriverSays(about.Provisioner, last.Message); known {
 		if usual, _ := entry.Meaning.About(); entry.Helps == usual.Helps {

@@ -102,9 +102,9 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.Pods = facts.PodNames(live)
 		holds(fmt.Sprintf("pod %s on node %s uses it", facts.PodName(live[0]), live[0].Spec.NodeName), othersToo(live), "the claim was deleted while pods name it; "+deleted)
 		f.SelfHeals.Because = "it goes once no pod on a node names it"
-		f.Advice = "before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
+		f.Advice = "{note} before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
 		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && deletes(pv) {
-			f.Advice = fmt.Sprintf("before the last of its pods ends, decide about the data: the disk goes with the claim, unless volume %s gets the reclaim policy Retain", pv.Name)
+			f.Advice = fmt.Sprintf("{note} before the last of its pods ends, decide about the data: the disk goes with the claim, unless volume %s gets the reclaim policy Retain", pv.Name)
 			f.AdviceCommands = []string{facts.Retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}

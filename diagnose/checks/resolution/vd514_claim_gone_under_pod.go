@@ -179,7 +179,7 @@ func claimGoneUnderPod(p *check.Run, pod *corev1.Pod, lost *lostClaim) {
 	if !reconcile.NodeReady(p.Snapshot.Node(f.Node)) && !facts.Outstays(pod) {
 		f.Message = fmt.Sprintf("Pod %s ran on node %s, which is lost, and %s", facts.PodName(pod), pod.Spec.NodeName, lost.says)
 		f.Detail = finding.Clauses("nobody knows whether the pod still runs with its data", lost.detail)
-		save = fmt.Sprintf("bring node %s back, and %s", f.Node, save)
+		save = fmt.Sprintf("{fix} bring node %s back, and %s", f.Node, save)
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("kube-controller-manager deletes the pod unless node %s returns in time; %s", f.Node, f.SelfHeals.Because)}
 	}
 	f.Advice, f.AdviceCommands = saveUnderPod(lost, kept, save)
@@ -265,19 +265,19 @@ func saveUnderPod(lost *lostClaim, kept []*corev1.PersistentVolume, save string)
 		}
 	}
 	if len(commands) > 0 {
-		advice = fmt.Sprintf("{do} keep the disk: set the reclaim policy of volume %s to Retain; ", strings.Join(goWith, " and that of "))
+		advice = fmt.Sprintf("{do} {note} keep the disk: {change} set the reclaim policy of volume %s to Retain; ", strings.Join(goWith, " and that of "))
 	}
-	advice += fmt.Sprintf("{do} %s: leave the pod, its volume and its VolumeAttachment as they are until then", save)
+	advice += fmt.Sprintf("{do} {note} %s: leave the pod, its volume and its VolumeAttachment as they are until then", save)
 	switch {
 	case lost.claim != nil && lost.claim.Spec.VolumeName != "" && lost.volume == nil:
-		advice += fmt.Sprintf("; {do} make PersistentVolume %s again with the driver and handle of the disk, reclaim policy Retain and a claimRef with the claim's UID",
+		advice += fmt.Sprintf("; {do} {change} make PersistentVolume %s again with the driver and handle of the disk, reclaim policy Retain and a claimRef with the claim's UID",
 			lost.claim.Spec.VolumeName)
 	case len(kept) != 1 || goes(kept[0]):
-		advice += "; {do} find out which disk the pod has, by its node and at the storage system, before anything else is changed"
+		advice += "; {do} {note} find out which disk the pod has, by its node and at the storage system, before anything else is changed"
 	case lost.claim == nil:
-		advice += fmt.Sprintf("; {do} make claim %s again with volumeName %s, and take the UID out of that volume's claimRef: the pod counts as its user again", lost.name, kept[0].Name)
+		advice += fmt.Sprintf("; {do} make claim %s again with volumeName %s, and {final} take the UID out of that volume's claimRef: the pod counts as its user again", lost.name, kept[0].Name)
 	case lost.volume == nil:
-		advice += fmt.Sprintf("; {do} take the UID out of the claimRef of volume %s, if that is the pod's: the claim is bound to it, and the pod counts as its user again", kept[0].Name)
+		advice += fmt.Sprintf("; {do} {final} take the UID out of the claimRef of volume %s, if that is the pod's: the claim is bound to it, and the pod counts as its user again", kept[0].Name)
 	default:
 		advice += fmt.Sprintf("; the pod's disk is most likely that of volume %s, which no pod gets as long as the claim leads to volume %s", kept[0].Name, lost.volume.Name)
 	}

@@ -132,9 +132,9 @@ func volumeTerminating(p *check.Run, pv *corev1.PersistentVolume, attached []fac
 		}
 		holds(fmt.Sprintf("claim %s/%s is bound to it", claim.Namespace, claim.Name), also, "the volume was deleted while a claim has it; its deletion cannot be taken back")
 		f.SelfHeals.Because = "it goes once the claim is deleted"
-		f.Advice = "decide about the data before the claim is deleted: with the reclaim policy Delete the disk goes with it, Retain keeps it"
+		f.Advice = "{note} decide about the data before the claim is deleted: with the reclaim policy Delete the disk goes with it, Retain keeps it"
 		if deletes(pv) {
-			f.Advice = fmt.Sprintf("decide about the data before the claim is deleted: the disk goes with it, unless volume %s gets the reclaim policy Retain", pv.Name)
+			f.Advice = fmt.Sprintf("{note} decide about the data before the claim is deleted: the disk goes with it, unless volume %s gets the reclaim policy Retain", pv.Name)
 			f.AdviceCommands = []string{facts.Retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})
 		}
@@ -235,7 +235,7 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 	f.Said = facts.QuoteEvent(failed)
 	holds("its disk cannot be deleted", who+" fails to delete its disk", who+" says why, in words of its own")
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "events", Value: lastSaid(failed)})
-	f.Advice = "fix what the message names; the log of " + who + " has the rest"
+	f.Advice = "{fix} fix what the message names; the log of " + who + " has the rest"
 	said := facts.Said{Driver: driver, Message: failed.Message, Volume: pv}
 	if entry, known := facts.DetachMeans(driver, failed.Message); known {
 		lookUps := p.LookUps(said)

@@ -61,10 +61,10 @@ func modificationFails(p *check.Run, claim *corev1.PersistentVolumeClaim, state 
 	f.Since = &failed.LastTransitionTime
 	f.Said = &finding.Quote{Text: failed.Message, By: "external-resizer", At: &failed.LastTransitionTime}
 	f.Cause = "the driver fails to change the volume: no quota, a limit on how often a volume may change, or the storage system does not answer"
-	f.Advice = "fix what the message names, or name in the claim the class that the volume has"
+	f.Advice = "{fix} fix what the message names, or {change} name in the claim the class that the volume has"
 	if state == corev1.PersistentVolumeClaimModifyVolumeInfeasible {
 		f.Cause = "the driver refuses the parameters of the class for this volume"
-		f.Advice = "name another VolumeAttributesClass in the claim: the parameters of one cannot be changed; the one that the volume has calls it off"
+		f.Advice = "{change} name another VolumeAttributesClass in the claim: the parameters of one cannot be changed; the one that the volume has calls it off"
 	}
 	f.SelfHeals.Because = "each attempt fails as long as the cause is there; it is tried again at most some minutes apart; the volume keeps the attributes that it has, and pods that run are not affected"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: claimObject(claim), Field: "status.conditions[" + string(failed.Type) + "]",
@@ -78,7 +78,7 @@ func classMissing(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	f := modificationFinding(claim, "the resizer found none of that name")
 	f.Cause = "the class was never created here, or was renamed or deleted"
 	f.SelfHeals.Because = "nothing changes before a class of that name exists; a resizer may then look again only when the claim changes, or when it restarts"
-	f.Advice = "{check} see whether the class exists; create it, or name in the claim one that exists; where it exists by now, name another class in the claim and then this one again"
+	f.Advice = "{check} see whether the class exists; create it, or {change} name in the claim one that exists; where it exists by now, {change} name another class in the claim and then this one again"
 	f.AdviceCommands = []string{safetext.Kubectl("get", "volumeattributesclass")}
 	var said metav1.Time
 	for _, e := range p.Snapshot.EventsAbout("PersistentVolumeClaim", claim) {

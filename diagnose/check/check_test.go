@@ -34,8 +34,8 @@ func viewOf(gaps ...snapshot.Gap) *facts.View {
 	}
 	fails := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "fails"}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "disk", NodeName: "n1"}}
 	fails.Status.AttachError = said("rpc error: code = ResourceExhausted desc = Rate exceeded")
-	goes := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "goes", DeletionTimestamp: &metav1.Time{Time: noon}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "disk", NodeName: "n1"}}
-	goes.Status.DetachError = said("rbd: unmap failed: encountered connection failure")
+	goes := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "goes", DeletionTimestamp: &metav1.Time{Time: noon.Add(-time.Hour)}}, Spec: storagev1.VolumeAttachmentSpec{Attacher: "disk", NodeName: "n1"}}
+	goes.Status.DetachError = said("rpc error: code = DeadlineExceeded desc = context deadline exceeded")
 	s := snapshot.New(noon, snapshot.Source{ServerVersion: "v1.36.3"}, snapshot.Objects{
 		Nodes:             []*corev1.Node{ready("n1", corev1.ConditionTrue), ready("n2", corev1.ConditionUnknown)},
 		CSINodes:          []*storagev1.CSINode{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}, Spec: storagev1.CSINodeSpec{Drivers: []storagev1.CSINodeDriver{{Name: "disk"}}}}},
@@ -73,7 +73,7 @@ func TestKeys(t *testing.T) {
 		"no VolumeAttachment":                     {throttled, on("n1", disk, ""), nil, "n1"},
 		"a lost node":                             {check.LostNode.Key, on("n2", disk, ""), nil, "n2"},
 		"a node that lives":                       {check.LostNode.Key, on("n1", disk, ""), nil, ""},
-		"a storage system that does not answer":   {check.SilentBackend.Key, on("n1", disk, "goes"), nil, "disk rbd: unmap failed: encountered connection failure"},
+		"a storage system that does not answer":   {check.SilentBackend.Key, on("n1", disk, "goes"), nil, "disk rpc error: code = DeadlineExceeded desc = context deadline exceeded"},
 		"one that answers":                        {check.SilentBackend.Key, on("n1", disk, "fails"), nil, ""},
 		"one that nobody has said anything about": {check.SilentBackend.Key, on("n1", disk, ""), nil, ""},
 	} {

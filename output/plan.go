@@ -172,8 +172,8 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		}
 		a := PlanActual{Volume: row.Volume, Node: row.Node, State: row.State, MountedByNode: row.MountedByNode,
 			DevicePath: row.DevicePath, PersistentVolume: volume(row.Volume)}
-		if s.Node(row.Node) == nil && !s.Complete(snapshot.Nodes) {
-			a.State = StateUnknown // its volumesAttached may list the volume
+		if s.Node(row.Node) == nil && !s.Complete(snapshot.Nodes) || !knowsDriver(s, row.Volume) {
+			a.State = StateUnknown // the node's volumesAttached may list the volume, or its driver may not attach
 		}
 		if row.Attachment != nil {
 			a.VolumeAttachment = row.Attachment.Name
@@ -320,7 +320,7 @@ const (
 	NotRead reconcile.Reason = "NotRead"
 )
 
-// StateUnknown is the state of an attachment to a node that was not read.
+// StateUnknown is the state of an attachment whose node or CSIDriver was not read.
 const StateUnknown reconcile.AttachState = "Unknown"
 
 // restsOn returns a kind that was not read in full and whose missing objects might change the

@@ -99,8 +99,11 @@ func (a *altered) gap(kind Kind) *Gap {
 	if len(names) == 1 {
 		object, have = strings.ToLower(resourceOf(kind).Object), "has"
 	}
-	return &Gap{Kind: kind, Reason: ReasonUndecodable, Detail: fmt.Sprintf("%s %s %s no status or no uid, which an API server always shows: was it taken away (kubectl neat?), or written by hand?",
-		object, some(names), have)}
+	why := "no status or no uid, which an API server always shows: was it taken away (kubectl neat?), or written by hand?"
+	if kind == Leases || kind == StorageClasses {
+		why = "no uid, or ends before its last field: was it cut off, or written by hand?"
+	}
+	return &Gap{Kind: kind, Reason: ReasonUndecodable, Detail: fmt.Sprintf("%s %s %s %s", object, some(names), have, why)}
 }
 
 // dropAltered drops the objects that are not as an API server shows them, unless a header says what

@@ -155,7 +155,7 @@ func TestListsOfSomeObjects(t *testing.T) {
 		"an attachment that is under way":       {n1 + strings.Replace(attachment, "true", "false", 1), VolumeAttachments, ""},
 		"a claim without a uid":                 {noUID(bound) + says("c", "x"), Claims, "persistentvolumeclaim default/c has no status or no uid"},
 		"a claim with its uid":                  {bound + says("c", "x"), Claims, ""},
-		"a class without what is always there":  {n1 + "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n---\n", StorageClasses, "storageclass fast has no status or no uid"},
+		"a class without what is always there":  {n1 + "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast}\n---\n", StorageClasses, "storageclass fast has no uid"},
 		"an event without what is always there": {n1 + "apiVersion: v1\nkind: Event\nmetadata: {name: e, namespace: default}\ninvolvedObject: {kind: Node, name: n1}\nreason: R\nlastTimestamp: \"2026-11-20T09:00:00Z\"\n---\n", Events, ""},
 		"a class without a uid":                 {n1 + "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata: {name: fast, creationTimestamp: \"2026-11-20T09:00:00Z\"}\n---\n", StorageClasses, ""},
 		"a CSINode that was cut off":            {n1 + csi2 + strings.Replace(csi1, "spec: {drivers: []}\n", "", 1), CSINodes, "csinode n1 has no status or no uid"},

@@ -60,14 +60,21 @@ func (c *collector) noteListing(key identity, at place, known known) {
 
 // listsOf returns the lists that have the object, as they were read.
 func (c *collector) listsOf(key identity) []*listing {
-	var with []*listing
-	of := c.seen.states[key.mark()]
-	for i, l := range c.listings[key.kind] {
-		if n := int32(i + 1); n == of.first || n == of.last || l.between.Has(key.mark()) {
+	lists, mark := c.listings[key.kind], key.mark()
+	of := c.seen.states[mark]
+	if of.last == 0 {
+		return nil
+	}
+	with := []*listing{lists[of.first-1]}
+	if of.first == of.last { // as nearly all: a dump may have thousands of lists
+		return with
+	}
+	for _, l := range lists[of.first : of.last-1] {
+		if l.between.Has(mark) {
 			with = append(with, l)
 		}
 	}
-	return with
+	return append(with, lists[of.last-1])
 }
 
 // dropSuperseded drops the objects of a list that a later list of the same kind no longer has. Two

@@ -22,6 +22,9 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 	if !f.World.Managed.Has(f.name) && f.World.Actual.Find(pair) == nil {
 		return nil // nobody attached it, so nobody detaches it
 	}
+	if driver, _, ok := reconcile.ParseCSI(pair.Volume); ok && !f.Snapshot.KnowsDriver(driver) {
+		return nil // it may never be attached
+	}
 	if strings.HasPrefix(string(pair.Volume), reconcile.CSIPlugin+"/") && facts.AttachmentName(pair) == "" {
 		why = append(why, "the controller cannot read the volume's name, which has a \"^\" in its handle: it never detaches it")
 	}

@@ -187,8 +187,8 @@ type NotKnown struct {
 // Document is a *Trace or a *VolumeUse.
 type Document interface {
 	// Found reports, for the exit code, whether there is no answer, and whether something waits or is
-	// wrong. There is none where it is not known whether anything waits, and, unless the user allows gaps, where
-	// nothing is wrong in what could be read, and that is not everything.
+	// wrong. There is none where it is not known whether anything waits, and, unless the user allows gaps,
+	// where nothing is wrong in what could be read and something could not.
 	Found(allowGaps bool) (unknown, wrong bool)
 }
 

@@ -233,7 +233,7 @@ func diskStays(p *facts.View, pv *corev1.PersistentVolume, f *finding.Finding, h
 		return
 	}
 	f.Said = facts.QuoteEvent(failed)
-	holds("its disk cannot be deleted", who+" fails to delete its disk", who+" says why, in words of its own")
+	holds("its disk is not deleted", who+" fails to delete its disk", who+" says why, in words of its own")
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "events", Value: lastSaid(failed)})
 	f.Advice = "{fix} fix what the message names; the log of " + who + " has the rest"
 	said := facts.Said{Driver: driver, Message: failed.Message, Volume: pv}

@@ -64,8 +64,9 @@ type Cause struct {
 	Span
 	// Kind is what it was, such as "driver refuses the detach".
 	Kind string
-	// Volume, its handle, and Node are what it was about, where it was not about all.
-	Volume, Node string
+	// Volume, its handle, and Node are what it was about, where it was not about all. Claim is the
+	// claim of what was about whichever volume the claim leads to.
+	Volume, Node, Claim string
 }
 
 // untouched is the end of the time, from then on, in which nobody acted.

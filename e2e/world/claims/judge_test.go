@@ -170,6 +170,8 @@ func TestJudges(t *testing.T) {
 		"the driver's words name the storage":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, ""},
 		"the driver has said nothing":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, "actor "},
 		"it refuses what edited modes promised":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(20, never, acts("CSI driver d"))}}, ""},
+		"a second pod, and the claim is made again": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod", Volume: "vol-0", Claim: "data"}}, Looks: []Look{looksAt(5, of("VD203"))}}, ""},
+		"a second pod, of another claim":            {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod", Volume: "vol-0", Claim: "log"}}, Looks: []Look{looksAt(5, of("VD203"))}}, "cause VD203"},
 		"the attacher pauses after a refusal":       {Record{Pods: serves(0), Tries: handedOver, Looks: []Look{looksAt(5, never, refused)}}, ""},
 		"the driver still refuses":                  {Record{Pods: serves(0), Tries: handedOver[:1], Looks: []Look{looksAt(5, never, refused)}}, "actor "},
 		"it was detached before the refusal":        {Record{Pods: serves(0), Tries: []Try{handedOver[1], handedOver[0]}, Looks: []Look{looksAt(5, never, refused)}}, "actor "},

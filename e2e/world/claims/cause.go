@@ -206,7 +206,7 @@ var actors = []struct {
 	// the controller keeps to the access modes that it has read
 	{regexp.MustCompile(`^whoever owns the pod$`), shares},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},
-	{regexp.MustCompile(`^whoever is to create persistentvolumeclaim/`), []string{"remake the claim", "delete the claim"}},
+	{regexp.MustCompile(`^` + creates + `persistentvolumeclaim/`), []string{"remake the claim", "delete the claim"}},
 	// only the driver's own words lead to the storage
 	{regexp.MustCompile(`^the storage admin$`), refusals},
 	{regexp.MustCompile(`^` + kubeletwords.Nobody + `$`), slices.Concat(unbinds, []string{"take the annotation"})},

@@ -246,6 +246,9 @@ func confidence(f finding.Finding) string {
 	return string(f.Confidence)
 }
 
+// creates begins the name of who has to make what a pod lacks.
+const creates = "whoever is to create "
+
 // lostSince is why a claim is not judged that counts on a part of a node.
 const lostSince = "the node that had to act was seen to be lost since"
 
@@ -319,6 +322,10 @@ func (j *judging) exits(i int) {
 	for _, w := range j.Looks[i-1].Report.Waiting {
 		now := l.Waiting(w.Pod)
 		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p == j.at(w.Pod, j.Looks[i-1].At) && p.Waits(l.At) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
+			if now != nil && strings.HasPrefix(w.Actor, creates) && !strings.HasPrefix(now.Actor, creates) {
+				j.exempt("exit code", "what a pod lacked has been made")
+				continue
+			}
 			same = append(same, w.Pod)
 			if j.lost(w.Actor, j.Looks[i-1].At, l.ended()) {
 				lost++

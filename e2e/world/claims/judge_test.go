@@ -95,6 +95,13 @@ func TestJudges(t *testing.T) {
 	handedOver := []Try{{At: at(3), Call: "ControllerPublishVolume", Volume: "vol-1", Node: "n1", Failed: true}, {At: at(4), Call: "ControllerUnpublishVolume", Volume: "vol-1", Node: "n2"}}
 	refused := acts("CSI driver d or its external-attacher")
 	refused.Node = "n1"
+	// lacks is a pod whose claim is not there, which somebody has deleted, and provisioned one whose claim is.
+	lacks, provisioned := acts("whoever is to create persistentvolumeclaim/data"), waits(finding.Unsure, 0)
+	provisioned.Stage = lacks.Stage
+	unsureOf := func(w finding.Waiting) finding.Waiting {
+		w.Verdict = finding.Unsure
+		return w
+	}
 	changes := func(attachments string, l Look) Look {
 		l.Attachments = attachments
 		return l
@@ -114,6 +121,8 @@ func TestJudges(t *testing.T) {
 		"a gap":                               {Record{Looks: []Look{{At: at(5), Report: finding.Report{Gaps: gap}}}}, "exit code "},
 		"stuck without a finding":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.Stuck, 0))}}, "exit code "},
 		"exit 0 while it is stuck":            {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"exit 0 when the claim is made":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, lacks), looksAt(6, nil, provisioned)}}, ""},
+		"exit 0 while the claim is not there": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, lacks), looksAt(6, nil, unsureOf(lacks))}}, "exit code "},
 		"exit 0 when a cure begins to show":   {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(5.4)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
 		"exit 0 of what was done meanwhile":   {Record{Pods: serves(0), Acts: []Act{{At: at(6.1)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), {At: at(6), Until: at(6.2)}}}, ""},
 		"a trace of long ago":                 {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "delete the node"}}, Looks: []Look{looksAt(20, of("VD302"))}}, ""},

@@ -227,7 +227,11 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 			}
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
-		s.permanent = true                                         // nothing that is under way makes it
+		s.permanent = t.knows(snapshot.Pods, t.pod.Namespace) // nothing that is under way makes it
+		if pod := t.madeAgainAfter(v.Claim); pod != nil {
+			s.permanent = false
+			s.Detail += ": the StatefulSet of pod " + facts.PodName(pod) + ", which is Terminating, makes it again with the next pod of that name"
+		}
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
 	}
 	v.claim = claim
@@ -248,6 +252,21 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		return t.unbound(v, name)
 	}
 	return t.boundTo(v, name, s)
+}
+
+// madeAgainAfter is the Terminating pod of a StatefulSet that has the claim from a template, by which
+// the claim is named after the pod; nil where there is none.
+func (t *tracer) madeAgainAfter(claim string) *corev1.Pod {
+	for i, c := range claim {
+		if c != '-' {
+			continue
+		}
+		pod := t.Snapshot.Pod(types.NamespacedName{Namespace: t.pod.Namespace, Name: claim[i+1:]})
+		if pod != nil && pod.DeletionTimestamp != nil && facts.ControlledBy(pod, "StatefulSet") && slices.Contains(facts.ClaimNames(pod), claim) {
+			return pod
+		}
+	}
+	return nil
 }
 
 // boundTo checks the volume of a claim that names one.

@@ -228,9 +228,9 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
 		s.permanent = t.knows(snapshot.Pods, t.pod.Namespace) // nothing that is under way makes it
-		if pod := t.madeAgainAfter(v.Claim); pod != nil {
+		if pod := t.madeWith(v.Claim); pod != nil {
 			s.permanent = false
-			s.Detail += ": the StatefulSet of pod " + facts.PodName(pod) + ", which is Terminating, makes it again with the next pod of that name"
+			s.Detail += ": the StatefulSet of pod " + facts.PodName(pod) + " makes it with each new pod of that name"
 		}
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
 	}
@@ -254,15 +254,17 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	return t.boundTo(v, name, s)
 }
 
-// madeAgainAfter is the Terminating pod of a StatefulSet that has the claim from a template, by which
-// the claim is named after the pod; nil where there is none.
-func (t *tracer) madeAgainAfter(claim string) *corev1.Pod {
+// madeWith is the pod of a StatefulSet that has the claim from a template, by which the claim is named
+// after the pod. It is Terminating, so that the next one is to come, or so young that the claims may
+// have been read before. It is nil where there is none.
+func (t *tracer) madeWith(claim string) *corev1.Pod {
 	for i, c := range claim {
 		if c != '-' {
 			continue
 		}
 		pod := t.Snapshot.Pod(types.NamespacedName{Namespace: t.pod.Namespace, Name: claim[i+1:]})
-		if pod != nil && pod.DeletionTimestamp != nil && facts.ControlledBy(pod, "StatefulSet") && slices.Contains(facts.ClaimNames(pod), claim) {
+		if pod != nil && facts.ControlledBy(pod, "StatefulSet") && slices.Contains(facts.ClaimNames(pod), claim) &&
+			(pod.DeletionTimestamp != nil || t.Age(pod.CreationTimestamp) < facts.ListsGrace) {
 			return pod
 		}
 	}

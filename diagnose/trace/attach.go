@@ -150,7 +150,7 @@ func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) || !facts.SaidSince(e, t.pod.CreationTimestamp) {
 		return nil
 	}
-	if _, others := t.otherNodes(v); others == 0 || t.ControllerDown() != nil {
+	if len(t.otherNodes(v)) == 0 || t.ControllerDown() != nil {
 		return nil
 	}
 	return e
@@ -386,11 +386,12 @@ func (t *tracer) withControllerGrace(s Stage, since metav1.Time, bound time.Dura
 	}
 }
 
-// releases reports whether the controller has to detach the volume from the other node that has
+// releases reports whether the controller has to detach the volume from each other node that has
 // it: it never does what another has made a VolumeAttachment for.
 func (t *tracer) releases(v *tracedVolume) bool {
-	holder, held := t.holders(v)
-	return held > 0 && t.Snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Volume, Node: holder})) != nil
+	return !slices.ContainsFunc(t.holders(v), func(holder types.NodeName) bool {
+		return t.Snapshot.VolumeAttachment(facts.AttachmentName(reconcile.VolumeNode{Volume: v.Volume, Node: holder})) == nil
+	})
 }
 
 // whoAttaches is who has to act after the error of an attach; "" where the message does not show

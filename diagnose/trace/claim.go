@@ -227,7 +227,11 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 			}
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
-		s.permanent = true                                         // nothing that is under way makes it
+		s.permanent = t.knows(snapshot.Pods, t.pod.Namespace) // nothing that is under way makes it
+		if pod := t.madeWith(v.Claim); pod != nil {
+			s.permanent = false
+			s.Detail += ": the StatefulSet of pod " + facts.PodName(pod) + " makes it with each new pod of that name"
+		}
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
 	}
 	v.claim = claim
@@ -248,6 +252,23 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		return t.unbound(v, name)
 	}
 	return t.boundTo(v, name, s)
+}
+
+// madeWith is the pod of a StatefulSet that has the claim from a template, by which the claim is named
+// after the pod. It is Terminating, so that the next one is to come, or so young that the claims may
+// have been read before. It is nil where there is none.
+func (t *tracer) madeWith(claim string) *corev1.Pod {
+	for i, c := range claim {
+		if c != '-' {
+			continue
+		}
+		pod := t.Snapshot.Pod(types.NamespacedName{Namespace: t.pod.Namespace, Name: claim[i+1:]})
+		if pod != nil && facts.ControlledBy(pod, "StatefulSet") && slices.Contains(facts.ClaimNames(pod), claim) &&
+			(pod.DeletionTimestamp != nil || t.Age(pod.CreationTimestamp) < facts.ListsGrace) {
+			return pod
+		}
+	}
+	return nil
 }
 
 // boundTo checks the volume of a claim that names one.

@@ -19,11 +19,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// holders are the other nodes that have a single-node volume, or have not finished its detach:
-// the first of them, and their number.
-func (t *tracer) holders(v *tracedVolume) (first types.NodeName, count int) {
+// holders are the other nodes that have a single-node volume, or have not finished its detach.
+func (t *tracer) holders(v *tracedVolume) []types.NodeName {
 	if !t.OneNode(v.Volume) || !t.knows(snapshot.Volumes, "") { // another PersistentVolume may have the same disk
-		return "", 0
+		return nil
 	}
 	return t.otherNodes(v)
 }
@@ -31,8 +30,7 @@ func (t *tracer) holders(v *tracedVolume) (first types.NodeName, count int) {
 // mayBeHeld reports whether other nodes have the volume and too little was read to know whether
 // they keep it from the pod's node.
 func (t *tracer) mayBeHeld(v *tracedVolume) bool {
-	_, count := t.otherNodes(v)
-	return count > 0 && !t.knows(snapshot.Volumes, "")
+	return len(t.otherNodes(v)) > 0 && !t.knows(snapshot.Volumes, "")
 }
 
 // unknownElsewhere reports whether the driver has a VolumeAttachment on another node for a
@@ -44,20 +42,9 @@ func (t *tracer) unknownElsewhere(v *tracedVolume) bool {
 	})
 }
 
-// otherNodes are the other nodes that have the volume: the first of them, and their number.
-func (t *tracer) otherNodes(v *tracedVolume) (first types.NodeName, count int) {
-	nodes := nodesWith(t.View, v.Volume)
-	own, here := slices.BinarySearch(nodes, v.pair.Node)
-	switch {
-	case !here && len(nodes) > 0:
-		return nodes[0], len(nodes)
-	case len(nodes) < 2:
-		return "", 0
-	case own == 0:
-		return nodes[1], len(nodes) - 1
-	default:
-		return nodes[0], len(nodes) - 1
-	}
+// otherNodes are the other nodes that have the volume; sorted.
+func (t *tracer) otherNodes(v *tracedVolume) []types.NodeName {
+	return slices.DeleteFunc(slices.Clone(nodesWith(t.View, v.Volume)), func(node types.NodeName) bool { return node == v.pair.Node })
 }
 
 // spared reports whether the controller detaches from the node without waiting for its
@@ -94,12 +81,30 @@ func findNodesWith(view *facts.View, volume corev1.UniqueVolumeName) []types.Nod
 const lostNodeTakes = facts.NodeMonitorGrace + facts.DefaultToleration + facts.EvictionGrace
 
 // held turns the stage into the wait for another node to release the volume. It reports whether
-// one has it.
+// one has it. Of several the pod waits for all, and is stuck with the first whose time is over.
 func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
-	holder, holders := t.holders(v)
-	if holders == 0 {
+	holders := t.holders(v)
+	if len(holders) == 0 {
 		return s, false
 	}
+	s.Said = slices.Clip(s.Said)
+	held := t.heldBy(v, s, holders[0], len(holders))
+	for _, holder := range holders[1:] {
+		other := t.heldBy(v, s, holder, len(holders))
+		unread, untimed := cmp.Or(held.unread, other.unread), cmp.Or(held.untimed, other.untimed)
+		if other.Overdue && !held.Overdue || other.Overdue == held.Overdue && dueBefore(other, held) {
+			held = other
+		}
+		held.unread, held.untimed = unread, untimed
+	}
+	return held, true
+}
+
+// dueBefore reports whether the time of the first wait ends before that of the second one.
+func dueBefore(a, b Stage) bool { return a.dueAt != nil && b.dueAt != nil && a.dueAt.Before(b.dueAt) }
+
+// heldBy is held for one of so many nodes that have the volume.
+func (t *tracer) heldBy(v *tracedVolume, s Stage, holder types.NodeName, holders int) Stage {
 	pair := reconcile.VolumeNode{Volume: v.Volume, Node: holder}
 	s.State, s.reason = StageBlocked, "MultiAttach"
 	s.Detail = fmt.Sprintf("one node at a time may have it, and node %s has it still", holder)
@@ -196,7 +201,7 @@ func (t *tracer) held(v *tracedVolume, s Stage) (Stage, bool) {
 		t.heldWords(va, &s)
 	}
 	t.attachWords(v, &s, heldSince)
-	return t.due(s, since, bound), true
+	return t.due(s, since, bound)
 }
 
 // readyAgain is since when the node that the volume leaves could act, at most: while it was not

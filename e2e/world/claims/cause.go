@@ -137,6 +137,14 @@ func (c Cause) about(f finding.Finding) bool {
 	return !slices.Contains(lostNodes, c.Kind) || c.Node == "" || f.Node == "" || c.Node == string(f.Node)
 }
 
+// concerns reports whether the cause is about the claim of a pod that the finding is about.
+func (r *Record) concerns(c Cause, f finding.Finding, when time.Time) bool {
+	return c.Claim != "" && slices.ContainsFunc(f.About(), func(name string) bool {
+		p := r.at(name, when)
+		return p != nil && slices.Contains(p.Claims, c.Claim)
+	})
+}
+
 // cause judges that a certain finding names what was done to the world.
 func (j *judging) cause(l Look, f finding.Finding) {
 	const judge = "cause"
@@ -159,7 +167,9 @@ func (j *judging) cause(l Look, f finding.Finding) {
 	at := func(c Cause) bool {
 		return j.works(c, l.ended()) || slices.Contains(traces, f.Code) && !c.From.After(l.ended())
 	}
-	if !slices.ContainsFunc(j.Causes, func(c Cause) bool { return at(c) && slices.Contains(kinds, c.Kind) && c.about(f) }) {
+	if !slices.ContainsFunc(j.Causes, func(c Cause) bool {
+		return at(c) && slices.Contains(kinds, c.Kind) && (c.about(f) || j.concerns(c, f, l.At))
+	}) {
 		j.false(judge, string(f.Code), l, fmt.Sprintf("%s certain: %s", f.Code, f.Message), "there was none of: "+strings.Join(kinds, ", "))
 	}
 }
@@ -196,7 +206,7 @@ var actors = []struct {
 	// the controller keeps to the access modes that it has read
 	{regexp.MustCompile(`^whoever owns the pod$`), shares},
 	{regexp.MustCompile(`^the node plugin of `), lostNodes},
-	{regexp.MustCompile(`^whoever is to create persistentvolumeclaim/`), []string{"remake the claim", "delete the claim"}},
+	{regexp.MustCompile(`^` + creates + `persistentvolumeclaim/`), []string{"remake the claim", "delete the claim"}},
 	// only the driver's own words lead to the storage
 	{regexp.MustCompile(`^the storage admin$`), refusals},
 	{regexp.MustCompile(`^` + kubeletwords.Nobody + `$`), slices.Concat(unbinds, []string{"take the annotation"})},

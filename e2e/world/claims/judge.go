@@ -64,8 +64,9 @@ type Cause struct {
 	Span
 	// Kind is what it was, such as "driver refuses the detach".
 	Kind string
-	// Volume, its handle, and Node are what it was about, where it was not about all.
-	Volume, Node string
+	// Volume, its handle, and Node are what it was about, where it was not about all. Claim is the
+	// claim of what was about whichever volume the claim leads to.
+	Volume, Node, Claim string
 }
 
 // untouched is the end of the time, from then on, in which nobody acted.
@@ -245,6 +246,9 @@ func confidence(f finding.Finding) string {
 	return string(f.Confidence)
 }
 
+// creates begins the name of who has to make what a pod lacks.
+const creates = "whoever is to create "
+
 // lostSince is why a claim is not judged that counts on a part of a node.
 const lostSince = "the node that had to act was seen to be lost since"
 
@@ -318,6 +322,10 @@ func (j *judging) exits(i int) {
 	for _, w := range j.Looks[i-1].Report.Waiting {
 		now := l.Waiting(w.Pod)
 		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p == j.at(w.Pod, j.Looks[i-1].At) && p.Waits(l.At) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
+			if now != nil && strings.HasPrefix(w.Actor, creates) && !strings.HasPrefix(now.Actor, creates) {
+				j.exempt("exit code", "what a pod lacked has been made")
+				continue
+			}
 			same = append(same, w.Pod)
 			if j.lost(w.Actor, j.Looks[i-1].At, l.ended()) {
 				lost++

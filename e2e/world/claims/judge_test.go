@@ -95,6 +95,13 @@ func TestJudges(t *testing.T) {
 	handedOver := []Try{{At: at(3), Call: "ControllerPublishVolume", Volume: "vol-1", Node: "n1", Failed: true}, {At: at(4), Call: "ControllerUnpublishVolume", Volume: "vol-1", Node: "n2"}}
 	refused := acts("CSI driver d or its external-attacher")
 	refused.Node = "n1"
+	// lacks is a pod whose claim is not there, which somebody has deleted, and provisioned one whose claim is.
+	lacks, provisioned := acts("whoever is to create persistentvolumeclaim/data"), waits(finding.Unsure, 0)
+	provisioned.Stage = lacks.Stage
+	unsureOf := func(w finding.Waiting) finding.Waiting {
+		w.Verdict = finding.Unsure
+		return w
+	}
 	changes := func(attachments string, l Look) Look {
 		l.Attachments = attachments
 		return l
@@ -114,6 +121,8 @@ func TestJudges(t *testing.T) {
 		"a gap":                               {Record{Looks: []Look{{At: at(5), Report: finding.Report{Gaps: gap}}}}, "exit code "},
 		"stuck without a finding":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.Stuck, 0))}}, "exit code "},
 		"exit 0 while it is stuck":            {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
+		"exit 0 when the claim is made":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, lacks), looksAt(6, nil, provisioned)}}, ""},
+		"exit 0 while the claim is not there": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "delete the claim"}}, Looks: []Look{looksAt(5, never, lacks), looksAt(6, nil, unsureOf(lacks))}}, "exit code "},
 		"exit 0 when a cure begins to show":   {Record{Pods: serves(0), Acts: []Act{{At: at(4.9), Shown: at(5.4)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
 		"exit 0 of what was done meanwhile":   {Record{Pods: serves(0), Acts: []Act{{At: at(6.1)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), {At: at(6), Until: at(6.2)}}}, ""},
 		"a trace of long ago":                 {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "delete the node"}}, Looks: []Look{looksAt(20, of("VD302"))}}, ""},
@@ -170,6 +179,8 @@ func TestJudges(t *testing.T) {
 		"the driver's words name the storage":       {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume refuses"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, ""},
 		"the driver has said nothing":               {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "ControllerPublishVolume hangs"}}, Looks: []Look{looksAt(5, never, acts("the storage admin"))}}, "actor "},
 		"it refuses what edited modes promised":     {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(1), To: at(2)}, Kind: "edit the access modes"}}, Looks: []Look{looksAt(20, never, acts("CSI driver d"))}}, ""},
+		"a second pod, and the claim is made again": {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod", Volume: "vol-0", Claim: "data"}}, Looks: []Look{looksAt(5, of("VD203"))}}, ""},
+		"a second pod, of another claim":            {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "run a second pod", Volume: "vol-0", Claim: "log"}}, Looks: []Look{looksAt(5, of("VD203"))}}, "cause VD203"},
 		"the attacher pauses after a refusal":       {Record{Pods: serves(0), Tries: handedOver, Looks: []Look{looksAt(5, never, refused)}}, ""},
 		"the driver still refuses":                  {Record{Pods: serves(0), Tries: handedOver[:1], Looks: []Look{looksAt(5, never, refused)}}, "actor "},
 		"it was detached before the refusal":        {Record{Pods: serves(0), Tries: []Try{handedOver[1], handedOver[0]}, Looks: []Look{looksAt(5, never, refused)}}, "actor "},

@@ -194,7 +194,11 @@ func (w *World) cause(s Step) (ended func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := len(w.causes)
-	w.causes = append(w.causes, claims.Cause{Span: claims.Span{From: time.Now()}, Kind: s.kind(), Volume: volume, Node: s.Node})
+	c := claims.Cause{Span: claims.Span{From: time.Now()}, Kind: s.kind(), Volume: volume, Node: s.Node}
+	if s.Do == "run a second pod" { // its claim may be made again
+		c.Claim = s.Claim
+	}
+	w.causes = append(w.causes, c)
 	return func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()

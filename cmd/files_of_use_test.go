@@ -131,9 +131,9 @@ func TestLeftPodsAreAskedFor(t *testing.T) {
 		want int
 	}{
 		"the node before":            {header + drains + pod + other, false, 1},
-		"the node behind":            {header + pod + other + drains, false, 2},
+		"the node behind":            {header + pod + other + drains, false, 1},
 		"a healthy node before":      {header + stays + pod + other, false, 0},
-		"a healthy node behind":      {header + pod + other + stays, false, 2},
+		"a healthy node behind":      {header + pod + other + stays, false, 0},
 		"no header, the node behind": {pod + other + drains, false, 1},
 		"no header, a healthy node":  {pod + other + stays, false, 0},
 		"from a pipe":                {header + stays + pod + other, true, 2},

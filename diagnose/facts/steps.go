@@ -86,7 +86,7 @@ func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 		return strings.ReplaceAll(says, nextStep, ", ")
 	})
 	if a.Kind != finding.ActionKind(step.Note) && a.Kind != finding.DoAsTheySay {
-		a.Sentence += "; then diagnose again"
+		a.Sentence += "; diagnose again"
 	}
 	return a
 }

@@ -138,8 +138,8 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says stri
 	case step.ReadLog:
 		a.Kind, a.When = finding.Look, finding.Check
 		return p.readLog(p.DriverOf(f), f.Node, m.Object != "")
-	case step.Later:
-		a.When = finding.Later
+	case step.Later: // nothing changes now
+		a.Kind, a.When = finding.ActionKind(step.Note), finding.Later
 		return "", nil
 	case step.Wait:
 		a.Kind = finding.Wait

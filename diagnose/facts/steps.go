@@ -80,14 +80,11 @@ func place(f *finding.Finding, command string) {
 
 // SafeOnce is the action that would make a refused repair of the finding safe.
 func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
-	a := finding.Action{Kind: finding.DoAsTheySay}
+	var a finding.Action
 	a.Sentence = step.Say(text, func(m step.Mark) string {
 		says, _ := p.act(f, m, &a)
 		return strings.ReplaceAll(says, nextStep, ", ")
 	})
-	if a.Kind != finding.ActionKind(step.Note) && a.Kind != finding.DoAsTheySay {
-		a.Sentence += "; diagnose again"
-	}
 	return a
 }
 

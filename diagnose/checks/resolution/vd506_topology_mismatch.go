@@ -144,7 +144,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if err != nil {
 		name = ""
 	}
-	further := "{change} give the autoscaler a pool there, and see whether another rule of the pod (affinity, nodeSelector) forbids it"
+	further := "give the autoscaler a pool there, and see whether another rule of the pod (affinity, nodeSelector) forbids it"
 	because := "the volume does not move; the pod is scheduled once such a node takes pods, which an autoscaler brings only where it has a pool"
 	if pv.Spec.Local != nil {
 		if len(shut) == 0 {

@@ -85,6 +85,7 @@ func runOddPod(p *check.Run) {
 			Cause:     "somebody has chosen the class",
 			Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "spec.priorityClassName", Value: pod.Spec.PriorityClassName}},
 			SelfHeals: finding.SelfHeals{Because: "nobody chooses another"},
+			Never:     "take the class off a pod that runs",
 			Advice:    "{change} choose another class",
 		})
 	}
@@ -122,7 +123,7 @@ None.
 
 ## Dangerous advice
 
-None.
+Do not take the class off a pod that runs.
 
 ## References
 

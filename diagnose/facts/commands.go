@@ -3,7 +3,7 @@ package facts
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // DeletePod is the command that deletes the pod.

@@ -14,11 +14,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/containers"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/link"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/checks/blocked"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
@@ -24,7 +25,7 @@ var PodStuck = check.Check{
 	Severity:  finding.Warning,
 	Remainder: true,
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD417"}, Share: check.OfVolume, Match: keptFrom},
+		{From: []finding.Code{blocked.PodDoesNotEnd.Code}, Share: check.OfVolume, Match: keptFrom},
 	},
 	Never: neverWhenStuck,
 	Run:   func(*check.Run) {},
@@ -39,7 +40,7 @@ func keptFrom(p *facts.View, cause, effect finding.Finding) bool {
 // has a VolumeAttachment.
 const (
 	neverWhenStuck      = "delete VolumeAttachments, strip finalizers or force-delete pods"
-	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume at this moment"
+	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume now"
 	neverWhileMounted   = "delete its VolumeAttachment: the volume may still be mounted there"
 	neverAttached       = "delete its VolumeAttachment: the pod does not wait for that"
 )

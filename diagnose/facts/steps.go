@@ -80,14 +80,11 @@ func place(f *finding.Finding, command string) {
 
 // SafeOnce is the action that would make a refused repair of the finding safe.
 func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
-	a := finding.Action{Kind: finding.DoAsTheySay}
+	var a finding.Action
 	a.Sentence = step.Say(text, func(m step.Mark) string {
 		says, _ := p.act(f, m, &a)
 		return strings.ReplaceAll(says, nextStep, ", ")
 	})
-	if a.Kind != finding.ActionKind(step.Note) && a.Kind != finding.DoAsTheySay {
-		a.Sentence += "; then diagnose again"
-	}
 	return a
 }
 
@@ -138,8 +135,8 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says stri
 	case step.ReadLog:
 		a.Kind, a.When = finding.Look, finding.Check
 		return p.readLog(p.DriverOf(f), f.Node, m.Object != "")
-	case step.Later:
-		a.When = finding.Later
+	case step.Later: // nothing changes now
+		a.Kind, a.When = finding.ActionKind(step.Note), finding.Later
 		return "", nil
 	case step.Wait:
 		a.Kind = finding.Wait

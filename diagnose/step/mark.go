@@ -27,10 +27,10 @@ const (
 	If      Kind = "if"
 )
 
-// The marks of changes that are no kind of Reaches stand before the imperative. One covers the
-// alternatives before it that are of its kind. Fix is a change that only a message or the place
-// tells, so that nobody knows whether it can be undone; Note is a step that changes nothing, and
-// need not come first. None of these four begins an action.
+// The marks of actions whose kind is not in Reaches. Each stands before its imperative, and covers
+// the like alternatives before that. A Change can be undone, and what is Final cannot. A Fix is a
+// change that only a message or the place tells, so that nobody knows. A Note changes nothing, and
+// need not come first. None of them begins an action.
 const (
 	Change Kind = "change"
 	Final  Kind = "final"
@@ -47,7 +47,7 @@ const (
 	ForNow       = "can be undone"
 )
 
-// undoes are these clauses, the worst last.
+// undoes lists these clauses, the worst last.
 var undoes = []string{ForNow, PodsStayAway, ForGood}
 
 // Undo is the clause that says whether an action of the kind can be undone; "" where it changes

@@ -124,7 +124,7 @@ var undone = regexp.MustCompile(`(?: \((?:can|cannot) be undone(?:; ended pods s
 func missing(answer string, f finding.Finding) string {
 	answer = undone.ReplaceAllString(answer, "$1")
 	has := func(text string) bool {
-		return strings.Contains(answer, output.Safe(strings.Join(strings.Fields(text), " ")))
+		return strings.Contains(answer, undone.ReplaceAllString(output.Safe(strings.Join(strings.Fields(text), " ")), "$1"))
 	}
 	steps := []string{f.Advice}
 	if f.Repair != nil {

@@ -38,7 +38,7 @@ func runGracefulShutdownLeavesInuse(p *check.Run) {
 			"volumes in use was never cleared"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(ended), Field: "status",
 			Value: fmt.Sprintf("%s, reason %s: %s", ended.Status.Phase, ended.Status.Reason, ended.Status.Message)})
-		f.Advice = "{later} {change} give the kubelet a longer shutdownGracePeriod, and have each node drained before its machine is stopped"
+		f.Advice = "{later} give the kubelet a longer shutdownGracePeriod, and have each node drained before its machine is stopped"
 		p.Report(f)
 	}
 }

@@ -65,7 +65,7 @@ func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
 		},
 		SelfHeals: finding.SelfHeals{Because: "its VolumeAttachment has to be deleted, or the controller restarted; the controller would have " +
 			"detached the volume within about 8 min of the node's end; a restarted one takes the VolumeAttachment up again, unless it runs with --disable-force-detach-on-timeout"},
-		Advice: "{later} {change} have whatever removes nodes drain them first, until they have no VolumeAttachments",
+		Advice: "{later} have whatever removes nodes drain them first, until they have no VolumeAttachments",
 		ByHand: fmt.Sprintf("{check} check at the provider that the machine behind %s is gone, then {final} delete the VolumeAttachment", va.Node),
 	})
 	if id := va.Annotations[reconcile.NodeIDAnnotation]; id != "" {

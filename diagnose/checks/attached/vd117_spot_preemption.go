@@ -41,7 +41,7 @@ func runSpotPreemption(p *check.Run) {
 		f.Cause = "the node is of a spot pool, and its taint " + sign + " says that the provider takes or has taken the machine away"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + string(w.Node), Field: "spec.taints", Value: sign})
 		f.ByHand = fmt.Sprintf("{check} check at the provider that the machine behind %s is gone; {delete-node}: the volume follows within 8 min", w.Node)
-		f.Advice = "{later} {change} run a termination handler that drains the node within the notice that the provider gives"
+		f.Advice = "{later} run a termination handler that drains the node within the notice that the provider gives"
 		f.AdviceCommands = nil
 		p.Report(f)
 	}

@@ -61,7 +61,7 @@ func restored(p *check.Run, va facts.Attachment) {
 	f.Detail = "the attacher tries it for ever"
 	f.Cause = fmt.Sprintf("the restore %q brought it back, though only the controller should make VolumeAttachments", va.Labels[veleroRestore])
 	f.SelfHeals.Because = "the controller does not know of it before it restarts"
-	f.ByHand, f.Advice = "{final} delete the VolumeAttachment", "{later} {change} leave VolumeAttachments out of restores"
+	f.ByHand, f.Advice = "{final} delete the VolumeAttachment", "{later} leave VolumeAttachments out of restores"
 	p.Report(f)
 }
 

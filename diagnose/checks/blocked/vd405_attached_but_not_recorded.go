@@ -86,6 +86,6 @@ func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease,
 			facts.LeaseEvidence(lease),
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher may not write the status; the attacher repeats the attach, and succeeds once it may write the status"},
-		Advice:    "{check} look in the attacher's log for a line with \"forbidden\" and \"volumeattachments/status\"; if there is one, {change} let its ClusterRole patch that subresource",
+		Advice:    "{check} look in the attacher's log for a line with \"forbidden\" and \"volumeattachments/status\"; if so, {change} let its ClusterRole patch that",
 	}))
 }

@@ -133,7 +133,7 @@ func slowCreate(p *check.Run, pod *corev1.Pod, slow facts.SlowCreate) {
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + slow.Container, Value: "the container's name is reserved"}},
 		SelfHeals: finding.SelfHeals{Unknown: true, Because: "the container starts once the runtime has labelled all files; a mount that does not answer looks the same"},
 		Advice: "{check} look at the log of the container runtime of " + pod.Spec.NodeName + ", and whether the volume's mount answers there (stat). Where files are labelled, let it end; " +
-			"{later} {change} choose a driver whose CSIDriver has seLinuxMount, so that the mount gets the label and not each file",
+			"{later} choose a driver whose CSIDriver has seLinuxMount, so that the mount gets the label and not each file",
 	}
 	if slow.PV != nil {
 		f.PersistentVolume = slow.PV.Name
@@ -176,7 +176,7 @@ func slowOwnership(p *check.Run, list []ownership) {
 		facts.Also(&f, "the kubelet has changed the owner of its files, and has reported nothing for %s", facts.Rounded(p.Age(snapshot.EventTime(first.said))))
 		f.SelfHeals.Will, f.SelfHeals.Unknown = false, true
 		f.SelfHeals.Because = "the kubelet reports once a minute while it changes files; it was restarted, or a file operation on the volume hangs"
-		f.Advice = "{check} look at the node's kubelet log and at the storage, where a file operation may hang; {later} {change} set fsGroupChangePolicy to " +
+		f.Advice = "{check} look at the node's kubelet log and at the storage, where a file operation may hang; {later} set fsGroupChangePolicy to " +
 			"OnRootMismatch in the pod's template"
 	default:
 		f.Message = where + "changes the owners in volume " + first.pv.Name

@@ -88,7 +88,7 @@ func attachmentDenied(p *check.Run, list []denied) {
 	f.Detail = finding.Clauses("the controller cannot create it: "+lead.denial.Text(), facts.Alike(pods))
 	switch lead.denial.Kind {
 	case facts.DeniedByPolicy:
-		f.Advice = "{change} have whoever maintains the policy exempt storage.k8s.io/volumeattachments, or the controller that creates them"
+		f.Advice = "{change} have the policy exempt storage.k8s.io/volumeattachments, or the controller that creates them"
 	case facts.DeniedByRole:
 		f.Cause = "the role of the attach/detach controller has lost rights that Kubernetes gives it"
 		f.Advice = "{change} let the API server restore the role: it does so when it starts, unless the annotation rbac.authorization.kubernetes.io/autoupdate says false"

@@ -76,7 +76,7 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	f.Advice = fmt.Sprintf("{do} {change} cordon %s, so that the pod starts elsewhere; {delete-pod}; {do} {change} uncordon %[1]s once the pod runs elsewhere; {later} %s", l.Node.Name, correctLimit(l.Driver))
 	f.AdviceCommands = []string{safetext.Kubectl("cordon", "node/"+l.Node.Name)}
 	if leftWaiting(p.View, l, stuck) {
-		f.Advice += "; {change} set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
+		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
 	}
 	p.Report(f)
 }
@@ -94,9 +94,9 @@ var limitSettings = map[string]string{
 // correctLimit is the advice that corrects the limit.
 func correctLimit(driver string) string {
 	if setting := limitSettings[driver]; setting != "" {
-		return "{change} correct the driver's limit (" + setting + ")"
+		return "correct the driver's limit (" + setting + ")"
 	}
-	return "see whether the limit of the driver can be set, and {change} make it what the machine takes"
+	return "see whether the limit of the driver can be set, and make it what the machine takes"
 }
 
 // leftWaiting reports whether only a setting of the driver keeps the kubelet from rejecting the

@@ -46,7 +46,7 @@ func runAttacherThrottled(p *check.Run) {
 		case len(waiting) >= manyTasks && p.Age(p.LastAnswer(driver)) < queueMoves && p.AttacherAtWork(driver):
 			slow(p, driver, queueSeverity(p.View, waiting), waiting, fmt.Sprintf("Many VolumeAttachments wait for driver %s, which works them off slowly", driver),
 				"more volumes are to be attached and detached than the attacher's workers, its rate of calls to the API server or the storage system allow",
-				"{wait}; {later} {change} give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
+				"{wait}; {later} give the attacher a higher --kube-api-qps, --kube-api-burst, --worker-threads and --timeout")
 		}
 	}
 }

@@ -85,7 +85,6 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	}
 	f := waitsForStorage(p, t, pair, pods)
 	f.Message += ": its storage seems stuck"
-	f.Detail = "the driver's words hint at the storage system"
 	f.Said = facts.QuoteDriver(t.Spec.Attacher, t.Failure)
 	f.Cause = hint
 	facts.Hinted(&f)
@@ -149,7 +148,7 @@ func inUse(p *facts.View, f *finding.Finding, user *corev1.Pod, node types.NodeN
 		f.Cause = "its access mode lets several nodes have it, and " + f.Cause
 	}
 	f.Actor = "the workload owner"
-	f.Advice = "run the pods of its claim on one node, or {change} give them a volume of a storage class that several nodes may use at a time"
+	f.Advice = "run the pods of its claim on one node, or {change} give them a volume of a storage class that several nodes may use"
 	f.Never = fmt.Sprintf("detach the volume in the storage system: pod %s uses it", name)
 	f.SelfHeals.Because = fmt.Sprintf("it is attached once node %s gives it up", node)
 }

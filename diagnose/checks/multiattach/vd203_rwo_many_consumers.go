@@ -62,7 +62,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the pod that has the volume has to end first"},
-		Advice:    "run the pods on one node (pod affinity), give each its own claim (a StatefulSet), or {change} use storage that many nodes may mount",
+		Advice:    "run the pods on one node (pod affinity), give each its own claim (a StatefulSet), or {change} use storage for many nodes",
 	})
 	if node := p.Snapshot.Node(c.Node); !reconcile.NodeReady(node) {
 		facts.Also(&f, "node %s is not Ready", c.Node)
@@ -70,7 +70,7 @@ func manyConsumers(p *check.Run, c facts.Conflict, claim *corev1.PersistentVolum
 	}
 	if owner := metav1.GetControllerOf(holder); owner != nil && owner.Kind == "Job" {
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("nobody knows when pod %s of Job %s ends; the volume follows then", facts.PodName(holder), owner.Name)}
-		f.Advice = "run the pods on one node (pod affinity) or one after the other, give each its own claim, or {change} use storage that many nodes may mount"
+		f.Advice = "run the pods on one node (pod affinity) or one after the other, give each its own claim, or {change} use storage for many nodes"
 	}
 	p.Report(f)
 }

@@ -60,8 +60,8 @@ func runInuseClobbered(p *check.Run) {
 		f.Cause = "a program that writes the whole of a node's status puts the lists back to what they were when it read them, or empties them"
 		f.SelfHeals = finding.SelfHeals{Because: "the controller does not look at the list again; the kubelet puts volumesInUse right within 10 s; the program " +
 			"may write again at any time"}
-		f.Advice = "{note} find out what the program is. If it is not part of the cluster's own control plane, {change} have it patch only the fields that are " +
-			"its own; see the other findings for volumes that its writing has lost"
+		f.Advice = "{note} find out what the program is. If it is not part of the cluster's own control plane, {change} have it patch only its own " +
+			"fields; see the other findings for volumes that its writing has lost"
 		p.Report(f)
 	}
 }

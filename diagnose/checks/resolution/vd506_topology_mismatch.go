@@ -144,7 +144,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 	if err != nil {
 		name = ""
 	}
-	further := "{change} give the autoscaler a pool there, and see whether another rule of the pod (affinity, nodeSelector) forbids it"
+	further := "give the autoscaler a pool there, and see whether another rule of the pod (affinity, nodeSelector) forbids it"
 	because := "the volume does not move; the pod is scheduled once such a node takes pods, which an autoscaler brings only where it has a pool"
 	if pv.Spec.Local != nil {
 		if len(shut) == 0 {
@@ -200,7 +200,7 @@ func apart(p *check.Run, pod *corev1.Pod) {
 		SelfHeals: finding.SelfHeals{Because: "volumes do not move"},
 		Never:     "relabel a node for a place where it is not: the pod would go there and get stuck",
 		Advice: "{note} decide which of the volumes has the data; {change} copy the other one from a snapshot or a backup to the place of that one, and give the pod the claim of the copy; " +
-			"{later} {change} use a storage class with volumeBindingMode WaitForFirstConsumer",
+			"{later} use a storage class with volumeBindingMode WaitForFirstConsumer",
 	}
 	for _, pv := range volumes {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity.required", Value: facts.AffinityText(pv)})
@@ -260,7 +260,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 		facts.FailedAttach(va, failure),
 		{Object: "persistentvolume/" + pv.Name, Field: "spec.nodeAffinity", Value: "none"},
 	}
-	f.Advice = "{change} keep the pod to nodes of the volume's zone (node affinity in its template); {delete-pod}; {later} {change} give the volume a " +
+	f.Advice = "{change} keep the pod to nodes of the volume's zone (node affinity in its template); {delete-pod}; {later} give the volume a " +
 		"nodeAffinity when you recreate it"
 	p.Report(f)
 }

@@ -321,7 +321,7 @@ func (j *judging) exits(i int) {
 	lost := 0
 	for _, w := range j.Looks[i-1].Report.Waiting {
 		now := l.Waiting(w.Pod)
-		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p == j.at(w.Pod, j.Looks[i-1].At) && p.Waits(l.At) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
+		if p := j.at(w.Pod, l.At); w.Verdict == finding.Stuck && p == j.at(w.Pod, j.Looks[i-1].At) && p.Waits(l.ended()) && !j.stopped(p.Node, l.At) && (now == nil || now.Stage == w.Stage) {
 			if now != nil && strings.HasPrefix(w.Actor, creates) && !strings.HasPrefix(now.Actor, creates) {
 				j.exempt("exit code", "what a pod lacked has been made")
 				continue

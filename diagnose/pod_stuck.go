@@ -40,7 +40,7 @@ func keptFrom(p *facts.View, cause, effect finding.Finding) bool {
 // has a VolumeAttachment.
 const (
 	neverWhenStuck      = "delete VolumeAttachments, strip finalizers or force-delete pods"
-	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume at this moment"
+	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume now"
 	neverWhileMounted   = "delete its VolumeAttachment: the volume may still be mounted there"
 	neverAttached       = "delete its VolumeAttachment: the pod does not wait for that"
 )

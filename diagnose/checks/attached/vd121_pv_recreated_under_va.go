@@ -53,7 +53,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(pv.CreationTimestamp)},
 			{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s, for which the name would be %s", va.Volume, facts.AttachmentName(va.VolumeNode))},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller never looks for this VolumeAttachment; it looks for the name that the new handle gives"},
+		SelfHeals: finding.SelfHeals{Because: "the controller never looks for this object; it looks for the name that the new handle gives"},
 		Advice:    "{check} make sure that nothing on the node has the old disk mounted; only then {final} detach it at the storage system, and leave this object as it is",
 	})
 	node := p.Snapshot.Node(va.Node)

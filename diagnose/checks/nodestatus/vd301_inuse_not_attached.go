@@ -93,6 +93,9 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		ByHand:    "{final} move the pod: delete it, and let it return once its VolumeAttachment is gone",
 	})
 	nameLostEntryCause(p, &f, node, lost)
+	if _, at := facts.VolumesAttachedWriter(node); !at.IsZero() {
+		f.Since = &at
+	}
 	switch {
 	case slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && pastList(p.View, pod, f.PersistentVolume) }):
 		f.Severity, f.Pods = finding.Info, nil // not what the pod waits for
@@ -102,9 +105,6 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Pod %s runs on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
 		f.Detail = "a kubelet that restarts now would no longer protect the mount"
-		if _, at := facts.VolumesAttachedWriter(node); !at.IsZero() {
-			f.Since = &at
-		}
 	default:
 		f.Since = new(facts.BoundAt(pod))
 		f.Message = fmt.Sprintf("Pod %s waits on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)

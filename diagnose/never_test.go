@@ -93,3 +93,32 @@ func TestNeverFitsTheCause(t *testing.T) {
 		}
 	}
 }
+
+// TestNeverFitsTheStage: the warning is about what people try at that point. Each case stands beside
+// another of its check, in which somebody would try something else.
+func TestNeverFitsTheStage(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		code  finding.Code
+		never string
+	}{
+		{"vd121-restored", "VD121", "delete the VolumeAttachment: that detaches the new disk, not the old one"},
+		{"vd121-deleting", "VD121", "start a pod with the volume on node n1 before its VolumeAttachment is gone: the new disk would be detached under it"},
+		{"vd308-csi-detached", "VD308", "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached"},
+		{"vd308-device-missing", "VD308", "patch status.attached, or attach the volume past the cluster: the controller knows nothing of that"},
+		{"vd308-storage-attached", "VD308", "detach the volume at the storage system: it is attached where it belongs"},
+		{"vd401-near-no-error", "VD409", "delete its VolumeAttachment: the driver may be attaching the volume now"},
+		{"vd102-near-many-nodes", "VD409", "recreate the claim: the new one may be empty, and waits for the same"},
+		{"vd305-near-lease-stale", "VD409", "delete its VolumeAttachment: the pod does not wait for that"},
+		{"vd301-near-no-attach", "VD409", "force-delete the pod: what is mounted for it may stay on the node"},
+		{"vd409-terminating-config-map", "VD409", "force-delete the pod: its volume may still be mounted"},
+		{"vd409-only-machine", "VD409", "set nodeName in the pod: nobody then checks that its volumes fit there"},
+	} {
+		r := diagnose.Diagnose(caseNamed(t, c.name).snapshot(t), diagnose.Options{})
+		if i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Code == c.code }); i < 0 {
+			t.Errorf("%s: no %s", c.name, c.code)
+		} else if got := r.Findings[i].Never; got != c.never {
+			t.Errorf("%s: do not %q, not %q", c.name, got, c.never)
+		}
+	}
+}

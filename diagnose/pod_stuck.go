@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // PodStuck is the remainder: stuck pods that no other check names. It depends on the findings
@@ -40,7 +40,7 @@ func keptFrom(p *facts.View, cause, effect finding.Finding) bool {
 // has a VolumeAttachment.
 const (
 	neverWhenStuck      = "delete VolumeAttachments, strip finalizers or force-delete pods"
-	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume at this moment"
+	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume now"
 	neverWhileMounted   = "delete its VolumeAttachment: the volume may still be mounted there"
 	neverAttached       = "delete its VolumeAttachment: the pod does not wait for that"
 )

@@ -12,8 +12,8 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -205,9 +205,14 @@ func foundThere(r *finding.Report) string {
 	}
 }
 
-// tally counts the causes, the waiting pods and the findings.
+// tally counts the causes, the waiting pods and the findings. An info beside errors or warnings is no
+// cause of them.
 func tally(r *finding.Report) string {
-	text := count(len(r.Causes()), "cause") + inClusters(r)
+	causes := r.Causes()
+	if r.Summary.Error+r.Summary.Warning > 0 {
+		causes = slices.DeleteFunc(causes, finding.SharedCause.Info)
+	}
+	text := count(len(causes), "cause") + inClusters(r)
 	stuck := 0
 	for _, w := range r.Waiting {
 		if w.Verdict == finding.Stuck {

@@ -340,7 +340,7 @@ func wait(r *finding.Report, f finding.Finding, pods []finding.Waiting) string {
 		text += fmt.Sprintf(" (waiting %s)", ago(r.TakenAt.Sub(pods[0].Since.Time)))
 	case f.Since != nil:
 		text += fmt.Sprintf(" (began %s ago)", ago(r.TakenAt.Sub(f.Since.Time)))
-	case h.Unknown && len(pods) < 2 && f.Severity.AtLeast(finding.Warning):
+	case !h.Will && len(pods) < 2 && f.Severity.AtLeast(finding.Warning):
 		text += " (age not known)"
 	}
 	return text

@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -108,7 +108,7 @@ func refusal(v *View, proposed *Repair) *Refusal {
 // partial list may exist all the same.
 func completeGuard(kinds []snapshot.Kind) Guard {
 	return Guard{GuardComplete, kinds, func(v *View, _ *Repair) error { return Complete(v.Snapshot, kinds) },
-		"{change} give the rights to read everything (kubectl volume-doctor auth), and look again"}
+		"{change} give the rights to read everything (kubectl volume-doctor auth)"}
 }
 
 // Complete returns an error that names a kind whose objects were not all read; nil if there is
@@ -138,7 +138,7 @@ func Complete(s *snapshot.Snapshot, kinds []snapshot.Kind) error {
 // whatever a driver says.
 var controllerGuard = Guard{GuardController, onLeases, func(v *View, proposed *Repair) error {
 	if lease := v.Facts.ControllerDown(); lease != nil {
-		return &Refusal{Guard: GuardController, SafeOnce: "{fix} bring kube-controller-manager back, and look again",
+		return &Refusal{Guard: GuardController, SafeOnce: "{fix} bring kube-controller-manager back",
 			Reason: fmt.Sprintf("no kube-controller-manager leads since %s; one that comes back decides by what it finds", facts.Stamp(facts.Renewed(lease)))}
 	}
 	if v.Facts.ControllerJustStarted() {

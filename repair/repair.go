@@ -13,6 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/sidebyside"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -249,6 +250,7 @@ func propose(v *View) []Repair {
 		advise(&findings[i])
 		if r != nil && summaries[i].SafeOnce != "" {
 			summaries[i].SafeOnceTold = r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i])
+			summaries[i].SafeOnceChanges = slices.ContainsFunc(step.Marks(summaries[i].SafeOnce), func(m step.Mark) bool { return m.Kind.Undo() != "" || m.Kind == step.Fix })
 			safe := v.Facts.SafeOnce(findings[i], summaries[i].SafeOnce)
 			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
 			findings[i].Steps = append(findings[i].Steps, safe.Hits...)

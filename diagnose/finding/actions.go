@@ -180,7 +180,11 @@ func actionsOf(f Finding, at time.Time) []Action {
 		for looks < len(list) && list[looks].When == Check {
 			looks++
 		}
-		list = slices.Insert(list, looks, Action{Kind: MakeSafe, Sentence: "to make it safe: " + f.Repair.SafeOnce, Hits: f.Repair.SafeOnceHits, When: Now})
+		safe := Action{Kind: MakeSafe, Sentence: "to make it safe: " + f.Repair.SafeOnce, Hits: f.Repair.SafeOnceHits, When: Now}
+		if f.Repair.SafeOnceChanges && !slices.ContainsFunc(list[looks:], func(a Action) bool { return a.When == Now }) {
+			safe.Sentence += "; diagnose again"
+		}
+		list = slices.Insert(list, looks, safe)
 	}
 	if f.Repair == nil {
 		for _, command := range f.AdviceCommands {

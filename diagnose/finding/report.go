@@ -422,6 +422,8 @@ type Repair struct {
 	SafeOnce string `json:"safeOnce,omitempty"`
 	// SafeOnceTold marks that the advice says so already, with its commands.
 	SafeOnceTold bool `json:"-"`
+	// SafeOnceChanges marks that it changes something, so that the repair may be allowed afterwards.
+	SafeOnceChanges bool `json:"-"`
 	// SafeOnceHits are the pods that this hits.
 	SafeOnceHits []Step `json:"-"`
 	// Commands do the same by hand; there are none where a guard refuses it and no flag

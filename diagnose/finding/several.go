@@ -24,6 +24,9 @@ type SharedCause struct {
 // Findings are the findings of all trees.
 func (s SharedCause) Findings() []Finding { return slices.Concat(s.Trees...) }
 
+// Info reports whether none of the findings is an error or a warning.
+func (s SharedCause) Info() bool { return worst(pointers(s.Findings())) <= Info.Rank() }
+
 // Causes are the causes of the report, worst first. Two clusters have the same cause where check,
 // severity, confidence and kind of repair are equal, and the cause's text differs only in names
 // and numbers.

@@ -15,7 +15,7 @@ import (
 // action.
 
 // The marks of clauses that delete and restart nothing. Do begins an action of its own, under
-// which its command stands; Check is a look that changes nothing;
+// which its command stands; it says nothing about undo. Check is a look that changes nothing;
 // ReadLog is a look at the log of the driver's pod; Later is what to do before the next time.
 // Wait is a wait: PastWait removes it, and with it the condition If of the next action.
 const (
@@ -27,10 +27,17 @@ const (
 	If      Kind = "if"
 )
 
-// The marks of actions whose kind is not in Reaches. Each stands before its imperative, and covers
-// the like alternatives before that. A Change can be undone, and what is Final cannot. A Fix is a
-// change that only a message or the place tells, so that nobody knows. A Note changes nothing, and
-// need not come first. None of them begins an action.
+// The marks of actions whose kind is not in Reaches. None of them begins an action. Each stands
+// before the verb of its clause, and says of that clause:
+//
+//	Change  it can be undone: {change} cordon node n1
+//	Final   it cannot be undone, as it deletes an object, ends a process or detaches a disk, or
+//	        because a field that cannot be changed needs a new object: {final} recreate the claim
+//	Fix     it changes something that only a message or a log names, so that nobody knows whether
+//	        it can be undone: {fix} fix what the driver reports
+//	Note    it changes nothing, and unlike a Check it keeps its place among the steps
+//
+// In "add a node, or {change} uncordon n1" the mark counts for both alternatives: they are alike.
 const (
 	Change Kind = "change"
 	Final  Kind = "final"

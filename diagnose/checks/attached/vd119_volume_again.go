@@ -13,8 +13,8 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // vaPVMissingAdvice is about a disk that may still be attached: the attacher detaches it once the
@@ -22,7 +22,7 @@ import (
 // attacher needs and nothing on the node uses the disk.
 func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name string) (advice string, commands []string) {
 	if !facts.AttacherHolds(va) {
-		return "{note} make sure that no pod on the node uses the disk and that the storage system shows it detached", nil
+		return "{check} make sure that no pod on the node uses the disk, and see whether the storage system shows it detached", nil
 	}
 	then := "the attacher then detaches the disk, and the VolumeAttachment goes"
 	if va.DeletionTimestamp == nil {
@@ -33,7 +33,7 @@ func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name strin
 	}
 	pv, err := volumeAgain(p, va, name)
 	if err != nil {
-		return fmt.Sprintf("{note} %s; then {change} make PersistentVolume %s again, with driver %s, the disk's volumeHandle and the reclaim policy Retain: %s",
+		return fmt.Sprintf("{check} %s; {do} {change} make PersistentVolume %s again, with driver %s, the disk's volumeHandle and the reclaim policy Retain: %s",
 			err, name, va.Spec.Attacher, then), nil
 	}
 	manifest, err := manifestOf(pv)

@@ -19,7 +19,7 @@ var PvRecreatedUnderVA = check.Check{
 	Needs:       check.AttachmentKinds(),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "delete the VolumeAttachment: the attacher would detach the new disk, not the old one",
+	Never:       "delete the VolumeAttachment: that detaches the new disk, not the old one",
 	Run:         runPVRecreatedUnderVA,
 }
 
@@ -53,7 +53,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 			{Object: "persistentvolume/" + pv.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(pv.CreationTimestamp)},
 			{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s, for which the name would be %s", va.Volume, facts.AttachmentName(va.VolumeNode))},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller never looks for this VolumeAttachment; it looks for the name that the new handle gives"},
+		SelfHeals: finding.SelfHeals{Because: "the controller never looks for this object; it looks for the name that the new handle gives"},
 		Advice:    "{check} make sure that nothing on the node has the old disk mounted; only then {final} detach it at the storage system, and leave this object as it is",
 	})
 	node := p.Snapshot.Node(va.Node)
@@ -63,7 +63,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 	}
 	if va.DeletionTimestamp != nil {
 		facts.Also(&f, "the deletion of the VolumeAttachment detaches the new disk")
-		f.Never = fmt.Sprintf("start a pod with the volume on node %s before that has ended: its disk would be detached under it", va.Node)
+		f.Never = fmt.Sprintf("start a pod with the volume on node %s before its VolumeAttachment is gone: the new disk would be detached under it", va.Node)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*va.DeletionTimestamp)})
 	}
 	users := p.World.LivePods(va.VolumeNode)

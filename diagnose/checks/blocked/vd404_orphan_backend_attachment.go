@@ -25,7 +25,7 @@ var OrphanBackendAttachment = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
 	OfDriver:    true,
-	Never:       "take finalizers off, or detach by force, while the machine that has it may write",
+	Never:       "take finalizers off or detach by force while that machine may write",
 	Run:         runOrphanBackendAttachment,
 }
 

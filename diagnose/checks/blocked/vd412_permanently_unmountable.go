@@ -140,7 +140,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 	} else {
 		f.Said = facts.QuoteEvent(first.said)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
-		f.Cause = "the driver or the node's mount program does not know a mount option, an access mode or a kind of volume that is asked for"
+		f.Cause = "the driver or the node's mount program does not know the mount option, access mode or kind of volume that is asked for"
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
 		if first.lacksSidecar() {
 			f.Cause = "the pod has no sidecar to serve the volume: the driver's webhook put none in when the pod was made"

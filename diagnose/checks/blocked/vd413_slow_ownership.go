@@ -160,7 +160,7 @@ func slowOwnership(p *check.Run, list []ownership) {
 			{Object: "pod/" + facts.PodName(first.pod), Field: "spec.securityContext", Value: fmt.Sprintf("fsGroup %d, fsGroupChangePolicy %s", group, policy)},
 		},
 		SelfHeals: finding.SelfHeals{Will: true, Because: "the pod starts once the owner of all files is changed; each start on another node, or after a restart, takes as long"},
-		Advice:    "{note} let it end; then {change} set fsGroupChangePolicy to OnRootMismatch in the pod's template, so that the kubelet looks at the root directory alone",
+		Advice:    "{note} let it end; {later} set fsGroupChangePolicy to OnRootMismatch in the pod's template, so that the kubelet looks at the root directory alone",
 	}
 	where := fmt.Sprintf("Pod %s waits on node %s: the kubelet ", facts.PodName(first.pod), first.pod.Spec.NodeName)
 	f.Detail = fmt.Sprintf("the pod has waited %s for volume %s, which is attached and has no error", facts.Rounded(p.Age(first.since)), first.pv.Name)

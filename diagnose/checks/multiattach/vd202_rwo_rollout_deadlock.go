@@ -54,7 +54,7 @@ func rolloutDeadlock(p *check.Run, c facts.Conflict, r facts.Rollout) {
 			{Object: c.Object(), Field: "status.attached", Value: "true on node " + string(c.Node) + ", and rightly so"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "each pod waits for the other; the new pod waits for the volume, the old one for the new one to be Ready"},
-		Advice: fmt.Sprintf("{change} set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; deleted by hand, that pod comes back",
+		Advice: fmt.Sprintf("{change} set the strategy of Deployment %s/%s to Recreate, so that it {final} ends pod %s first; deleted by hand, that pod comes back",
 			r.Namespace, r.Deployment, facts.PodName(r.From)),
 	}))
 }

@@ -105,12 +105,12 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		Advice:    step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + ", or {change} give each its own claim",
 	}
 	if own := recreatedBy(waiter, holder); own != "" {
-		f.Advice = fmt.Sprintf("give each its own claim, or {change} scale %s to 0: a pod that is deleted by hand only comes back", own)
+		f.Advice = fmt.Sprintf("give each its own claim, or {final} scale %s to 0: a pod that is deleted by hand only comes back", own)
 	}
 	if d := snapshot.DeploymentOf(waiter); d != "" && d == snapshot.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
 		f.SelfHeals.Because = "each pod waits for the other; the new pod waits for the claim, the old one for the new one to be Ready"
-		f.Advice = fmt.Sprintf("{change} set the strategy of Deployment %s/%s to Recreate: it then ends pod %s first; deleted by hand, that pod comes back", holder.Namespace, d, facts.PodName(holder))
+		f.Advice = fmt.Sprintf("{change} set the strategy of Deployment %s/%s to Recreate, so that it {final} ends pod %s first; deleted by hand, that pod comes back", holder.Namespace, d, facts.PodName(holder))
 	}
 	p.Report(f)
 }

@@ -166,7 +166,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		Cause: "the controller attached the volume to a second node while the first still used it: it had forgotten the first one, for example because " +
 			"the VolumeAttachment there was deleted by hand",
 		SelfHeals: finding.SelfHeals{Because: "the controller does not know that both nodes have it"},
-		Advice: "{note} stop one writer now: {change} scale it down, or {delete-pod any} in the ordinary way, until its node no longer lists the volume in volumesInUse; " +
+		Advice: "{note} stop one writer now: {final} scale it down, or {delete-pod any} in the ordinary way, until its node no longer lists the volume in volumesInUse; " +
 			"{check} check the file system",
 	}
 	f.Detail = fmt.Sprintf("pod %s uses it on node %s", facts.PodName(first.users[0]), first.node.Name)

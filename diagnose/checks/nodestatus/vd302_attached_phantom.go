@@ -25,7 +25,7 @@ var AttachedPhantom = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD205"}, Share: check.OfVolume, Match: check.Always},
 	},
-	Never: "restart the kubelet: the controller keeps the list, and the kubelet only reads it",
+	Never: "restart the kubelet: only the controller writes the list",
 	Run:   runAttachedPhantom,
 }
 

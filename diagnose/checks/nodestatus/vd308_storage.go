@@ -45,7 +45,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	runs := fmt.Sprintf("Pod %s runs on node %s with volume %s, which storage shows", facts.PodName(users[0]), va.Node, pv)
 	f.Message = runs + " detached"
 	f.Detail = fmt.Sprintf("it counts as attached there, and %s does not show it as attached to that node", entry.Words())
-	f.Advice = "{check} check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, {final} end the pod " +
+	f.Advice = "{check} check on the node whether the pod still reaches its volume, and at the storage system who detached it; where it is detached, {delete-pod}, " +
 		"and let it return once the VolumeAttachment is gone"
 	if len(entry.Holders) > 0 {
 		machine := entry.Holders[0].Machine

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -62,7 +63,7 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 		}
 		stages = append(stages, t.detached(v))
 		for i := range stages[1:] { // another pod may use it on the node
-			stages[i+1].unseen = t.usersUnread(v)
+			stages[i+1].unseen = cmp.Or(stages[i+1].unseen, t.usersUnread(v))
 		}
 	}
 	return stages

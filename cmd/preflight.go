@@ -25,7 +25,7 @@ node with room for a volume may not suit its pod: affinity, node selectors,
 taints, CPU and memory are not examined.
 
 Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
-2 no answer.`,
+2 no answer, or nothing would hang as far as was read.`,
 		Example: `  kubectl volume-doctor preflight node/n1
   kubectl volume-doctor preflight -f snapshot.yaml node/n1 -o wide
   kubectl volume-doctor preflight upgrade --to 1.37`,
@@ -40,7 +40,7 @@ Exit code: 0 nothing would hang beyond what the timers say, 1 something would,
 			if err := printTo(g, &outputs, streams.Out, doc, output.PreflightFormats.Print); err != nil {
 				return err
 			}
-			return exitWith(len(doc.Missing) > 0, doc.Hangs() || len(doc.Deletes) > 0)
+			return exitWith(doc.Incomplete(), doc.Hangs() || len(doc.Deletes) > 0)
 		},
 	}
 	outputs.add(cmd, output.PreflightFormats.Names())

@@ -254,10 +254,12 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 }
 
 // forceOverdue returns for how long a running controller should have detached the volume by force
-// for the pods that want it on other nodes; 0 if it may still wait.
+// for the pods that want it on other nodes; 0 if it may still wait, and where an object that was not read may show
+// another time.
 func forceOverdue(s *snapshot.Snapshot, d reconcile.Decision, wanting []*reconcile.VolumeToAttach) time.Duration {
 	i := slices.IndexFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount })
-	if i < 0 || len(d.MayKeep) > 0 {
+	isUnread := func(kind snapshot.Kind) bool { return !s.Complete(kind) }
+	if i < 0 || len(d.MayKeep) > 0 || slices.ContainsFunc([]snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Nodes, snapshot.Leases}, isUnread) {
 		return 0
 	}
 	if after, _ := d.Until[i].Running(d); after > 0 {

@@ -159,7 +159,11 @@ func stuckFor(t *trace.Trace) string {
 	if t.Verdict.State != finding.Stuck || t.Verdict.Since == nil {
 		return ""
 	}
-	text := " for " + ago(t.TakenAt.Sub(t.Verdict.Since.Time))
+	text := " for "
+	if !t.Complete { // an unread object may show that it began earlier
+		text += "at least "
+	}
+	text += ago(t.TakenAt.Sub(t.Verdict.Since.Time))
 	if t.Verdict.UsualBound != "" && !soonerStuck(t) {
 		text += " (normally under " + t.Verdict.UsualBound + ")"
 	}

@@ -102,7 +102,7 @@ func TestTraceTable(t *testing.T) {
 	if err := TraceFormats.Print(&b, "table", []trace.Document{someTrace()}, terminal); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"verdict: stuck for 20m (normally under 2m)", "[✗ attached]", "✓ scheduled → ", "at         attached: blocked", "    waits on   ", "    means      ", "not needed",
+	for _, want := range []string{"verdict: stuck for at least 20m (normally under 2m)", "[✗ attached]", "✓ scheduled → ", "at         attached: blocked", "    waits on   ", "    means      ", "not needed",
 		"\nerror VD301  \n      a-long", "\n  do      1. look at nodes\n", "\n          kubectl get nodes\n          2. look at\n", "\n  hits    hits nobody\n", "\n  don't   delete the pod\n", "explain VD301", "gap: events outside namespace", "1 check skipped", "\nThe kubelet of n1", "\n  differs  it does not know", "\n  agrees   all is well\n",
 		"gap: nodes/proxy/metrics could not be read (Forbidden): it takes the right to"} {
 		if !strings.Contains(b.String(), want) {

@@ -132,6 +132,12 @@ var preflightNeeds = []snapshot.Kind{
 	snapshot.Leases, // an attacher that has stopped detaches nothing
 }
 
+// gapsOf are the snapshot's gaps in kinds that the answer needs. Events decide only which findings and waits the node
+// has now; no volume that exists needs its StorageClass.
+func gapsOf(s *snapshot.Snapshot, needs []snapshot.Kind) []snapshot.Gap {
+	return slices.DeleteFunc(append([]snapshot.Gap{}, s.Gaps...), func(g snapshot.Gap) bool { return !slices.Contains(needs, g.Kind) })
+}
+
 // flight is one preflight under way.
 type flight struct {
 	*facts.View
@@ -153,7 +159,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	p := &Preflight{
 		APIVersion: finding.APIVersion, Kind: "Preflight",
 		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
-		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
+		Source: s.Source, Gaps: gapsOf(s, slices.Concat(preflightNeeds, []snapshot.Kind{snapshot.Events})),
 		Node: name, Ready: f.ready(), Lost: f.down() && f.silent(),
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
@@ -161,6 +167,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
+	p.Complete = len(p.Gaps) == 0
 	moving := f.moving()
 	p.Controllers = f.controllers()
 	for _, pod := range moving {
@@ -195,6 +202,11 @@ func (f *flight) ready() *bool {
 // Hangs reports whether anything would take longer than the timers explain.
 func (p *Preflight) Hangs() bool {
 	return len(p.Drain.Hangs)+len(p.Loss.Hangs) > 0 || slices.ContainsFunc(p.Room, func(r Room) bool { return r.Lacking > 0 })
+}
+
+// Incomplete reports whether there is no answer, or what was not read may turn the good one into another.
+func (p *Preflight) Incomplete() bool {
+	return len(p.Missing) > 0 || !p.Complete && !p.Hangs() && len(p.Deletes) == 0
 }
 
 // Stays reports whether a drain or the loss of the node ends a pod that no timer brings back.

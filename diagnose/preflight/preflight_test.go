@@ -341,6 +341,9 @@ func TestPreflightGaps(t *testing.T) {
 		if got := len(p.Missing) > 0; got != want {
 			t.Errorf("without %s: no answer %v", kind, got)
 		}
+		if needed := kind != snapshot.StorageClasses; p.Incomplete() != needed || p.Complete == needed || len(p.Gaps) > 0 != needed {
+			t.Errorf("without %s: incomplete %v, gaps %v", kind, p.Incomplete(), p.Gaps)
+		}
 		if len(p.Missing) > 0 && len(p.Room) > 0 {
 			t.Errorf("without %s: room %+v", kind, p.Room)
 		}

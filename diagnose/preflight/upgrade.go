@@ -102,13 +102,14 @@ type UpgradePod struct {
 func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upgrade {
 	u := &Upgrade{
 		APIVersion: finding.APIVersion, Kind: "Upgrade", TakenAt: metav1.NewTime(s.TakenAt.UTC()),
-		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
+		Source: s.Source, Gaps: gapsOf(s, preflightNeeds),
 		From: s.Source.ServerVersion, To: to,
 		Pods: []UpgradePod{}, Decisions: []UpgradeDecision{}, Forgets: []UpgradeForgets{},
 		Changes: reconcile.Changes(s.Source.ServerVersion, to), Bugs: check.BugChanges(s.Source.ServerVersion, to),
 		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
 		NotExamined: []string{"the kubelets' own releases", "which nodes enforce SELinux", "where the scheduler puts pods", "drivers and their sidecars"},
 	}
+	u.Complete = len(u.Gaps) == 0
 	upgraded := *s
 	upgraded.Source.ServerVersion = to
 	before, after := side(s, settings), side(&upgraded, settings)

@@ -40,7 +40,9 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 		return t.due(s, facts.FirstTime(e), announceTakes)
 	}
 	if facts.InUse(t.node, v.Volume) {
-		return done(StageInVolumesInUse, metav1.Time{}, "in volumesInUse of "+t.node.Name)
+		s = done(StageInVolumesInUse, metav1.Time{}, "in volumesInUse of "+t.node.Name)
+		t.doubtState(&s, snapshot.Events)
+		return s
 	}
 	s.Detail = "volumesInUse of " + t.node.Name + " lacks it"
 	if v.unsure {

@@ -195,9 +195,13 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		said := driverSaid(va, "attachError", failure)
 		said.Means = t.attachErrorMeans(failure, va.Spec.Attacher)
 		s.Said = append(s.Said, said)
-		registers := facts.Registers(t.Snapshot.CSINode(types.NodeName(t.pod.Spec.NodeName)), va.Spec.Attacher)
+		csiNode := t.Snapshot.CSINode(types.NodeName(t.pod.Spec.NodeName))
+		registers := facts.Registers(csiNode, va.Spec.Attacher)
+		if csiNode == nil {
+			t.doubtState(&s, snapshot.CSINodes)
+		}
 		switch {
-		case !registers && t.knows(snapshot.CSINodes, ""):
+		case !registers && (csiNode != nil || t.knows(snapshot.CSINodes, "")):
 			s.State, s.On = StageWaiting, fmt.Sprintf("the node plugin of %s on %s", va.Spec.Attacher, t.pod.Spec.NodeName)
 			if reconcile.NodeReady(t.node) && lease == nil { // a new node gets the time that its plugins may take to register
 				up := facts.Latest(t.node.CreationTimestamp, facts.ReadyCondition(t.node).LastTransitionTime)
@@ -250,6 +254,9 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 // doubtAttacher notes in the stage that an unread lease may show that no attacher runs any more. Nobody then
 // asks the driver again that has said this, and a wait does not end in its time.
 func (t *tracer) doubtAttacher(s *Stage, driver string, said *storagev1.VolumeError) {
+	if !t.Snapshot.Complete(snapshot.Leases) {
+		s.unseen = cmp.Or(s.unseen, snapshot.Leases)
+	}
 	switch {
 	case !t.AttacherMayBeGone(driver):
 	case said != nil:

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -22,6 +23,34 @@ func (t *tracer) doubt(s *Stage, kinds ...snapshot.Kind) {
 // doubtTime is doubt for how long the stage may take, whoever has to act.
 func (t *tracer) doubtTime(s *Stage, kinds ...snapshot.Kind) {
 	s.untimed = cmp.Or(s.untimed, t.unread(kinds))
+}
+
+// doubtState is doubt for the state of the stage and its beginning, whoever has to act.
+func (t *tracer) doubtState(s *Stage, kinds ...snapshot.Kind) {
+	s.unseen = cmp.Or(s.unseen, t.unread(kinds))
+}
+
+// doubtStates notes in the stages what an unread object may show of the volume beside the doubts of each stage.
+func (t *tracer) doubtStates(v *tracedVolume) {
+	node := types.NodeName(t.pod.Spec.NodeName)
+	for i := range v.Stages {
+		s := &v.Stages[i]
+		if slices.Contains(attachStages, s.Stage) && v.Driver != "" && v.source.CSI == nil && !t.Snapshot.KnowsDriver(v.Driver) {
+			t.doubtState(s, snapshot.CSIDrivers)
+		}
+		if node == "" || !slices.Contains(onTheNode, s.Stage) || s.State == StageNotNeeded {
+			continue
+		}
+		if t.node == nil {
+			t.doubtState(s, snapshot.Nodes)
+		}
+		if v.Driver != "" && t.Snapshot.CSINode(node) == nil {
+			t.doubtState(s, snapshot.CSINodes)
+		}
+		if v.attachable && t.attachmentOf(v) == nil {
+			t.doubtState(s, snapshot.VolumeAttachments)
+		}
+	}
 }
 
 // unread is the first of the kinds of which not all could be read in the pod's namespace; "" if all could.
@@ -93,34 +122,56 @@ func (t *Trace) withoutActors() {
 }
 
 // Known returns the trace without the parts of its wait that an object that could not be read may change: where
-// it waits, on whom, since when, and how long that may take.
+// it waits, on whom, since when, and how long that may take. A stuck wait keeps its beginning where only a lease may
+// change it: the pod has waited since then in any case, and nobody without the right to read leases would learn for
+// how long.
 func (t *Trace) Known() *Trace {
 	known := *t
 	isUnread := func(v VolumeTrace) bool { return v.unread(v.Broken) != "" }
+	isUnknown := func(v VolumeTrace) bool { return v.stage(v.Broken).State == StageUnknown }
 	if v := &known.Verdict; !t.Complete && !v.dated {
-		v.UsualBound = ""
+		v.UsualBound, v.DueAt = "", nil
+		if s := t.Waits().stage(v.Stage); s.unseen != "" && s.unseen != snapshot.Leases {
+			v.Since = nil
+		}
 		if v.State == finding.Unsure {
 			v.Since = nil
 		}
 		if v.State == finding.Unsure && !v.Undated || t.Unread() != "" || v.waits() && v.Volume == "" && slices.ContainsFunc(t.Volumes, isUnread) {
 			v.Stage, v.Stages, v.Since = "", nil, nil
 		}
-	}
-	known.Volumes = slices.Clone(t.Volumes)
-	for i := range known.Volumes {
-		stages := slices.Clone(known.Volumes[i].Stages)
-		for j := range stages {
-			switch s := &stages[j]; {
-			case s.State != StageWaiting && s.State != StageBlocked:
-			case s.unread != "":
-				s.On, s.Since, s.UsualBound, s.Overdue = "", nil, "", false
-			case s.untimed != "":
-				s.UsualBound, s.Overdue = "", false
-			}
+		if v.Stage == "" && v.State == finding.Unsure || slices.ContainsFunc(t.Volumes, isUnknown) { // another one may come first
+			v.Volume, v.Volumes = "", nil
 		}
-		known.Volumes[i].Stages = stages
+	}
+	if !t.Complete {
+		known.Volumes = slices.Clone(t.Volumes)
+		for i := range known.Volumes {
+			known.Volumes[i].Stages = knownStages(known.Volumes[i], known.Verdict)
+		}
 	}
 	return &known
+}
+
+// knownStages are the volume's stages in a trace beside a gap. Only the verdict weighs what the gap may hide, so
+// that only the stage in which the pod waits tells who has to act and since when, as the verdict does.
+func knownStages(v VolumeTrace, verdict Verdict) []Stage {
+	stages := slices.Clone(v.Stages)
+	for i := range stages {
+		s := &stages[i]
+		if s.unread != "" || s.unseen != "" {
+			s.State = StageUnknown
+		}
+		if s.State == StageDone {
+			continue
+		}
+		isVerdict := v.Name == verdict.Volume && s.Stage == verdict.Stage
+		s.On, s.Since, s.UsualBound, s.Overdue = "", nil, "", isVerdict && verdict.State == finding.Stuck && s.Overdue
+		if isVerdict {
+			s.On, s.Since, s.UsualBound = verdict.Actor, verdict.Since, verdict.UsualBound
+		}
+	}
+	return stages
 }
 
 // surelyLong is the longest bound of any wait, whoever has to act: that of a copy.

@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -61,6 +62,9 @@ func (t *tracer) chainDown(v *tracedVolume) []Stage {
 			stages = append(stages, t.unstaged(v, free))
 		}
 		stages = append(stages, t.detached(v))
+		for i := range stages[1:] { // another pod may use it on the node
+			stages[i+1].unseen = cmp.Or(stages[i+1].unseen, t.usersUnread(v))
+		}
 	}
 	return stages
 }
@@ -86,6 +90,15 @@ func (t *tracer) neverItsOwn(claim *corev1.PersistentVolumeClaim) bool {
 
 // stopped is the pod's own first stage on the way down.
 func (t *tracer) stopped() Stage {
+	s := t.stops()
+	t.doubtState(&s, snapshot.Events)
+	if t.node == nil {
+		t.doubtState(&s, snapshot.Nodes)
+	}
+	return s
+}
+
+func (t *tracer) stops() Stage {
 	s := Stage{Stage: StageStopped, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the containers end, or the grace period does"}
 	running := facts.RunningContainers(t.pod)
 	var last metav1.Time
@@ -248,6 +261,9 @@ func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 		}
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
 		return
+	}
+	if t.node == nil {
+		t.doubt(s, snapshot.Nodes)
 	}
 	silent := t.silentSince(s)
 	switch {

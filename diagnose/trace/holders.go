@@ -331,6 +331,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		Detail: "the attacher works on its VolumeAttachment", Ends: "the driver answers that it is detached, and the attacher takes its finalizer off"}
 	bound := facts.NoAnswerGrace
 	t.doubtTime(&s, snapshot.Leases) // that of the attacher
+	t.doubtState(&s, snapshot.Leases)
 	if e := t.DetachError(va); e != nil {
 		s.State, s.On, s.Detail = StageBlocked, "CSI driver "+va.Spec.Attacher, "the driver fails to detach it"
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)

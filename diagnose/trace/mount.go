@@ -138,17 +138,19 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		if va != nil && facts.Deleting(va) { // before that, the kubelet may have tried to mount it
 			t.doubt(&s, snapshot.Events)
 		}
-		if t.node == nil && !v.attachable && !v.unsure { // the node may not exist
+		t.doubtState(&s, snapshot.Events, snapshot.Pods)  // an event may show that the kubelet lacks it, also one of another pod
+		if t.node == nil && (!v.attachable || v.unsure) { // the node may not exist
 			t.doubt(&s, snapshot.Nodes)
 		}
 		return s
-	case !t.knows(snapshot.CSINodes, ""):
+	case csiNode == nil && !t.knows(snapshot.CSINodes, ""):
 		return unread(StageRegistered, snapshot.CSINodes)
 	case csiNode == nil:
 		s.Detail = "there is no CSINode " + node
 	default:
 		s.Detail = fmt.Sprintf("CSINode %s lacks %s", node, v.Driver)
 	}
+	t.doubtState(&s, snapshot.Events)
 	if isGone {
 		return after(StageRegistered) // the stages of its attach wait for the node, also where its CSINode is left
 	}

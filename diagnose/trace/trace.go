@@ -190,6 +190,8 @@ type Stage struct {
 	// unread is the kind of an unread object that may show another actor; "" where the objects
 	// prove the actor.
 	unread snapshot.Kind
+	// unseen is the kind of an unread object that may show another state or beginning, whoever has to act.
+	unseen snapshot.Kind
 	// untimed is the kind of an object that could not be read and may show that the stage has more time,
 	// or less.
 	untimed snapshot.Kind

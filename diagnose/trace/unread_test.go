@@ -56,6 +56,42 @@ func TestUnreadNodeMayHold(t *testing.T) {
 	}
 }
 
+// TestUnmountOnUnreadNode: the kubelet of a node that was not read may be silent, or busy with another of the pod's
+// volumes, so that nobody is named for an unmount.
+func TestUnmountOnUnreadNode(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		w := testworld.New().Stopped(9)
+		w.CSIDrivers[0].Spec.AttachRequired = new(bool)
+		want := "CSI driver ebs.csi.aws.com on n1"
+		if !whole {
+			w.Nodes, want = nil, ""
+			w.Without(snapshot.Nodes)
+		}
+		if v := traceOf(w).Verdict; v.Actor != want || v.Stage != "unmounted" {
+			t.Errorf("the nodes were read: %v: %s, stage %s", whole, v.Message, v.Stage)
+		}
+	}
+}
+
+// TestRowsBesideGap: beside a gap, a row tells who has to act and since when only where the pod waits. A stage that
+// an unread event may show to be blocked is unknown.
+func TestRowsBesideGap(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		w := testworld.New().Pending(9)
+		if !whole {
+			w.Without(snapshot.Events)
+		}
+		for _, v := range traceOf(w).Known().Volumes {
+			for _, s := range v.Stages {
+				isKnown := s.On != "" && s.Since != nil
+				if s.Stage == "mounted" && (isKnown != whole || (s.State == "unknown") == whole) {
+					t.Errorf("the events were read: %v: %+v", whole, s)
+				}
+			}
+		}
+	}
+}
+
 // TestAttacherMayBeGone: a driver that refuses the attach because another node has the volume waits for the pod
 // there. Where the leases were not read, its attacher may be gone, and then nobody asks the driver again: nobody is
 // named, unless the attacher has passed on an answer a moment ago.

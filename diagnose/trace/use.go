@@ -118,7 +118,7 @@ const (
 	PodStarting PodState = "starting" // and does not wait for this volume
 	PodEnding   PodState = "terminating"
 	PodEnded    PodState = "completed" // its object is still there
-	PodUnheard  PodState = "unknown"   // its node is silent, and its status is as old as that
+	PodUnheard  PodState = "unknown"   // its node is silent, or was not read, and its status may be old
 )
 
 // UsingPod is a pod that names the claim.
@@ -278,7 +278,7 @@ func (u *useTracer) use() *VolumeUse {
 		}
 	}
 	u.Verdict = u.judge()
-	open := slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.State == PodStarting || p.State == PodEnding || p.State == PodWaits })
+	open := slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.State != PodRuns && p.State != PodEnded })
 	kind := u.unreadOf()
 	if u.claim == nil && u.pv != nil && u.pv.Spec.ClaimRef != nil && !u.knows(snapshot.Claims, u.pv.Spec.ClaimRef.Namespace) && u.Verdict.State != finding.NoWait {
 		open, kind = true, snapshot.Claims // who waits may wait for another claim's volume

@@ -80,6 +80,8 @@ func (u *useTracer) usingPod(pod *corev1.Pod) UsingPod {
 		p.State, p.Since = PodWaits, t.Known().Verdict.Since
 	case t.Verdict.Reason == ReasonSilent:
 		p.State, p.Since = PodUnheard, t.Verdict.Since
+	case newTracer(u.View, pod, nil).unseen() != "":
+		p.State = PodUnheard
 	case anyRuns(pod):
 		p.State, p.Since = PodRuns, unlessZero(facts.RunningSince(pod))
 	default:

@@ -44,6 +44,7 @@ func (t *tracer) follow(source *corev1.Volume, direction Direction) VolumeTrace 
 		t.note(v)
 	}
 	v.Broken = broken(v.Stages)
+	t.doubtStates(v)
 	t.addHealth(v)
 	return *v.VolumeTrace
 }
@@ -101,12 +102,12 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 	if bound != nil {
 		stages = append(stages, *bound)
 	}
+	if !v.Referenced {
+		return append(t.fit(stages), notNeeded(StageMounted, "no container of the pod mounts it, so that the kubelet never asks for it nor waits for it"))
+	}
 	if bound != nil && (v.pv == nil || bound.State != StageDone) {
 		// Which volume it will be, and so how it gets to the node, is not known yet.
 		return t.fit(append(stages, after(StageMounted)))
-	}
-	if !v.Referenced {
-		return append(stages, notNeeded(StageMounted, "no container of the pod mounts it, so that the kubelet never asks for it nor waits for it"))
 	}
 	refused, isRefused := t.refused(v)
 	switch {
@@ -174,6 +175,9 @@ func (t *tracer) fit(stages []Stage) []Stage {
 	}
 	return stages
 }
+
+// attachStages are the stages of a volume only where its driver attaches it, and the one that follows them.
+var attachStages = []StageName{StageInVolumesInUse, StageAttached, StageInVolumesAttached, StageStaged, StageUnstaged, StageDetached}
 
 // onTheNode are the stages that only the node's kubelet sees.
 var onTheNode = []StageName{StageStaged, StageMounted}

@@ -56,7 +56,7 @@ unit: ## every package with -short sizes and fixed seeds: for every change of th
 
 corpus: ## the tests that unit leaves out, because they take long
 	$(GATE_ENV) go test -short -vet=off -p 4 -run '^Test($(CORPUS))$$' ./cmd ./diagnose ./diagnose/facts ./output ./repair -rapid.seed=1 -rapid.nofailfile
-	$(GATE_ENV) go test -short -vet=off -p 4 -run '^Test($(CORPUS))$$' ./hashnames ./diagnose/preflight ./diagnose/storage ./internal/house
+	$(GATE_ENV) go test -short -vet=off -p 4 -run '^Test($(CORPUS))$$' ./internal/hashnames ./diagnose/preflight ./diagnose/storage ./internal/house
 
 race: ## the race detector where goroutines share something
 	CGO_ENABLED= GOFLAGS=-trimpath go test -short $(RACE) -vet=off ./internal/sidebyside ./snapshot ./cluster ./standing
@@ -79,7 +79,7 @@ prove: ## every proof, or PART=one of scripts/prove.tsv, with fresh seeds; write
 
 whole: ## all packages at full length, with random seeds, and the race detector where goroutines are started
 	go vet ./...
-	go test -vet=off -timeout 40m -shuffle=on ./internal/... ./safetext $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./diagnose/... ./output ./explain
+	go test -vet=off -timeout 40m -shuffle=on ./internal/... $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./evidence/... ./diagnose/... ./output ./explain
 	go test -vet=off -timeout 0 -run '^TestShownOfRandomClusters$$' ./diagnose -rapid.checks=100000
 	go test $(RACE) -vet=off -timeout 40m -shuffle=on ./cluster ./snapshot ./repair/... ./mcp ./standing/... ./cmd # what starts goroutines, and what makes a whole look
 

@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -30,7 +30,7 @@ type Options struct {
 	// PageSize is how many objects one request asks for; 0 asks for all of them.
 	PageSize int64
 	// Asked reports whether a command is about the pod, which is then kept although no
-	// check needs it (facts.PodsOfUse). It may look at the pod's name, namespace and
+	// check needs it (facts.PodNeeds). It may look at the pod's name, namespace and
 	// node.
 	Asked func(*corev1.Pod) bool
 	// All disables every choice: all pods are kept, and all kinds are read. It is for files,

@@ -52,7 +52,7 @@ func generatedItems[T any, P interface {
 // two count as many.
 func TestDamagedPage(t *testing.T) {
 	long.Test(t)
-	ofUse := facts.PodsOfUse(&snapshot.Objects{})
+	ofUse := facts.NeedsOf(&snapshot.Objects{}).OfUse
 	list := typicalPods(2) // one of use, one of none
 	for i := range list.Items {
 		shorten(&list.Items[i])

@@ -300,7 +300,7 @@ func typedItems(t *testing.T, k pageKind, list protoList, all bool) (kept []obje
 	if err != nil {
 		t.Fatal(err)
 	}
-	ofUse := facts.PodsOfUse(&snapshot.Objects{})
+	ofUse := facts.NeedsOf(&snapshot.Objects{}).OfUse
 	for _, item := range items {
 		o := item.(object)
 		pod, isPod := item.(*corev1.Pod)

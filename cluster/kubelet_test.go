@@ -12,8 +12,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 

@@ -85,7 +85,7 @@ func BenchmarkPods(b *testing.B) {
 }
 
 func benchmarkedPage(b *testing.B, raw []byte) int {
-	ofUse := facts.PodsOfUse(&snapshot.Objects{})
+	ofUse := facts.NeedsOf(&snapshot.Objects{}).OfUse
 	p := &pages[corev1.Pod, *corev1.Pod]{Cluster: &Cluster{}, kind: snapshot.Pods, sharer: intern.New(), choice: choice[*corev1.Pod]{
 		peek: new(podPeeker).peek, keep: ofUse,
 	}}

@@ -7,21 +7,17 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/scope"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -31,8 +27,6 @@ const (
 	// managerSays bounds its metrics, and the lists of its pod and its lease. The metrics of
 	// a busy one take a few MiB.
 	managerSays = 32 << 20
-	// managerPort is its port unless --secure-port says otherwise.
-	managerPort = 10257
 	metricsPath = "/metrics"
 	// readingsApart is the shortest time between the two readings of its metrics.
 	readingsApart = time.Second
@@ -51,7 +45,7 @@ type manager struct {
 // askManager finds the leading kube-controller-manager and reads its metrics for the first
 // time. It never fails: a failure becomes its Gap.
 func (c *Cluster) askManager(ctx context.Context, now *clock) *manager {
-	m := &manager{port: managerPort}
+	m := &manager{}
 	if err := c.findManager(ctx, m); err != nil {
 		m.miss(err)
 		return m
@@ -80,7 +74,7 @@ func (m *manager) miss(err error) {
 // in both readings.
 func (m *manager) finish(ctx context.Context, s *snapshot.Snapshot, now *clock) error {
 	s.Manager = &m.ControllerManager
-	if lease := s.Lease(metav1.NamespaceSystem, reconcile.ControllerManager); m.Identity != "" && !heldBy(lease, m.Identity) {
+	if lease := s.Lease(metav1.NamespaceSystem, reconcile.ControllerManager); m.Identity != "" && !metrics.HeldBy(lease, m.Identity) {
 		m.ControllerManager = snapshot.ControllerManager{}
 		m.miss(errors.New("its lease does not show any more that the kube-controller-manager leads which was asked"))
 		return nil
@@ -113,88 +107,27 @@ func (m *manager) finish(ctx context.Context, s *snapshot.Snapshot, now *clock) 
 	return nil
 }
 
-func heldBy(lease *coordinationv1.Lease, identity string) bool {
-	return lease != nil && lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity == identity
-}
-
-// findManager finds its pod by the holder of its lease, whose identity is the host's name and
-// something random. The name of a static pod ends in the name of its node.
+// findManager finds its pod by its lease, and reads the pod's manifest.
 func (c *Cluster) findManager(ctx context.Context, m *manager) error {
 	var leases coordinationv1.LeaseList
 	if err := c.listOne(ctx, coordinationv1.GroupName, "leases", reconcile.ControllerManager, &leases); err != nil {
 		return err
 	}
-	leases.Items = slices.DeleteFunc(leases.Items, func(l coordinationv1.Lease) bool { return l.Name != reconcile.ControllerManager })
-	if len(leases.Items) != 1 || leases.Items[0].Spec.HolderIdentity == nil || *leases.Items[0].Spec.HolderIdentity == "" {
-		return errors.New("no lease shows which kube-controller-manager leads, as in most managed clusters")
-	}
-	holder := *leases.Items[0].Spec.HolderIdentity
-	host := strings.ToLower(holder[:max(0, strings.LastIndexByte(holder, '_'))])
-	name := reconcile.ControllerManager + "-" + host
-	if host == "" || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return fmt.Errorf("the holder of its lease, %s, is not named as kube-controller-manager names itself", safetext.Quote(holder))
+	name, identity, err := metrics.Leader(leases.Items)
+	if err != nil {
+		return err
 	}
 	var pods corev1.PodList
 	if err := c.listOne(ctx, corev1.GroupName, string(snapshot.Pods), name, &pods); err != nil {
 		return err
 	}
-	at := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Name == name && p.Status.Phase == corev1.PodRunning })
-	if at < 0 {
-		return fmt.Errorf("no pod kube-system/%s runs, of the kube-controller-manager that leads", name)
+	pod, err := metrics.RunningPod(pods.Items, name)
+	if err != nil {
+		return err
 	}
-	m.Pod, m.Identity = name, holder
-	return m.takePod(&pods.Items[at])
-}
-
-// takePod reads the release and the settings from the pod's manifest.
-func (m *manager) takePod(pod *corev1.Pod) error {
-	var line []string
-	for _, container := range pod.Spec.Containers {
-		for _, word := range slices.Concat(container.Command, container.Args) {
-			line = append(line, strings.Fields(word)...) // some are started through a shell
-		}
-		_, tag, _ := strings.Cut(container.Image[strings.LastIndexByte(container.Image, '/')+1:], ":")
-		if tag, _, _ = strings.Cut(tag, "@"); strings.HasPrefix(tag, "v1.") && reconcile.IsRelease(tag) {
-			m.Release = tag
-		}
-	}
-	m.Flags = map[string]string{}
-	for _, name := range snapshot.Settings {
-		if value, ok := setting(line, name); ok {
-			m.Flags[name] = value
-		}
-	}
-	if value, ok := setting(line, "secure-port"); ok {
-		port, err := strconv.ParseUint(value, 10, 16)
-		if err != nil || port == 0 {
-			return fmt.Errorf("%s has no secure port (--secure-port=%s)", m.Pod, oneLine(value))
-		}
-		m.port = int(port)
-	}
-	return nil
-}
-
-// setting is the value of a flag in a command line. The last value counts, except for feature
-// gates, which add up. A flag without a value is a switch.
-func setting(line []string, name string) (value string, ok bool) {
-	const longest, mostGates = 100, 10_000
-	for _, word := range line {
-		flag, text, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
-		if !strings.HasPrefix(word, "--") || strings.ReplaceAll(flag, "_", "-") != name {
-			continue
-		}
-		before := value
-		if value, ok = strings.Trim(text, `"'`), true; !has {
-			value = "true"
-		}
-		if name == reconcile.FeatureGatesFlag {
-			value = strings.TrimPrefix(before+","+value, ",")
-			value = value[:min(len(value), mostGates)]
-			continue
-		}
-		value = value[:min(len(value), longest)]
-	}
-	return value, ok
+	m.Pod, m.Identity = name, identity
+	m.Release, m.Flags, m.port, err = metrics.Started(pod)
+	return err
 }
 
 // listOne reads the object of the name in kube-system, with the right to list only.

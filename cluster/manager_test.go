@@ -24,7 +24,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -179,20 +179,6 @@ func TestAskManager(t *testing.T) {
 	}
 }
 
-// TestSettings: the last value of a flag counts, feature gates add up, and nothing is kept
-// without bound.
-func TestSettings(t *testing.T) {
-	line := []string{"kube-controller-manager", "--feature-gates=A=true", "--v=2", "--v=3", `--feature_gates="B=false,C=true"`, "--w", "--long=" + strings.Repeat("x", 200)}
-	for name, want := range map[string]string{"feature-gates": "A=true,B=false,C=true", "v": "3", "w": "true", "x": "", "long": strings.Repeat("x", 100)} {
-		if got, ok := setting(line, name); got != want || ok != (want != "") {
-			t.Errorf("%s: %q", name, got)
-		}
-	}
-	if got, _ := setting([]string{"--feature-gates=" + strings.Repeat("A=true,", 3000)}, "feature-gates"); len(got) != 10_000 {
-		t.Errorf("%d characters of gates", len(got))
-	}
-}
-
 // TestAskManagerGaps: whatever is missing or wrong is said in a line, and nothing is
 // made of it.
 func TestAskManagerGaps(t *testing.T) {
@@ -258,7 +244,7 @@ func TestAskManagerInTime(t *testing.T) {
 			t.Cleanup(func() { close(over) })
 			ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 			defer cancel()
-			if _, err := c.managerMetrics(ctx, "kube-controller-manager-cp1", managerPort); err == nil {
+			if _, err := c.managerMetrics(ctx, "kube-controller-manager-cp1", 10257); err == nil {
 				t.Error("it answered")
 			}
 		})
@@ -273,26 +259,4 @@ func TestFinishManager(t *testing.T) {
 	if err := m.finish(t.Context(), s, new(clock)); err != nil || s.Manager.Gap == "" || s.Manager.Held != nil || s.Manager.Pod != "" {
 		t.Errorf("%v: without its lease: %+v", err, s.Manager)
 	}
-}
-
-// FuzzControllerMetrics: whatever kube-controller-manager sends, reading it neither panics nor
-// gives a number of volumes that no cluster has.
-func FuzzControllerMetrics(f *testing.F) {
-	f.Add(managerMetricsText)
-	f.Add("attachdetach_controller_total_volumes{plugin_name=\"p\",state=\"actual_state_of_world\"} NaN\n")
-	f.Add("# TYPE attachdetach_controller_total_volumes histogram\nattachdetach_controller_total_volumes_count 1e300\n")
-	f.Add("kubernetes_build_info{git_version=\"v1.\"} 1\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		m, err := metrics.DecodeManager(strings.NewReader(text))
-		if err != nil {
-			return
-		}
-		for _, h := range m.Same(m) {
-			for _, n := range []*int{h.Actual, h.Desired} {
-				if n != nil && (*n < 0 || *n > metrics.MostHeld) {
-					t.Errorf("%s: %d", h.Plugin, *n)
-				}
-			}
-		}
-	})
 }

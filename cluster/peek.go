@@ -22,7 +22,7 @@ func (p *podPeeker) peek(raw []byte) (*corev1.Pod, bool) {
 	return &p.pod, p.pod.Unmarshal(reduced) == nil
 }
 
-// podPeek has the fields of a pod that facts.PodsOfUse reads.
+// podPeek has the fields of a pod that facts.PodNeeds reads.
 var podPeek = partOf[corev1.Pod]("metadata: name namespace deletionTimestamp", "spec: nodeName", "status: phase reason",
 	"spec.containers: name image", "spec.volumes: name", "spec.volumes.volumeSource: hostPath.path "+neverAttached)
 

@@ -134,7 +134,7 @@ func checkPeek(t *testing.T, peek func([]byte) (*corev1.Pod, bool), raw []byte, 
 	if diff := cmp.Diff(peeked(pod), peeked(got)); diff != "" {
 		t.Fatal(diff)
 	}
-	if ofUse := facts.PodsOfUse(&snapshot.Objects{}); ofUse(pod) != ofUse(got) {
+	if ofUse := facts.NeedsOf(&snapshot.Objects{}).OfUse; ofUse(pod) != ofUse(got) {
 		t.Fatalf("of use: %v, and with a peek %v", ofUse(pod), ofUse(got))
 	}
 }

@@ -125,6 +125,7 @@ func TestLeftPodsAreAskedFor(t *testing.T) {
 		stays  = `{"apiVersion":"v1","kind":"Node","metadata":{"name":"n1"},"status":{"nodeInfo":{"kubeletVersion":"v1.36.3"}}}` + "\n---\n"
 	)
 	type pipe struct{ io.Reader }
+	needed := func(o *snapshot.Objects) func(*corev1.Pod) bool { return facts.NeedsOf(o).OfUse }
 	for name, c := range map[string]struct {
 		file string
 		pipe bool
@@ -142,7 +143,7 @@ func TestLeftPodsAreAskedFor(t *testing.T) {
 		if c.pipe {
 			in = pipe{in}
 		}
-		s, _, err := snapshot.Read("case", in, snapshot.ReadOptions{Now: metav1.Now().Time, PodsOfUse: facts.PodsOfUse})
+		s, _, err := snapshot.Read("case", in, snapshot.ReadOptions{Now: metav1.Now().Time, PodsOfUse: needed})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -155,7 +156,7 @@ func TestLeftPodsAreAskedFor(t *testing.T) {
 		}
 	}
 	twice := header + pod + strings.Replace(pod, "n1", "n2", 1)
-	if _, _, err := snapshot.Read("case", strings.NewReader(twice), snapshot.ReadOptions{PodsOfUse: facts.PodsOfUse}); err == nil || !strings.Contains(err.Error(), "Pod n/a is given a second time") {
+	if _, _, err := snapshot.Read("case", strings.NewReader(twice), snapshot.ReadOptions{PodsOfUse: needed}); err == nil || !strings.Contains(err.Error(), "Pod n/a is given a second time") {
 		t.Errorf("a pod in two states: %v", err)
 	}
 }

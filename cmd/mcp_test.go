@@ -253,6 +253,9 @@ func merged(t *testing.T, every int) *snapshot.Snapshot {
 		for _, n := range s.Nodes {
 			names[n.Name] = own + n.Name
 		}
+		for _, n := range s.CSINodes { // some are of nodes that are gone
+			names[n.Name] = own + n.Name
+		}
 		for _, v := range s.Volumes {
 			names[v.Name] = own + v.Name
 		}
@@ -272,11 +275,7 @@ func merged(t *testing.T, every int) *snapshot.Snapshot {
 			return text
 		})
 		all.Nodes, all.Volumes, all.Pods, all.Claims = append(all.Nodes, s.Nodes...), append(all.Volumes, s.Volumes...), append(all.Pods, s.Pods...), append(all.Claims, s.Claims...)
-		for _, n := range s.CSINodes {
-			if names[n.Name] == "" {
-				all.CSINodes = append(all.CSINodes, n)
-			}
-		}
+		all.CSINodes = append(all.CSINodes, s.CSINodes...)
 		all.VolumeAttachments = append(all.VolumeAttachments, s.VolumeAttachments...)
 	}
 	if first == nil {

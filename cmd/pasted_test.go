@@ -22,10 +22,10 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 

@@ -15,8 +15,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // withReport are the flags that go with --report: those for printing and for the exit code.

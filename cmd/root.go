@@ -18,8 +18,8 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // displayName is the command as a person types it.

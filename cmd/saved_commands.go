@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // Patterns of the words that a command of a saved report may have.

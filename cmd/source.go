@@ -111,7 +111,7 @@ func wholeKind(name string) (snapshot.Kind, error) {
 // podsOfUse reports for a pod of a file whether it is kept: the same pods as from a cluster,
 // and those in the namespace of -n, which show that the namespace is used.
 func (g *globalFlags) podsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool {
-	ofUse := facts.PodsOfUse(o)
+	ofUse := facts.NeedsOf(o).OfUse
 	return func(pod *corev1.Pod) bool {
 		return ofUse(pod) || g.asks != nil && g.asks(pod) || pod.Namespace == *g.kube.Namespace
 	}

@@ -27,7 +27,7 @@ import (
 // check needs in this snapshot.
 func ofUse(s *snapshot.Snapshot, asked func(*corev1.Pod) bool) *snapshot.Snapshot {
 	o := s.Objects
-	of := facts.PodsOfUse(&o)
+	of := facts.NeedsOf(&o).OfUse
 	if !scope.AsksForStorageClasses(&o) {
 		o.StorageClasses = nil
 	}

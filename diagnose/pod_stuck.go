@@ -13,7 +13,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // PodStuck is the remainder: stuck pods that no other check names. It depends on the findings

@@ -5,7 +5,7 @@ import (
 	"io"
 	"regexp"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // neverUnread are commands that people paste before they run them, each with its page.

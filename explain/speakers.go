@@ -6,7 +6,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // driversPage is the name of the page that lists the drivers and tools.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // sayMeaning prints the meaning of a message of a component, a driver or one of their tools,

@@ -14,8 +14,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 )
 
 // Page returns the whole page of a check in Markdown: its document, the repairs for its findings,

@@ -9,7 +9,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // Parts are the pieces of the report for people. Each piece ends with a line break, and a blank

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // Safe makes visible every character that could control a terminal or hide in a line, and every

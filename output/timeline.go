@@ -10,7 +10,7 @@ import (
 	"github.com/fatih/color"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // TimelineFormats returns the formats of a timeline, the default first.

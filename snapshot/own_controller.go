@@ -4,7 +4,7 @@ import (
 	"bufio"
 	"slices"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // controllerKind is the kind of the documents that hold a Controller in a file.

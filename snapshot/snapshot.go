@@ -18,7 +18,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/index"
 	appsv1 "k8s.io/api/apps/v1"

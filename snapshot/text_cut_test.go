@@ -17,7 +17,7 @@ import (
 //
 // Two shapes that people write by hand show no end, and are not here: objects one
 // after the other without a header, and a YAML list without one whose kind comes
-// before its items (docs/offline.md).
+// before its items (ADR 2).
 func TestReadCut(t *testing.T) {
 	long.Test(t)
 	var objects []string

@@ -19,12 +19,9 @@ func Page(code string) string {
 	return string(page)
 }
 
-// About is the page's paragraph about what is wrong. On the page it follows what to do now and
-// the commands for that.
+// About is the page's paragraph about what is wrong, the last one before its sections. What to do
+// now stands before it.
 func About(code string) string {
-	parts := strings.SplitN(Page(code), "\n\n", 5)
-	if len(parts) < 5 {
-		panic(fmt.Sprintf("the page of check %s does not begin with what to do now", code))
-	}
-	return parts[3]
+	top, _, _ := strings.Cut(Page(code), "\n\n## ")
+	return top[strings.LastIndex(top, "\n\n")+2:]
 }

@@ -10,9 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Alias is the Node as which the machine of another Node is alive.
@@ -56,15 +55,6 @@ func (p *View) findAliveAs(name types.NodeName) *Alias {
 		return nil
 	}
 	return same
-}
-
-// KnowsMachines reports whether the ids that the drivers gave to the machines were read. The
-// kubelet writes them to the CSINode and to an annotation of the Node.
-func (p *View) KnowsMachines() bool {
-	return p.Snapshot.Complete(snapshot.CSINodes) || !slices.ContainsFunc(p.Snapshot.Nodes, func(node *corev1.Node) bool {
-		_, known := NodeIDs(node)
-		return !known
-	})
 }
 
 // machine has the ids of the machine behind a Node; "" where no object has one.

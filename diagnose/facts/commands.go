@@ -3,11 +3,11 @@ package facts
 import (
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
-// DeletePod is the command that deletes the pod.
-func DeletePod(pod *corev1.Pod) string {
+// deletePod is the command that deletes the pod.
+func deletePod(pod *corev1.Pod) string {
 	return safetext.Kubectl("delete", "pod/"+pod.Name, "--namespace="+pod.Namespace)
 }
 

@@ -32,13 +32,13 @@ func (p *View) InstalledDrivers() []string {
 // Successor is the installed driver that replaced one that is not installed, by their names; ""
 // where there is none.
 func (p *View) Successor(driver string) string {
-	return p.similar(driver, RenamedTo)
+	return p.similar(driver, renamedTo)
 }
 
 // Meant is the installed driver whose name somebody seems to have mistyped; "" where the driver
 // is installed itself, or no name is near enough.
 func (p *View) Meant(driver string) string {
-	return p.similar(driver, Misspelt)
+	return p.similar(driver, misspelt)
 }
 
 // Mistyped is Meant for a driver that was never seen here: no attacher has answered for it, and
@@ -82,10 +82,10 @@ var renames = map[string]string{
 // cephfs.csi.ceph.com.
 const commonLabels = 4
 
-// RenamedTo reports whether the two names are one driver's. The table of renames has them; one is
+// renamedTo reports whether the two names are one driver's. The table of renames has them; one is
 // the other with a prefix, such as an operator's namespace; both have the same parts in another
 // order; or they differ in such a prefix.
-func RenamedTo(before, now string) bool {
+func renamedTo(before, now string) bool {
 	if known, ok := renames[before]; ok && (now == known || strings.HasSuffix(now, "."+known)) {
 		return true
 	}
@@ -108,11 +108,11 @@ func prefixed(short, long string) bool {
 	return strings.HasSuffix(long, "."+short) || strings.HasSuffix(long, "-"+short)
 }
 
-// Misspelt reports whether one name is the other with other separators, with one letter more or
+// misspelt reports whether one name is the other with other separators, with one letter more or
 // less, without its last part, or with two neighbouring letters exchanged. A replaced letter is
 // no proof: ebs.csi.aws.com and efs.csi.aws.com are two drivers. Neither is a letter of the first
 // part (nfs.csi.k8s.io and fs.csi.k8s.io), nor a digit, by which operators number their drivers.
-func Misspelt(name, meant string) bool {
+func misspelt(name, meant string) bool {
 	a, b := letters(name), letters(meant)
 	switch {
 	case name == meant:

@@ -1,9 +1,7 @@
-package facts_test
+package facts
 
 import (
 	"testing"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 )
 
 // TestMisspelt: a typo is told from another driver of the same vendor.
@@ -25,10 +23,10 @@ func TestMisspelt(t *testing.T) {
 		{"", "a", false},
 		{"ab", "ba", true},
 	} {
-		if got := facts.Misspelt(c.a, c.b); got != c.want {
+		if got := misspelt(c.a, c.b); got != c.want {
 			t.Errorf("%s for %s: %v", c.a, c.b, got)
 		}
-		if got := facts.Misspelt(c.b, c.a); got != c.want {
+		if got := misspelt(c.b, c.a); got != c.want {
 			t.Errorf("%s for %s: %v", c.b, c.a, got)
 		}
 	}
@@ -45,7 +43,7 @@ func TestRenamedTo(t *testing.T) {
 		{"fs.csi.k8s.io", "nfs.csi.k8s.io", false},
 		{"rbd.csi.ceph.com", "cephfs.csi.ceph.com", false},
 	} {
-		if got := facts.RenamedTo(c.a, c.b); got != c.want {
+		if got := renamedTo(c.a, c.b); got != c.want {
 			t.Errorf("%s, now %s: %v", c.a, c.b, got)
 		}
 	}

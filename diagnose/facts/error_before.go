@@ -3,10 +3,7 @@ package facts
 import (
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 )
 
 // follows are the meanings of errors that only follow from an earlier one: a call still runs, did
@@ -26,15 +23,4 @@ func ErrorBefore(driver, message string, failures []MountFailure) (MountFailure,
 		}
 	}
 	return MountFailure{}, false
-}
-
-// AttachFailures are the failed attaches of the volume in the pod's events, oldest first.
-func (p *View) AttachFailures(pod *corev1.Pod, volume string) []MountFailure {
-	var list []MountFailure
-	for _, e := range InOrder(p.EventsOf(pod)) {
-		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); e.Reason == "FailedAttachVolume" && m != nil && m[2] == volume {
-			list = append(list, MountFailure{e, m[1], m[3]})
-		}
-	}
-	return list
 }

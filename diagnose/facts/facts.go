@@ -45,25 +45,6 @@ func BoundAt(pod *corev1.Pod) metav1.Time {
 	return pod.CreationTimestamp
 }
 
-// WaitsSince is when the kubelet began to wait for the pod's volumes. That is when the pod was
-// bound; or, after a restart of the machine, when the kubelet found the pod without a sandbox; or
-// else when its last container ended.
-func WaitsSince(pod *corev1.Pod) metav1.Time {
-	since := BoundAt(pod)
-	if c := Condition(pod, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionFalse {
-		since = Latest(since, c.LastTransitionTime)
-	}
-	if Runs(pod) {
-		return since
-	}
-	for _, c := range pod.Status.ContainerStatuses {
-		if last := c.LastTerminationState.Terminated; last != nil { // kubelets of before 1.29 write no such condition
-			since = Latest(since, last.FinishedAt)
-		}
-	}
-	return since
-}
-
 // MayUseVolumes reports whether the kubelet may have mounted the pod's volumes, as
 // far as the pod's status shows. It mounts them before it creates the sandbox,
 // pulls an image or starts a container (Kubelet.SyncPod, WaitForAttachAndMount),

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -101,18 +100,6 @@ type KubeletRelease uint
 
 // Known reports whether the version could be read.
 func (k KubeletRelease) Known() bool { return k != 0 }
-
-// Silence explains the absence of an event about a mount.
-func (k KubeletRelease) Silence() string {
-	switch {
-	case !k.Known():
-		return "the kubelet's release is not known: from 1.28 on it writes no event for a wait that merely times out"
-	case k >= SilentTimeout:
-		return fmt.Sprintf("no event tells why; a kubelet of 1.%d writes none for a wait that merely times out, so that silence is no progress", k)
-	default:
-		return fmt.Sprintf("no event tells why, though a kubelet of 1.%d writes one for each wait of 2m3s: they are kept for an hour only", k)
-	}
-}
 
 // Referenced mirrors GetPodVolumeNames: a container of any kind mounts the
 // volume or uses its device.

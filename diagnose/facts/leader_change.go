@@ -15,7 +15,7 @@ import (
 // sets, has passed; then another takes over. A released lease has a duration of one second.
 func ControllerLeaseGrace(lease *coordinationv1.Lease) time.Duration {
 	duration := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 0)) * time.Second
-	return max(duration, AttacherLease) + 45*time.Second
+	return max(duration, attacherLease) + 45*time.Second
 }
 
 // MayBeController reports whether the writer of a status may be the controller: a program that

@@ -1,7 +1,6 @@
 package facts
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -129,15 +128,6 @@ func (p *View) WaitingForRoom(l *Load) []*corev1.Pod {
 
 // All is the number of volumes that are attached or wanted.
 func (l *Load) All() int { return len(l.Held) + len(l.wanted) }
-
-// Text is a clause: how full the node is.
-func (l *Load) Text() string {
-	all := l.All()
-	if l.Limited {
-		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", len(l.Held), l.Limit, all)
-	}
-	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", len(l.Held), all)
-}
 
 // ResourceExhausted is the gRPC code with which a driver reports that the node can take no more
 // volumes.

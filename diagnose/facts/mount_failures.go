@@ -50,15 +50,6 @@ func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ..
 	return list
 }
 
-// PastList reports whether the kubelet, which fails to mount the pod's volume now, has found it in
-// volumesAttached. It looks for the entry before the first step of the mount, and again only after
-// a restart (waitForVolumeAttach, pkg/kubelet/volumemanager/reconciler).
-func (p *View) PastList(pod *corev1.Pod, volume string) bool {
-	return slices.ContainsFunc(p.MountFailures(pod, volume), func(f MountFailure) bool {
-		return !strings.HasPrefix(f.Step, "AttachVolume") && p.Age(snapshot.EventTime(f.Event)) <= MountRetries
-	})
-}
-
 // FailingSince is when the step that failed last failed for the first time. failures must not
 // be empty.
 func FailingSince(failures []MountFailure) metav1.Time {
@@ -107,12 +98,6 @@ func ServerUnreached(reason string) bool {
 // a later step proves that this one succeeded.
 func (f MountFailure) Stages() bool {
 	return slices.ContainsFunc(kubeletwords.StagingSteps, func(step string) bool { return strings.Contains(f.Step, step) })
-}
-
-// StagesVolume reports whether the step is done once on a node for all pods that use
-// the volume (GenerateMountVolumeFunc and GenerateMapVolumeFunc).
-func (f MountFailure) StagesVolume() bool {
-	return strings.Contains(f.Step, "MountDevice") || strings.Contains(f.Step, "SetUpDevice")
 }
 
 // KubeletName is the kubelet's name for the pod's volume: the name of its PersistentVolume

@@ -26,12 +26,6 @@ func (v *View) NotStopped(pod *corev1.Pod) *corev1.Event {
 	return e
 }
 
-// MayNotBeStopped reports whether the kubelet fails to stop the pod, or may, as the events were
-// not read.
-func (v *View) MayNotBeStopped(pod *corev1.Pod) bool {
-	return v.NotStopped(pod) != nil || !v.Snapshot.CompleteIn(snapshot.Events, pod.Namespace)
-}
-
 // lastFinished is when the last container of the pod ended; zero where none has a time.
 func lastFinished(pod *corev1.Pod) metav1.Time {
 	var last metav1.Time

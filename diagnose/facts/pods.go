@@ -50,18 +50,14 @@ func NeedsOf(o *snapshot.Objects) PodNeeds {
 	return n
 }
 
-// OfUse reports whether any code of this module needs the pod.
+// OfUse reports whether any code of this module needs the pod, by its name, node, phase, reason,
+// volumes and containers. Whoever filters with it must also keep the pods that a command names.
 func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) || slices.ContainsFunc(pod.Spec.Containers, IsResizer) ||
 		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
 		(pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil) && pod.Spec.NodeName != "" || n.Drained.Has(pod.Spec.NodeName) ||
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
 }
-
-// PodsOfUse reports whether any code of this module needs the pod, by its name, node, phase,
-// reason, volumes and containers. Whoever filters with it must also keep the pods that a
-// command names.
-func PodsOfUse(o *snapshot.Objects) func(*corev1.Pod) bool { return NeedsOf(o).OfUse }
 
 // volumeOfUse reports whether the volume may be attached, or belongs to a driver's node plugin.
 func volumeOfUse(v corev1.Volume) bool {

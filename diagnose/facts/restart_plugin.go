@@ -10,7 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
 
 // atStake are the pods that have volumes mounted through a node plugin, and the fate of those
@@ -144,7 +144,7 @@ func (p *View) restartPlugin(driver string, node types.NodeName) (s finding.Step
 		return s, fmt.Sprintf("restart the node plugin of %s on %s", driver, node), nil
 	}
 	for _, plugin := range plugins {
-		commands = append(commands, DeletePod(plugin))
+		commands = append(commands, deletePod(plugin))
 	}
 	return s, fmt.Sprintf("delete the node plugin of %s on %s, pod %s", driver, node, some(PodNames(plugins))), commands
 }

@@ -85,9 +85,6 @@ func (v *View) pluginCame(e *corev1.Event, node types.NodeName) metav1.Time {
 	return came
 }
 
-// EndOfGrace follows the deletionTimestamp of a pod, which is later than EndAsked.
-const EndOfGrace = ", the end of its grace period"
-
 // EndAsked is when the pod's deletion was asked for: deletionTimestamp is the end of the grace
 // period. It is zero where nobody has asked.
 func EndAsked(pod *corev1.Pod) metav1.Time {

@@ -213,7 +213,7 @@ func (p *View) restartController(driver, named string) (s finding.Step, says str
 	if pod == nil {
 		return s, says, nil
 	}
-	return s, says + " (delete pod " + PodName(pod) + ")", []string{DeletePod(pod)}
+	return s, says + " (delete pod " + PodName(pod) + ")", []string{deletePod(pod)}
 }
 
 // readLog is the look at the log of the driver's controller or, where controller is false, of
@@ -452,7 +452,7 @@ func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says s
 		return s, says, nil
 	}
 	for _, pod := range pods[:min(few, len(pods))] {
-		commands = append(commands, DeletePod(pod))
+		commands = append(commands, deletePod(pod))
 	}
 	return s, says, commands
 }

@@ -70,8 +70,8 @@ const (
 	// external-attacher, cmd/csi-attacher/main.go).
 	attacherFirstBackoff = time.Second
 	AttacherMaxBackoff   = 5 * time.Minute
-	// AttacherLease is --leader-election-lease-duration of the external-attacher.
-	AttacherLease = 15 * time.Second
+	// attacherLease is --leader-election-lease-duration of the external-attacher.
+	attacherLease = 15 * time.Second
 	// AttacherResync is --resync of the external-attacher: it looks at every object again.
 	AttacherResync = 10 * time.Minute
 	// attacherReconcileSync is --reconcile-sync of the external-attacher: it compares its
@@ -218,11 +218,11 @@ const (
 	NoAnswerGrace = reconcile.CSITimeout + time.Minute
 	// AttacherLeaseGrace is how old the renewal of an attacher's lease may be before
 	// its holder counts as gone.
-	AttacherLeaseGrace = AttacherLease + 45*time.Second
+	AttacherLeaseGrace = attacherLease + 45*time.Second
 	// AttacherAway is how long an attacher may be gone while an attachment waits for it: a
 	// Deployment of one replica is rolled over, its image is pulled, and the lease of the old
 	// pod runs out.
-	AttacherAway = AttacherLease + 165*time.Second
+	AttacherAway = attacherLease + 165*time.Second
 	// attacherIdle is how long an attacher that holds its lease may leave an attachment
 	// untouched: the longest calls and back-offs may keep all its workers busy.
 	attacherIdle = LongestSidecarCall + AttacherMaxBackoff + 5*time.Minute

@@ -74,7 +74,7 @@ func TestKubeletRows(t *testing.T) {
 			[]string{"[default/app:data] waiting [askedFor]; the kubelet of n1; GetVolumesInUse [] 10s"}},
 		{"claim not bound", testworld.With(testworld.New().Pending(0.1).Unattached(), func(w *testworld.World) {
 			w.Node.Status.VolumesInUse, w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = nil, "", corev1.ClaimPending
-		}), []string{"[default/app:data] waiting [claimBound]; the persistent volume controller; AddPodToVolume [] 15s"}},
+		}), []string{"[default/app:data] waiting [claimBound]; whoever is to create a volume for the claim; AddPodToVolume [] 15s"}},
 		{"the driver is not there", testworld.With(testworld.New().Pending(1), func(w *testworld.World) { w.CSINodes[0].Spec.Drivers = nil }),
 			[]string{"[default/app:data] waiting [driverRegistered]; the node plugin of " + testworld.Driver + " on n1; MountVolume [] 2m2s"}},
 		{"unmounting", testworld.New().Stopped(1),
@@ -101,7 +101,7 @@ func TestKubeletRows(t *testing.T) {
 		{"nobody wants it, beside a pod whose claim never led anywhere", testworld.With(testworld.New().Pending(0.1), func(w *testworld.World) {
 			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 		}), []string{
-			"[default/app:data] waiting [claimBound]; the persistent volume controller; AddPodToVolume [] 15s",
+			"[default/app:data] waiting [claimBound]; whoever is to create a volume for the claim; AddPodToVolume [] 15s",
 			"[] waiting [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 		}},
 		{"nobody wants it, beside an NFS volume", testworld.With(testworld.New(), func(w *testworld.World) { asNFS(w) }), []string{

@@ -132,6 +132,6 @@ func (t *tracer) readNode(name StageName) (Stage, bool) {
 	default:
 		s := Stage{Stage: name, State: StageBlocked, On: PodCollector, Detail: "node " + t.pod.Spec.NodeName + " does not exist",
 			Ends: "the pod object is removed, because its node does not exist"}
-		return t.due(s, facts.WaitsSince(t.pod), facts.ListsGrace), false
+		return t.due(s, waitsSince(t.pod), facts.ListsGrace), false
 	}
 }

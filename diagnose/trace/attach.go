@@ -83,7 +83,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.Detail = "volumesAttached lists it, but its VolumeAttachment does not exist: the kubelet will not mount it"
 		s.Ends = "the controller looks each minute whether what it holds for attached is, and attaches it again"
 		t.doubt(&s, snapshot.Events)
-		return t.due(t.withControllerGrace(s, facts.WaitsSince(t.pod), attachTakes))
+		return t.due(t.withControllerGrace(s, waitsSince(t.pod), attachTakes))
 	case va != nil:
 		return t.attaching(v, va)
 	default:
@@ -112,11 +112,11 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		if facts.TakesNoPlugin(t.node) {
 			s = t.withoutPlugin(s)
 		}
-		return t.due(s, facts.WaitsSince(t.pod), 0)
+		return t.due(s, waitsSince(t.pod), 0)
 	}
 	// A failure with the volume from before the pod came leaves a back-off that no object
 	// shows.
-	since, bound := facts.WaitsSince(t.pod), reconcile.BackoffLast+controllerActs
+	since, bound := waitsSince(t.pod), reconcile.BackoffLast+controllerActs
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
 		since = facts.Latest(since, snapshot.EventTime(e)) // the old VolumeAttachment was still there then
 	}
@@ -164,7 +164,7 @@ var conflictWords = []string{"Multi-Attach error", "Waiting for detach"}
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: facts.AttacherOf(va.Spec.Attacher)}
 	lease := t.StaleAttacherLease(va.Spec.Attacher)
-	since := facts.Latest(facts.WaitsSince(t.pod), va.CreationTimestamp)
+	since := facts.Latest(waitsSince(t.pod), va.CreationTimestamp)
 	failure := t.AttachError(va)
 	registering := time.Duration(0)
 	switch {
@@ -174,7 +174,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 		if e := t.DetachError(va); e != nil {
 			s.Said = append(s.Said, driverSaid(va, "detachError", e))
 		}
-		since = facts.Latest(facts.WaitsSince(t.pod), *va.DeletionTimestamp)
+		since = facts.Latest(waitsSince(t.pod), *va.DeletionTimestamp)
 	case va.Status.Attached:
 		var at metav1.Time
 		if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
@@ -227,7 +227,7 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	if lease != nil {
 		// Nobody asks the driver, which no other VolumeAttachment changes.
 		s.State, s.On, refused = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
-		since = facts.Latest(facts.WaitsSince(t.pod), facts.Renewed(lease))
+		since = facts.Latest(waitsSince(t.pod), facts.Renewed(lease))
 		s.Detail += t.leaseWords(lease)
 	}
 	if failure != nil && va.DeletionTimestamp == nil && lease == nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {
@@ -337,7 +337,7 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 	s := Stage{Stage: StageInVolumesAttached, State: StageWaiting, On: Controller,
 		Detail: "volumesAttached of " + t.node.Name + " lacks it, and the kubelet mounts only what that lists; it writes no event about it",
 		Ends:   "the controller lists it once its attach has ended"}
-	since, bound := facts.WaitsSince(t.pod), facts.AttachGrace
+	since, bound := waitsSince(t.pod), facts.AttachGrace
 	va := t.attachmentOf(v)
 	if e := t.AttachSucceeded(t.pod, v.specName()); e != nil {
 		since, bound = facts.Latest(since, snapshot.EventTime(e)), facts.ReuseGrace

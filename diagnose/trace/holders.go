@@ -115,7 +115,7 @@ func (t *tracer) heldBy(v *tracedVolume, s Stage, holder types.NodeName, holders
 		s.Detail += fmt.Sprintf("; %d other nodes have it, too", holders-1)
 	}
 	s.never = fmt.Sprintf("detach it by force: node %s may still write to it", holder)
-	since, bound := facts.WaitsSince(t.pod), facts.HandOverTakes
+	since, bound := waitsSince(t.pod), facts.HandOverTakes
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)
 	va, decision := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)), t.Plan.Decision(pair)

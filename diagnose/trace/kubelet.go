@@ -197,7 +197,13 @@ func findUse(view *facts.View, pair reconcile.VolumeNode) *use {
 // ofVolume reports whether any pod that uses the volume would have the same failure.
 func ofVolume(f facts.MountFailure) bool {
 	kind, _ := facts.MissingObject(f.Reason)
-	return f.StagesVolume() || kind != "" || kubeletwords.DriverAnswered(f.Reason)
+	return stagesVolume(f) || kind != "" || kubeletwords.DriverAnswered(f.Reason)
+}
+
+// stagesVolume reports whether the step is done once on a node for all pods that use
+// the volume (GenerateMountVolumeFunc and GenerateMapVolumeFunc).
+func stagesVolume(f facts.MountFailure) bool {
+	return strings.Contains(f.Step, "MountDevice") || strings.Contains(f.Step, "SetUpDevice")
 }
 
 // passing is the volume's last failed mount that passes by itself.
@@ -236,7 +242,7 @@ func (t *tracer) mountedThen(v *tracedVolume) bool {
 	if !v.Referenced || v.pv == nil || t.node == nil {
 		return false
 	}
-	changed := []metav1.Time{facts.WaitsSince(t.pod), v.pv.CreationTimestamp, t.node.CreationTimestamp}
+	changed := []metav1.Time{waitsSince(t.pod), v.pv.CreationTimestamp, t.node.CreationTimestamp}
 	if c := facts.ReadyCondition(t.node); c != nil {
 		changed = append(changed, c.LastTransitionTime)
 	}

@@ -156,9 +156,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		return gone
 	}
 	if facts.TakesNoPlugin(t.node) {
-		return t.due(t.withoutPlugin(s), facts.WaitsSince(t.pod), facts.RegistrationGrace)
+		return t.due(t.withoutPlugin(s), waitsSince(t.pod), facts.RegistrationGrace)
 	}
-	since := facts.Latest(facts.WaitsSince(t.pod), t.node.CreationTimestamp)
+	since := facts.Latest(waitsSince(t.pod), t.node.CreationTimestamp)
 	plugins := t.NodePlugins(t.node, "/plugins/"+v.Driver)
 	for _, plugin := range plugins {
 		s.Detail += fmt.Sprintf("; pod %s: %s", facts.PodName(plugin), facts.PluginState(plugin))
@@ -178,7 +178,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		s.State = StageBlocked
 	}
 	if t.mistyped(&s, v) {
-		return t.never(s, facts.WaitsSince(t.pod))
+		return t.never(s, waitsSince(t.pod))
 	}
 	if !reconcile.NodeReady(t.node) {
 		s.reason = "NodeNotReady"
@@ -190,7 +190,7 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 // installed and one of nearly the same name is.
 func (t *tracer) mistyped(s *Stage, v *tracedVolume) bool {
 	meant := t.Mistyped(v.Driver)
-	if meant == "" || t.Age(facts.WaitsSince(t.pod)) <= facts.ListsGrace { // it may just be installed
+	if meant == "" || t.Age(waitsSince(t.pod)) <= facts.ListsGrace { // it may just be installed
 		return false
 	}
 	s.State, s.On = StageBlocked, "whoever wrote the driver's name into persistentvolume/"+v.PersistentVolume
@@ -342,7 +342,7 @@ func (t *tracer) mountBegan(v *tracedVolume) metav1.Time {
 // kubeletWaits is since when the kubelet waits for the pod's volumes. One that was cut off goes
 // on once its node is Ready again.
 func (t *tracer) kubeletWaits() metav1.Time {
-	since := facts.WaitsSince(t.pod)
+	since := waitsSince(t.pod)
 	if reconcile.NodeReady(t.node) {
 		since = facts.Latest(since, facts.ReadyCondition(t.node).LastTransitionTime)
 	}
@@ -376,7 +376,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		s.State, s.unheard, s.Detail = StageUnknown, true, "not all events could be read, which would tell a mount that fails from a sandbox that does"
 		return t.due(s, since, facts.MountTakes)
 	}
-	s.Detail = t.kubelet.Silence()
+	s.Detail = silence(t.kubelet)
 	s.Ends = "the driver answers, or its call ends after 2 min and is repeated"
 	if v.Driver == "" {
 		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
@@ -415,4 +415,16 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		}
 	}
 	return t.due(s, since, facts.MountTakes)
+}
+
+// silence explains the absence of an event about a mount.
+func silence(k facts.KubeletRelease) string {
+	switch {
+	case !k.Known():
+		return "the kubelet's release is not known: from 1.28 on it writes no event for a wait that merely times out"
+	case k >= facts.SilentTimeout:
+		return fmt.Sprintf("no event tells why; a kubelet of 1.%d writes none for a wait that merely times out, so that silence is no progress", k)
+	default:
+		return fmt.Sprintf("no event tells why, though a kubelet of 1.%d writes one for each wait of 2m3s: they are kept for an hour only", k)
+	}
 }

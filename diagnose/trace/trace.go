@@ -475,6 +475,25 @@ func (t *tracer) due(s Stage, since metav1.Time, bound time.Duration) Stage {
 	return s
 }
 
+// waitsSince is when the kubelet began to wait for the pod's volumes. That is when the pod was
+// bound; or, after a restart of the machine, when the kubelet found the pod without a sandbox; or
+// else when its last container ended.
+func waitsSince(pod *corev1.Pod) metav1.Time {
+	since := facts.BoundAt(pod)
+	if c := facts.Condition(pod, corev1.PodReadyToStartContainers); c != nil && c.Status == corev1.ConditionFalse {
+		since = facts.Latest(since, c.LastTransitionTime)
+	}
+	if facts.Runs(pod) {
+		return since
+	}
+	for _, c := range pod.Status.ContainerStatuses {
+		if last := c.LastTerminationState.Terminated; last != nil { // kubelets of before 1.29 write no such condition
+			since = facts.Latest(since, last.FinishedAt)
+		}
+	}
+	return since
+}
+
 // never makes the stage a wait that nothing ends by itself.
 func (t *tracer) never(s Stage, since metav1.Time) Stage {
 	s.permanent = true

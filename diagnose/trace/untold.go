@@ -114,7 +114,7 @@ func (t *tracer) refused(v *tracedVolume) (Stage, bool) {
 		s.Said = []Said{quote(e, w.means(v.Name, t.kubelet))}
 		s.Detail = "the kubelet has no plugin for a volume of type " + v.kind()
 	}
-	return t.never(s, facts.WaitsSince(t.pod)), true
+	return t.never(s, waitsSince(t.pod)), true
 }
 
 // lacksPlugin is the kubelet's last event, of any age, about a volume for which it has no
@@ -153,7 +153,7 @@ func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 		last := failures[len(failures)-1]
 		s.Said = []Said{quote(last.Event, mountMeans(last, t.kubelet))}
 	}
-	return t.never(s, facts.WaitsSince(t.pod)), true
+	return t.never(s, waitsSince(t.pod)), true
 }
 
 // notInline is the stage of a volume that the pod itself defines and whose driver does not
@@ -174,7 +174,7 @@ func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stag
 			break
 		}
 	}
-	return t.never(s, facts.WaitsSince(t.pod)), true
+	return t.never(s, waitsSince(t.pod)), true
 }
 
 // userOnNode is another pod on the node that has the volume mounted; nil where none is known.

@@ -391,8 +391,8 @@ func (t *tracer) beforeVolumes(list []VolumeTrace) Verdict {
 	case t.node != nil && !reconcile.NodeReady(t.node):
 		return Verdict{State: finding.NoWait, Reason: "NodeNotReady", Message: fmt.Sprintf(
 			"Pod %s waits for node %s, not for a volume: its Ready condition is %s", name, t.pod.Spec.NodeName, facts.ReadyText(t.node))}
-	case t.pod.Status.StartTime == nil && len(t.pod.Status.ContainerStatuses) == 0 && silent && t.Age(facts.WaitsSince(t.pod)) > announceTakes:
-		since := facts.WaitsSince(t.pod)
+	case t.pod.Status.StartTime == nil && len(t.pod.Status.ContainerStatuses) == 0 && silent && t.Age(waitsSince(t.pod)) > announceTakes:
+		since := waitsSince(t.pod)
 		return Verdict{State: finding.NoWait, Reason: "KubeletSilent", Since: &since, Message: fmt.Sprintf(
 			"Pod %s waits for the kubelet of %s, which has not begun with it", name, t.pod.Spec.NodeName)}
 	}

@@ -15,7 +15,9 @@ var actors = []struct {
 	actor  Actor
 }{
 	{"the kubelet of ", TheKubelet}, {"CSI driver ", TheDriver}, {"the node plugin of ", ThePlugin},
-	{"the node admin", NodeAdmin}, {"whoever mounted it at ", NodeAdmin}, {"whoever ", Creator},
+	{"the node admin", NodeAdmin}, {"whoever mounted it at ", NodeAdmin},
+	{"whoever is to create a volume for the claim", Binder}, // it binds that volume, and waits for it
+	{"whoever ", Creator},
 	{"the attach/detach controller", Controller}, {"the external-attacher of ", Controller}, {trace.Nobody, Nobody},
 	{"the persistent volume controller", Binder}, {"the provisioner of ", Binder}, {"the ephemeral volume controller", Creator}, {"pod ", Other},
 }

@@ -23,7 +23,6 @@ var line = [][]string{
 	{"mcp"},
 	{"explain"},
 	{"output", "cluster"},
-	{"cluster/metrics"},
 	{"repair/apply"},
 	{"repair"},
 	{"internal/testworld"},
@@ -41,13 +40,13 @@ var line = [][]string{
 	{"diagnose/finding"},
 	{"diagnose/docs", "diagnose/driverwords", "diagnose/kubeletwords", "diagnose/step"},
 	{"internal/testcases", "internal/golden"},
-	{"controllerlog", "hashnames"},
+	{"evidence/controllerlog", "evidence/metrics", "internal/hashnames"},
 	{"reconcile"},
 	{"snapshot"},
 	{"snapshot/backend", "snapshot/intern", "snapshot/index", "snapshot/trim"},
 	{"snapshot/yamljson"},
 	{"snapshot/archive"},
-	{"safetext", "internal/sidebyside"},
+	{"internal/safetext", "internal/sidebyside"},
 	{"internal/long"},
 }
 
@@ -64,7 +63,7 @@ var forTests = []string{"internal/testcases", "internal/testworld", "internal/go
 var talkers = []string{"", "standing/kubectl-volume_doctor-serve", "standing", "cmd", "mcp", "cluster"}
 
 // plain are the packages that need nothing but the standard library.
-var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "diagnose/step", "safetext", "internal/sidebyside"}
+var plain = []string{"diagnose/driverwords", "diagnose/kubeletwords", "diagnose/docs", "diagnose/step", "internal/safetext", "internal/sidebyside"}
 
 // impure are the imports that no pure package has.
 var impure = []string{"k8s.io/client-go", "k8s.io/cli-runtime", "github.com/spf13/cobra", "k8s.io/klog", "os", "net", "net/http"}

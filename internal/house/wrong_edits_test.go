@@ -51,7 +51,7 @@ var wrongEdits = []wrongEdit{
 	},
 	{
 		"trace", "diagnose/trace/attach.go",
-		"since = facts.Latest(facts.WaitsSince(t.pod), *va.DeletionTimestamp)", "since = facts.Latest(facts.WaitsSince(t.pod), va.CreationTimestamp)",
+		"since = facts.Latest(waitsSince(t.pod), *va.DeletionTimestamp)", "since = facts.Latest(waitsSince(t.pod), va.CreationTimestamp)",
 		"a wait for a detach counts from the attach",
 		"./diagnose", "TestGeneratedCorpus",
 	},

@@ -43,7 +43,7 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 		if pods, _ := heldByEnded(p.View, va.VolumeNode); len(pods) > 0 {
 			continue // terminated-pod-holds-volume: nothing has failed
 		}
-		if slices.ContainsFunc(p.EndedPods(va.VolumeNode), p.MayNotBeStopped) {
+		if slices.ContainsFunc(p.EndedPods(va.VolumeNode), func(pod *corev1.Pod) bool { return mayNotBeStopped(p.View, pod) }) {
 			continue // pod-does-not-end: the kubelet has not come to the unmount
 		}
 		if since, long, proven := unused(p.View, va); long {
@@ -52,6 +52,12 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 			unmountFailed(p, f, va, proven)
 		}
 	}
+}
+
+// mayNotBeStopped reports whether the kubelet fails to stop the pod, or may, as the events were
+// not read.
+func mayNotBeStopped(v *facts.View, pod *corev1.Pod) bool {
+	return v.NotStopped(pod) != nil || !v.Snapshot.CompleteIn(snapshot.Events, pod.Namespace)
 }
 
 // keptFinding is the common part of the findings about a volume in use by nobody. The caller

@@ -24,7 +24,7 @@ var HibernationOrphansVAs = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
-	Doubts:   func(v *facts.View) bool { return !v.KnowsMachines() },
+	Doubts:   func(v *facts.View) bool { return !knowsMachines(v) },
 	Never:    "take their finalizers off: the driver is then never asked to detach the volumes",
 	Run:      runHibernationOrphansVAs,
 }
@@ -36,6 +36,15 @@ func runHibernationOrphansVAs(p *check.Run) {
 	for driver, o := range orphaned(p) {
 		hibernation(p, driver, o)
 	}
+}
+
+// knowsMachines reports whether the ids that the drivers gave to the machines were read. The
+// kubelet writes them to the CSINode and to an annotation of the Node.
+func knowsMachines(v *facts.View) bool {
+	return v.Snapshot.Complete(snapshot.CSINodes) || !slices.ContainsFunc(v.Snapshot.Nodes, func(node *corev1.Node) bool {
+		_, known := facts.NodeIDs(node)
+		return !known
+	})
 }
 
 func hibernation(p *check.Run, driver string, o *orphans) {

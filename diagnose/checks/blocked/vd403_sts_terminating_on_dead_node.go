@@ -100,7 +100,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		Node:    facts.NodeName(node),
 		Cause:   "the node was lost, and its kubelet is the only one that may say that the containers have ended",
 		Evidence: append([]finding.Evidence{
-			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + facts.EndOfGrace},
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + endOfGrace},
 			{Object: "pod/" + facts.PodName(pod), Field: "status.containerStatuses", Value: lastSaid(pod)},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 		}, p.RenewedLease(facts.NodeName(node))...),

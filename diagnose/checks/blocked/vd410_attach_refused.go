@@ -3,10 +3,13 @@ package blocked
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -107,8 +110,19 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 			Said:             facts.QuoteDriver(t.Spec.Attacher, t.Failure),
 		},
 	}
-	if before, ok := facts.ErrorBefore(r.driver, r.said, p.AttachFailures(t.Pods[0], r.volume)); ok {
+	if before, ok := facts.ErrorBefore(r.driver, r.said, attachFailures(p, t.Pods[0], r.volume)); ok {
 		r.follows(p, before)
 	}
 	return r
+}
+
+// attachFailures are the failed attaches of the volume in the pod's events, oldest first.
+func attachFailures(p *facts.View, pod *corev1.Pod, volume string) []facts.MountFailure {
+	var list []facts.MountFailure
+	for _, e := range facts.InOrder(p.EventsOf(pod)) {
+		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); e.Reason == "FailedAttachVolume" && m != nil && m[2] == volume {
+			list = append(list, facts.MountFailure{Event: e, Step: m[1], Reason: m[3]})
+		}
+	}
+	return list
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -26,6 +26,9 @@ var PodDoesNotEnd = check.Check{
 	Never:       "force-delete the pod: its container goes on writing to the volume, which the controller may then attach elsewhere",
 	Run:         runPodDoesNotEnd,
 }
+
+// endOfGrace follows the deletionTimestamp of a pod, which is later than facts.EndAsked.
+const endOfGrace = ", the end of its grace period"
 
 func runPodDoesNotEnd(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
@@ -90,7 +93,7 @@ func leftOnLostNode(p *check.Run, pod *corev1.Pod, node *corev1.Node, held []fac
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: new(facts.EndAsked(pod)), Node: facts.NodeName(node),
 		Never: "force-delete the pod while the machine may run: its containers may go on writing to the volume",
 		Evidence: append([]finding.Evidence{
-			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + facts.EndOfGrace},
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + endOfGrace},
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 		}, p.RenewedLease(facts.NodeName(node))...),
 	}
@@ -245,7 +248,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			facts.Rounded(p.Age(ended)), container, lives),
 		Cause: cause,
 		Evidence: []finding.Evidence{
-			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + facts.EndOfGrace},
+			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + endOfGrace},
 			{Object: "pod/" + facts.PodName(pod), Field: "status", Value: "container " + container + " runs"},
 		},
 		SelfHeals: finding.SelfHeals{Because: "what keeps the container has to be fixed first; the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},

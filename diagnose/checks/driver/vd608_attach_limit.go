@@ -11,8 +11,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -66,7 +66,7 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	f := limitFinding(p.View, l)
 	f.Since, f.Pods = &stuck[0].Since, facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s waits on node %s, which has no room for volume %s", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(lead(p.View, stuck)))
-	f.Detail = l.Text()
+	f.Detail = howFull(l)
 	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
 	if l.Limited {
 		f.Cause = "the driver attaches no more volumes to the node: its limit is too high, other devices take up room, or the pod names its node itself"
@@ -139,7 +139,7 @@ func limitAftermath(p *check.Run, l *facts.Load, pods []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Severity, f.Since, f.Pods = finding.Warning, new(facts.BoundAt(pods[0])), facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Failed pod %s, refused by full node %s, keeps its attachment waiting", facts.PodName(pods[0]), l.Node.Name)
-	f.Detail = "the node refused it because its volume does not fit; " + l.Text()
+	f.Detail = "the node refused it because its volume does not fit; " + howFull(l)
 	f.Cause = "a pod whose volume was never mounted keeps it in volumesInUse for as long as the pod exists, and so the attachment, which the attacher " +
 		"tries again and the scheduler counts"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pods[0]), Field: "status.reason", Value: pods[0].Status.Reason})
@@ -154,7 +154,7 @@ func limitExceeded(p *check.Run, l *facts.Load, waiting []*corev1.Pod) {
 	f := limitFinding(p.View, l)
 	f.Severity, f.Pods = finding.Info, facts.PodNames(waiting)
 	f.Message = fmt.Sprintf("Pods on node %s want more volumes of %s than fit", l.Node.Name, l.Driver)
-	f.Detail = l.Text()
+	f.Detail = howFull(l)
 	f.Cause = "the pods name the node themselves, or were scheduled while the driver gave no limit"
 	f.SelfHeals.Because = "the rest waits until another volume leaves the node; nobody moves the pods"
 	f.Advice = fmt.Sprintf("{note} see in a few minutes which pod there still waits, and let that one start on another node: %d of the volumes cannot be attached here", l.All()-l.Limit)
@@ -178,6 +178,15 @@ func limitFinding(p *facts.View, l *facts.Load) finding.Finding {
 		}
 	}
 	return f
+}
+
+// howFull is a clause: how full the node is.
+func howFull(l *facts.Load) string {
+	all := l.All()
+	if l.Limited {
+		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", len(l.Held), l.Limit, all)
+	}
+	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", len(l.Held), all)
 }
 
 // takesLastPlace reports whether all wanted volumes fit once the unused one leaves the node.

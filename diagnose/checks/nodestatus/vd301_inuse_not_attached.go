@@ -4,6 +4,7 @@ package nodestatus
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -96,7 +97,7 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		f.Since = &at
 	}
 	switch {
-	case slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && p.PastList(pod, f.PersistentVolume) }):
+	case slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && pastList(p.View, pod, f.PersistentVolume) }):
 		f.Severity, f.Pods = finding.Info, nil // not what the pod waits for
 		f.Message = fmt.Sprintf("Pod %s waits for the mount on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
 		f.Detail = "the kubelet tries the mount, so that it has found the entry before; it looks for it again only after a restart"
@@ -110,6 +111,15 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		f.Detail = "the volume is attached, and the kubelet mounts only what volumesAttached lists"
 	}
 	p.Report(f)
+}
+
+// pastList reports whether the kubelet, which fails to mount the pod's volume now, has found it in
+// volumesAttached. It looks for the entry before the first step of the mount, and again only after
+// a restart (waitForVolumeAttach, pkg/kubelet/volumemanager/reconciler).
+func pastList(p *facts.View, pod *corev1.Pod, volume string) bool {
+	return slices.ContainsFunc(p.MountFailures(pod, volume), func(f facts.MountFailure) bool {
+		return !strings.HasPrefix(f.Step, "AttachVolume") && p.Age(snapshot.EventTime(f.Event)) <= facts.MountRetries
+	})
 }
 
 // mayStillBeReported reports whether the controller may only be late to report the volume for the

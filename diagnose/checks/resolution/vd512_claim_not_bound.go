@@ -16,8 +16,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -291,7 +291,7 @@ func provisionerNotHeard(about facts.Unbound) unboundReason {
 		Message:   fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
 		Detail:    "why is not known: not all events could be read",
 		Cause:     "the provisioner fails, and its events say why, or it does not run",
-		SelfHeals: finding.SelfHeals{Unknown: true, Because: "what the provisioner fails for is not known; one that runs tries again and again"},
+		SelfHeals: finding.SelfHeals{Unknown: true, Because: "what the provisioner fails for is not known; one that runs keeps trying"},
 		Never:     makeAgain,
 		Advice:    fmt.Sprintf("{check} read the events of the claim, and the log of the provisioner of %s", about.Provisioner),
 	}, facts.ProvisionSilence + about.Copy}
@@ -357,7 +357,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		Said:      facts.QuoteEvent(last),
 		Cause:     fmt.Sprintf("the provisioner %s says why, in words of its own", about.Provisioner),
 		Evidence:  []finding.Evidence{{Object: claimObject(claim), Field: "events", Value: lastSaid(last)}},
-		SelfHeals: finding.SelfHeals{Because: "what the provisioner names has to be fixed first; the provisioner tries again and again"},
+		SelfHeals: finding.SelfHeals{Because: "what the provisioner names has to be fixed first; the provisioner keeps trying"},
 		Never:     makeAgain,
 		Advice:    fmt.Sprintf("{fix} fix what the message names; the log of %s's provisioner has the rest", about.Provisioner),
 	}
@@ -382,7 +382,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		f.Advice, f.Actor, f.KnownFrom = facts.Helps(entry, lasts), facts.WhoActs(entry), facts.KnownFrom(entry, lookUps...)
 		if facts.Heals(entry, lasts) {
 			f.Severity = finding.Warning
-			f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; the provisioner tries again and again, and usually succeeds in the end"}
+			f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; the provisioner keeps trying, and usually succeeds in the end"}
 		}
 	}
 	return unboundReason{f, p.Takes(about)}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/hashnames"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/hashnames"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )

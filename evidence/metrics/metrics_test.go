@@ -7,8 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/cluster/metrics"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -26,7 +25,7 @@ bb 5
 c 6
 `
 	got, err := metrics.Decode(strings.NewReader(text), []string{"a_seconds", "b", "c", "missing"})
-	want := []trace.KubeletSample{{Family: "a_seconds", Labels: map[string]string{}, Value: 4}, {Family: "b", Labels: map[string]string{"a": "x"}, Value: 2}, {Family: "c", Labels: map[string]string{}, Value: 6}}
+	want := []metrics.Sample{{Family: "a_seconds", Labels: map[string]string{}, Value: 4}, {Family: "b", Labels: map[string]string{"a": "x"}, Value: 2}, {Family: "c", Labels: map[string]string{}, Value: 6}}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v %s", err, diff)
 	}
@@ -78,4 +77,26 @@ func TestManager(t *testing.T) {
 			t.Errorf("%s is read", what)
 		}
 	}
+}
+
+// FuzzControllerMetrics: whatever kube-controller-manager sends, reading it neither panics nor
+// gives a number of volumes that no cluster has.
+func FuzzControllerMetrics(f *testing.F) {
+	f.Add("# TYPE attachdetach_controller_total_volumes gauge\nattachdetach_controller_total_volumes{plugin_name=\"p\",state=\"actual_state_of_world\"} 4811\nkubernetes_build_info{git_version=\"v1.35.4\"} 1\n")
+	f.Add("attachdetach_controller_total_volumes{plugin_name=\"p\",state=\"actual_state_of_world\"} NaN\n")
+	f.Add("# TYPE attachdetach_controller_total_volumes histogram\nattachdetach_controller_total_volumes_count 1e300\n")
+	f.Add("kubernetes_build_info{git_version=\"v1.\"} 1\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		m, err := metrics.DecodeManager(strings.NewReader(text))
+		if err != nil {
+			return
+		}
+		for _, h := range m.Same(m) {
+			for _, n := range []*int{h.Actual, h.Desired} {
+				if n != nil && (*n < 0 || *n > metrics.MostHeld) {
+					t.Errorf("%s: %d", h.Plugin, *n)
+				}
+			}
+		}
+	})
 }

@@ -1,4 +1,5 @@
-// Package metrics reads the metrics of kubelets and of kube-controller-manager.
+// Package metrics reads the metrics of kubelets and of kube-controller-manager, and finds
+// where the leading one serves them.
 package metrics
 
 import (
@@ -13,9 +14,14 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
-
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 )
+
+// Sample is one value of a server's metrics; for a histogram, the number of observations.
+type Sample struct {
+	Family string
+	Labels map[string]string
+	Value  float64
+}
 
 // Undecodable is the error for an answer that neither a kubelet nor kube-controller-manager
 // gives.
@@ -31,7 +37,7 @@ const MostLine = 1 << 20
 
 // Decode reads the named families, in their order. Lines of others are dropped before they
 // are parsed: a kubelet has tens of thousands.
-func Decode(in io.Reader, names []string) ([]trace.KubeletSample, error) {
+func Decode(in io.Reader, names []string) ([]Sample, error) {
 	wanted := map[string]bool{}
 	for _, family := range names {
 		wanted[family] = true
@@ -57,7 +63,7 @@ func Decode(in io.Reader, names []string) ([]trace.KubeletSample, error) {
 	if err != nil {
 		return nil, &Undecodable{err}
 	}
-	var samples []trace.KubeletSample
+	var samples []Sample
 	for _, name := range names {
 		for _, m := range families[name].GetMetric() {
 			value := number(m)
@@ -68,7 +74,7 @@ func Decode(in io.Reader, names []string) ([]trace.KubeletSample, error) {
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			samples = append(samples, trace.KubeletSample{Family: name, Labels: labels, Value: value})
+			samples = append(samples, Sample{Family: name, Labels: labels, Value: value})
 		}
 	}
 	return samples, nil

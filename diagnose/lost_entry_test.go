@@ -192,3 +192,23 @@ func TestLostEntryPage(t *testing.T) {
 		}
 	}
 }
+
+// TestLostEntryBesideAnotherWait: a pod that waits for its mount is not among the pods that wait for
+// the lost entry, which began when the list was last written.
+func TestLostEntryBesideAnotherWait(t *testing.T) {
+	for name, want := range map[string]string{
+		"vd301-mount-fails-now":     "info [] 2026-11-20T09:44:00Z",
+		"vd301-mount-failed-before": "error [default/web-0] 2026-11-20T09:40:00Z",
+	} {
+		r := diagnose.Diagnose(caseNamed(t, name).snapshot(t), diagnose.Options{})
+		got := ""
+		for _, f := range r.Findings {
+			if f.Code == "VD301" {
+				got = fmt.Sprintf("%s %v %s", f.Severity, f.Pods, facts.Stamp(*f.Since))
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s, not %s", name, got, want)
+		}
+	}
+}

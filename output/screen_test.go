@@ -494,3 +494,32 @@ func TestSaid(t *testing.T) {
 		}
 	}
 }
+
+// TestSaidOfACase: each sentence stands where it is true, and not in the case beside it.
+func TestSaidOfACase(t *testing.T) {
+	told := map[string]string{}
+	eachReport(t, func(t *testing.T, name string, r *finding.Report) { told[name] = pipe(t, "table", r) })
+	for _, c := range []struct{ sentence, there, notThere string }{
+		{"\n1 cause, 1 pod is stuck: 1 error, 0 warnings, 1 info", "vd301-mount-fails-now", "vd301-mount-failed-before"}, // the info is no cause
+		{"\n1 cause: 0 errors, 0 warnings, 3 info", "vd118-near-one-node", "vd301-mount-fails-now"},                      // a report of infos has causes
+		{"end its pods on the other node (cannot be undone); diagnose again", "vd112-attached-elsewhere", "vd112-removal-seen"},
+		{"diagnose again", "vd112-attached-elsewhere", "vd103-under-a-running-pod"}, // another step follows
+		{"must take it off (began 1h ago)", "vd110-time-of-the-taint", "vd110-in-use"},
+		{"diagnose again", "vd112-attached-elsewhere", "vd125-near-same-machine"},       // a look allows nothing
+		{"must take it off (age not known)", "vd110-in-use", "vd110-time-of-the-taint"}, // nothing tells when the taint was set
+		{"register again (age not known)", "vd309-two-ids", "vd309-annotation-lost"},    // an info has no age
+		{"stays Terminating (age not known)", "vd614-plugin-evicted", "vd614-pod-cannot-go"},
+		{"where it is detached, delete pod default/web-0", "vd308-storage-runs", "vd308-storage-attached"},
+		{"no object has the handle of its disk", "vd119-forgotten", "vd119-handle-known"},
+	} {
+		if there, ok := told[c.there]; !ok || !strings.Contains(there, c.sentence) {
+			t.Errorf("%s does not say %q:\n%s", c.there, c.sentence, there)
+		}
+		if beside, ok := told[c.notThere]; !ok || strings.Contains(beside, c.sentence) {
+			t.Errorf("%s says %q:\n%s", c.notThere, c.sentence, beside)
+		}
+	}
+	if strings.Contains(told["vd308-storage-runs"], "to make it safe") {
+		t.Errorf("the end of the pod is told twice:\n%s", told["vd308-storage-runs"])
+	}
+}

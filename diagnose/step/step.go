@@ -1,5 +1,6 @@
-// Package step recognizes the steps of an advice that delete or restart something, and
-// describes whom each kind can hit.
+// Package step has the marks with which an advice names its actions, such as {check} and
+// {delete-pod}: see Kind.Undo and the constants beside it. It recognizes the steps that delete or
+// restart something, and describes whom each kind can hit.
 package step
 
 import "slices"

@@ -163,9 +163,9 @@ $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION):
 	$(GATE_ENV) GOBIN='$(CURDIR)/bin' go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT_VERSION)
 	mv $(BIN)/golangci-lint $@
 
-generate: ## docs/codes.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
+generate: ## docs/codes.md, rows of docs/offline.md, deploy/alerts, and the expectations of the corpus, by the tests named TestGenerated...; nothing where one fails
 	rm -rf $(BIN)/generated
-	$(GATE_ENV) go test -run '^TestGenerated' ./internal/house ./diagnose ./diagnose/trace ./output ./repair/apply -update='$(CURDIR)/bin/generated'
+	$(GATE_ENV) go test -run '^TestGenerated' ./internal/house ./snapshot ./diagnose ./diagnose/trace ./output ./repair/apply -update='$(CURDIR)/bin/generated'
 	cp -R $(BIN)/generated/. .
 	rm -rf $(BIN)/generated
 

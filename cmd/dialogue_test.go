@@ -24,6 +24,7 @@ var variable = []struct {
 	{regexp.MustCompile(` --kubeconfig=\S+`), ""},
 	{regexp.MustCompile(`T10:0[0-9]:[0-9]{2}Z`), "T10:00:36Z"},
 	{regexp.MustCompile(`\([0-9]+s after the write\)`), "(4s after the write)"},
+	{regexp.MustCompile(`[0-9]+ checks`), "94 checks"},
 }
 
 // TestDialogue: docs/repairing-safely.md shows what --apply --yes says, from the command to the

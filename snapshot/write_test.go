@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"io"
 	"os"
 	"slices"
@@ -24,15 +23,14 @@ import (
 	"pgregory.net/rapid"
 	"sigs.k8s.io/yaml"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files")
-
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestWriteGolden(t *testing.T) {
+func TestGeneratedSnapshot(t *testing.T) {
 	in, err := os.Open("testdata/kubectl-get.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -47,19 +45,7 @@ func TestWriteGolden(t *testing.T) {
 	if err := Write(&out, s); err != nil {
 		t.Fatal(err)
 	}
-	const golden = "testdata/snapshot.golden.yaml"
-	if *update {
-		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), out.String()); diff != "" {
-		t.Error(diff)
-	}
+	golden.Want(t, "testdata/snapshot.golden.yaml", out.Bytes())
 }
 
 // TestWriteRead: a snapshot comes back from its file as it was, trimmed.

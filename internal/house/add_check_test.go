@@ -71,6 +71,7 @@ var OddPod = check.Check{
 	Title:    "A pod has an odd class",
 	Severity: finding.Info,
 	Needs:    []snapshot.Kind{snapshot.Pods},
+	Never:    "take the class off a pod that runs",
 	Run:      runOddPod,
 }
 
@@ -85,7 +86,6 @@ func runOddPod(p *check.Run) {
 			Cause:     "somebody has chosen the class",
 			Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "spec.priorityClassName", Value: pod.Spec.PriorityClassName}},
 			SelfHeals: finding.SelfHeals{Because: "nobody chooses another"},
-			Never:     "take the class off a pod that runs",
 			Advice:    "{change} choose another class",
 		})
 	}
@@ -93,7 +93,9 @@ func runOddPod(p *check.Run) {
 `,
 	"diagnose/docs/VD699.md": `# VD699 odd-pod
 
-Do this now: choose another class in what makes the pod.
+Do this now: look who has chosen the class.
+
+    kubectl get pod NAME -n NAMESPACE -o yaml
 
 A pod has an odd class.
 
@@ -139,7 +141,7 @@ var inLists = map[string]struct{ after, line string }{
 }
 
 // generated are the files that a new check changes beside its own.
-var generated = []string{"docs/codes.md"}
+var generated = []string{"docs/codes.md", "docs/offline.md"}
 
 // TestAddACheck follows CONTRIBUTING.md in a copy of the module: the six steps are
 // enough, and nothing else changes.

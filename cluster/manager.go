@@ -64,7 +64,7 @@ func (c *Cluster) askManager(ctx context.Context, now *clock) *manager {
 	return m
 }
 
-// miss records as its Gap why no more can be asked.
+// miss records in Gap why the leader cannot be asked, and drops what it has said before.
 func (m *manager) miss(err error) {
 	m.Gap = safetext.RedactUser(oneLine(err.Error()))
 	m.First, m.Last, m.Held = nil, nil, nil

@@ -72,7 +72,13 @@ func writeKubectl(w io.Writer, c load.Cluster, format string) error {
 	}); err != nil {
 		return err
 	}
-	order[snapshot.Events] = append(order[snapshot.Events], someEvent(c))
+	namespaces := map[string]bool{metav1.NamespaceDefault: true}
+	for _, o := range order[snapshot.Pods] {
+		namespaces[o.GetNamespace()] = true
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
+		order[snapshot.Events] = append(order[snapshot.Events], someEvent(c, namespace))
+	}
 	begin, between, end := "apiVersion: v1\nitems:\n", "", "kind: List\nmetadata:\n  resourceVersion: \"\"\n"
 	if format == "json" {
 		begin, between, end = "{\n    \"apiVersion\": \"v1\",\n    \"items\": [\n        ", ",\n        ",
@@ -101,12 +107,12 @@ func writeKubectl(w io.Writer, c load.Cluster, format string) error {
 	return err
 }
 
-// someEvent is one of those that every cluster has: a file without any may lack them.
-func someEvent(c load.Cluster) load.Object {
-	e := &corev1.Event{Type: corev1.EventTypeNormal, Reason: "RegisteredNode", Message: "Node node-1 event: Registered Node node-1 in Controller",
+// someEvent is one of those that every namespace at work has: a file without any may lack them.
+func someEvent(c load.Cluster, namespace string) load.Object {
+	e := &corev1.Event{Type: corev1.EventTypeNormal, Reason: "ScalingReplicaSet", Message: "Scaled up replica set app-1 to 2",
 		FirstTimestamp: metav1.NewTime(c.Now), LastTimestamp: metav1.NewTime(c.Now)}
-	e.APIVersion, e.Kind, e.Namespace, e.Name = "v1", "Event", metav1.NamespaceDefault, "node-1.1"
-	e.InvolvedObject = corev1.ObjectReference{Kind: "Node", Name: "node-1"}
+	e.APIVersion, e.Kind, e.Namespace, e.Name = "v1", "Event", namespace, "app.1"
+	e.InvolvedObject = corev1.ObjectReference{APIVersion: "apps/v1", Kind: "Deployment", Namespace: namespace, Name: "app"}
 	return e
 }
 
@@ -233,7 +239,15 @@ func writeMustGather(w io.Writer, c load.Cluster) (size int64, err error) {
 		for _, r := range snapshot.Resources() {
 			name := path.Join("namespaces", namespace, cmp.Or(r.Group(), "core"), string(r.Kind)+".yaml")
 			if r.Namespaced && r.Kind != snapshot.Leases && lists[name] == nil {
-				if err := one(name, fmt.Appendf(nil, "---\napiVersion: %s\nitems: []\nkind: %sList\nmetadata:\n  resourceVersion: \"1\"\n", r.Version, r.Object)); err != nil {
+				items := []any{}
+				if r.Kind == snapshot.Events {
+					items = append(items, someEvent(c, namespace))
+				}
+				text, err := yaml.Marshal(map[string]any{"apiVersion": r.Version, "items": items, "kind": r.Object + "List", "metadata": map[string]any{"resourceVersion": "1"}})
+				if err != nil {
+					return 0, err
+				}
+				if err := one(name, append([]byte("---\n"), text...)); err != nil {
 					return 0, err
 				}
 			}

@@ -24,7 +24,6 @@ var variable = []struct {
 	{regexp.MustCompile(` --kubeconfig=\S+`), ""},
 	{regexp.MustCompile(`T10:0[0-9]:[0-9]{2}Z`), "T10:00:36Z"},
 	{regexp.MustCompile(`\([0-9]+s after the write\)`), "(4s after the write)"},
-	{regexp.MustCompile(`[0-9]+ checks`), "94 checks"},
 }
 
 // TestDialogue: docs/repairing-safely.md shows what --apply --yes says, from the command to the
@@ -53,6 +52,8 @@ func TestDialogue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	checks := regexp.MustCompile(`[0-9]+ checks`) // a new one does not change the page
+	page, says = checks.ReplaceAll(page, []byte("N checks")), checks.ReplaceAllString(says, "N checks")
 	if screen := "```console\n$ kubectl volume-doctor diagnose pod/web-0 --apply --yes\n" + says + "```\n"; !strings.Contains(string(page), screen) {
 		t.Errorf("docs/repairing-safely.md has another dialogue than\n%s", screen)
 	}

@@ -12,6 +12,6 @@ import (
 )
 
 func main() {
-	cmd.SaveMemory()
+	cmd.SaveMemory(50)
 	os.Exit(cmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

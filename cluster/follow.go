@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -65,7 +64,6 @@ func (c *Cluster) Follow(ctx context.Context, each func(*snapshot.Snapshot) erro
 			return err
 		}
 		took := time.Since(start)
-		debug.FreeOSMemory() // the snapshot and everything made of it are garbage now
 		if Sleep(ctx, pauseAfter(took)) != nil {
 			return nil
 		}

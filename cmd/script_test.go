@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 			cmd.SleepBy(tellTime(os.Getenv(tellTimeTo)))
 			os.Exit(cmd.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 		},
-		"kubectl-volume_doctor-serve": func() { os.Exit(standing.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, false)) },
+		"kubectl-volume_doctor-serve": func() { os.Exit(standing.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) },
 	})
 }
 

@@ -80,7 +80,6 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	if !g.all {
 		opts.PodsOfUse = g.podsOfUse
 	}
-	readsFile()
 	s, warnings, err := g.decode(streams, opts)
 	for _, w := range warnings {
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)

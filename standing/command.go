@@ -14,14 +14,13 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/cmd"
 )
 
-// Main runs the program and returns its exit code. saveMemory is Options.SaveMemory.
-func Main(args []string, in io.Reader, out, errOut io.Writer, saveMemory bool) int {
-	root := func(streams genericiooptions.IOStreams) *cobra.Command { return newServe(streams, saveMemory) }
-	return cmd.Execute(root, args, in, out, errOut)
+// Main runs the program and returns its exit code.
+func Main(args []string, in io.Reader, out, errOut io.Writer) int {
+	return cmd.Execute(newServe, args, in, out, errOut)
 }
 
-func newServe(streams genericiooptions.IOStreams, saveMemory bool) *cobra.Command {
-	o := Options{Version: cmd.Version(), Log: streams.ErrOut, Now: time.Now, SaveMemory: saveMemory}
+func newServe(streams genericiooptions.IOStreams) *cobra.Command {
+	o := Options{Version: cmd.Version(), Log: streams.ErrOut, Now: time.Now}
 	root := &cobra.Command{
 		Use:   "serve",
 		Short: "Follow the cluster for good, and serve what is found as metrics",

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime/debug"
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/cluster"
@@ -36,8 +35,6 @@ type Options struct {
 	Events bool
 	// Reports writes OpenReports about the standing findings.
 	Reports bool
-	// SaveMemory collects garbage more often from the first look on.
-	SaveMemory bool
 	// Version is the version of the binary.
 	Version string
 	// Look makes a report about a snapshot; first reports whether there was none before.
@@ -53,10 +50,6 @@ const (
 	shutdownTime = 5 * time.Second
 	// eventPause is how long no event is written after a write has failed.
 	eventPause = time.Minute
-	// gcPercent is how much the heap may grow between two collections with SaveMemory, in
-	// percent. It is more while the lists are read, because nearly all of their memory stays
-	// in use; the memory of a look is soon garbage.
-	gcPercent = 6
 )
 
 // Run serves until the context ends, and then returns nil; an error says why it had to end
@@ -124,9 +117,6 @@ func (s *server) follow(ctx context.Context, c *cluster.Cluster) error {
 	reports := reportWriter{store: reportStore{c}, serve: s.Namespace, logf: s.logf}
 	first := true
 	err := c.Follow(ctx, func(taken *snapshot.Snapshot) error {
-		if first && s.SaveMemory {
-			debug.SetGCPercent(gcPercent)
-		}
 		start := s.Now()
 		view, err := s.Look(taken, first)
 		if err != nil {

@@ -12,6 +12,6 @@ import (
 )
 
 func main() {
-	saveMemory := cmd.SaveMemory()
-	os.Exit(standing.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr, saveMemory))
+	cmd.SaveMemory(15) // most of the memory of a look is garbage right after it
+	os.Exit(standing.Main(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }

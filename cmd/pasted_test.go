@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -34,19 +35,36 @@ var hostileNames = []string{
 	"$(touch x)", "`touch x`", "';touch x;'", `";touch x;"`, ";touch x", "\ntouch x\n", "a b  c", `\`, "-", "it's", "$HOME", "*", "&& touch x", "| touch x", "> x", "!!", "\x1b[31m", "\u202e", "\xff",
 }
 
-// hostileSnapshot makes every name and UID end, or begin, with the text. Computed names of
+// hostileSnapshot makes every name and UID end, or begin, with the text, in messages too, except
+// that it leaves those in spared messages as they are everywhere. Computed names of
 // VolumeAttachments are computed again.
-func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
+func hostileSnapshot(s *snapshot.Snapshot, text string, spareMessages bool) *snapshot.Snapshot {
 	known := map[string]bool{}
 	objects := reflect.ValueOf(&s.Objects)
 	eachString(objects, "", func(path, name string) string {
 		field := path[strings.LastIndexByte(path, '.')+1:]
-		if (strings.HasSuffix(path, ".ObjectMeta.Name") || field == "Namespace" || field == "UID") && !strings.Contains(path, "CSIDrivers") && !strings.HasSuffix(path, ".Leases.ObjectMeta.Name") &&
+		if (strings.HasSuffix(path, ".ObjectMeta.Name") || field == "Namespace" || field == "UID" || field == "VolumeAttributesClassName") && !strings.Contains(path, "CSIDrivers") && !strings.HasSuffix(path, ".Leases.ObjectMeta.Name") &&
 			name != "kube-system" { // the controller's lease is in it, whatever the other names
 			known[name] = name != ""
 		}
 		return name
 	})
+	bad := func(name string) string {
+		if text == "-" {
+			return text + name
+		}
+		return name + text
+	}
+	if spareMessages {
+		eachString(objects, "", func(path, said string) string {
+			if strings.HasSuffix(path, ".Message") {
+				for _, word := range namesInMessage.FindAllString(said, -1) {
+					known[word] = false
+				}
+			}
+			return said
+		})
+	}
 	type attached struct{ handle, driver, node string }
 	nameOf := func(a attached) string {
 		return fmt.Sprintf("csi-%x", sha256.Sum256([]byte(a.handle+a.driver+a.node)))
@@ -72,13 +90,15 @@ func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
 			}
 		}
 	}
-	bad := func(name string) string {
-		if text == "-" {
-			return text + name
-		}
-		return name + text
-	}
 	eachString(objects, "", func(path, name string) string {
+		if strings.HasSuffix(path, ".Message") {
+			return namesInMessage.ReplaceAllStringFunc(name, func(word string) string {
+				if known[word] {
+					return bad(word)
+				}
+				return word
+			})
+		}
 		if !known[name] {
 			return name
 		}
@@ -97,7 +117,11 @@ func hostileSnapshot(s *snapshot.Snapshot, text string) *snapshot.Snapshot {
 	return snapshot.New(s.TakenAt, s.Source, s.Objects, s.Gaps)
 }
 
-var notInLease = regexp.MustCompile(`[^a-zA-Z0-9]`)
+var (
+	notInLease = regexp.MustCompile(`[^a-zA-Z0-9]`)
+	// namesInMessage matches each word that may be a name.
+	namesInMessage = regexp.MustCompile(`[\w.-]*\w`)
+)
 
 // preformatted matches the commands of the findings. The checks' pages at the end of the
 // report belong to explain.
@@ -210,36 +234,43 @@ func TestPastedCommands(t *testing.T) {
 	for i, text := range hostileNames {
 		t.Run(fmt.Sprintf("%q", text), func(t *testing.T) {
 			t.Parallel()
-			shown := map[string]bool{}
+			hostile, shown := map[string]bool{}, map[string]bool{} // commands: those with all names hostile, and all
 			codes := map[finding.Code]bool{}
-			for _, c := range cases {
+			look := func(c *testcases.Case, spareMessages bool) {
 				request := diagnose.Request{Finish: func(r *finding.Report) { sayApply(r, nil) }}
 				if i%2 == 0 {
 					request.Flags = []string{"--context=" + text}
 				}
-				view, repairs := repair.Examine(hostileSnapshot(read(t, c), text), c.Settings, repair.Consent{}, request)
+				view, repairs := repair.Examine(hostileSnapshot(read(t, c), text, spareMessages), c.Settings, repair.Consent{}, request)
 				for _, f := range view.Report.Findings {
 					codes[f.Code] = codes[f.Code] || len(f.AdviceCommands) > 0
 				}
 				if len(repairs) == 0 && !slices.ContainsFunc(view.Report.Findings, func(f finding.Finding) bool { return len(f.AdviceCommands) > 0 }) {
-					continue
+					return
+				}
+				note := func(commands []string) {
+					for _, command := range commands {
+						shown[command], hostile[command] = true, hostile[command] || !spareMessages
+					}
 				}
 				for _, format := range output.ReportFormats.Names() {
 					var b bytes.Buffer
 					if err := output.ReportFormats.Print(&b, format, view.Report, output.Options{}); err != nil {
 						t.Fatal(err)
 					}
-					for _, command := range commandsShown(t, format, b.String()) {
-						shown[command] = true
-					}
+					note(commandsShown(t, format, b.String()))
 				}
 				for _, p := range repairs {
 					var b bytes.Buffer
 					wide := &applying{examination: &examination{reportPrinter: reportPrinter{outputs: outputFlags{values: []string{"wide"}}}}}
 					wide.describe(&b, p)
-					for _, command := range commandsShown(t, "by hand", b.String()) {
-						shown[command] = true
-					}
+					note(commandsShown(t, "by hand", b.String()))
+				}
+			}
+			for _, c := range cases {
+				look(c, false)
+				if strconv.Quote(text) != `"`+text+`"` { // a message escapes it, so that no finding rests on the message
+					look(c, true)
 				}
 			}
 			for code := range plain {
@@ -251,7 +282,7 @@ func TestPastedCommands(t *testing.T) {
 				t.Fatalf("%d commands are shown", len(shown))
 			}
 			for command, argv := range pasted(t, shown) {
-				byName := argv[0] != "create" && !slices.Contains(argv, "--raw") && !slices.ContainsFunc(argv, ofController) && !slices.ContainsFunc(argv, computedName.MatchString)
+				byName := hostile[command] && argv[0] != "create" && !slices.Contains(argv, "--raw") && !slices.ContainsFunc(argv, ofController) && !slices.ContainsFunc(argv, computedName.MatchString)
 				if byName && !slices.ContainsFunc(argv, func(word string) bool { return strings.Contains(word, text) }) {
 					t.Errorf("%s\nruns kubectl with %q", command, argv)
 				}

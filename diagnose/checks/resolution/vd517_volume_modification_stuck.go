@@ -79,7 +79,7 @@ func classMissing(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 	f.Cause = "the class was never created here, or was renamed or deleted"
 	f.SelfHeals.Because = "nothing changes before a class of that name exists; a resizer may then look again only when the claim changes, or when it restarts"
 	f.Advice = "{check} see whether the class exists; create it, or {change} name in the claim one that exists; where it exists by now, {change} name another class in the claim and then this one again"
-	f.AdviceCommands = []string{safetext.Kubectl("get", "volumeattributesclass")}
+	f.AdviceCommands = []string{safetext.Kubectl("get", "volumeattributesclass/"+*claim.Spec.VolumeAttributesClassName)}
 	var said metav1.Time
 	for _, e := range p.Snapshot.EventsAbout("PersistentVolumeClaim", claim) {
 		if e.Reason == "VolumeModifyFailed" && strings.Contains(e.Message, *claim.Spec.VolumeAttributesClassName) && facts.SaidSince(e, claim.CreationTimestamp) && snapshot.EventTime(e).After(said.Time) {

@@ -158,6 +158,8 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 func (m *applying) describe(w io.Writer, p repair.Repair) {
 	undo := "can be undone"
 	switch {
+	case p.ByHand:
+		undo += ", by hand alone: " + p.WhyNot
 	case p.Undo == nil:
 		undo = "cannot be undone: " + p.WhyNot
 	case p.WhyNot != "":

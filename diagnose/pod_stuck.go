@@ -41,7 +41,6 @@ func keptFrom(p *facts.View, cause, effect finding.Finding) bool {
 const (
 	neverWhenStuck      = "delete VolumeAttachments, strip finalizers or force-delete pods"
 	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume now"
-	neverWhileMounted   = "delete its VolumeAttachment: the volume may still be mounted there"
 	neverAttached       = "delete its VolumeAttachment: the pod does not wait for that"
 )
 
@@ -61,8 +60,6 @@ func neverIn(t *trace.Trace) string {
 		return "force-delete the pod: what is mounted for it may stay on the node"
 	case stage.Stage == trace.StageAttached && v.VolumeAttachment != "":
 		return neverWhileAttaching
-	case v.VolumeAttachment != "" && (stage.Stage == trace.StageStopped || stage.Stage == trace.StageUnstaged || stage.Stage == trace.StageDetached):
-		return neverWhileMounted
 	case v.VolumeAttachment != "":
 		return neverAttached
 	case v.Claim != "":

@@ -51,6 +51,8 @@ func (r *Repair) does() string {
 		text += ", so that " + r.SoThat
 	}
 	switch {
+	case r.ByHand:
+		return text + " (can be undone; by hand alone)"
 	case r.Undo == nil:
 		return text + " (cannot be undone)"
 	case r.WhyNot != "":

@@ -46,6 +46,8 @@ func TestDoes(t *testing.T) {
 // undone is the end of the sentence. Pods that a write ends do not come back with its undo.
 func undone(r *Repair) string {
 	switch {
+	case r.Kind == RemoveOutOfServiceTaint: // a person can set the taint again
+		return "(can be undone; by hand alone)"
 	case r.Undo == nil:
 		return "(cannot be undone)"
 	case r.Kind == OutOfServiceTaint:

@@ -173,6 +173,8 @@ type Repair struct {
 	// back everything.
 	Undo   *Operation `json:"undo,omitempty"`
 	WhyNot string     `json:"whyNot,omitempty"`
+	// ByHand reports whether a person can reverse Do although nothing here does.
+	ByHand bool `json:"-"`
 	// PreImage are the fields that Do writes, as they were, in the object's form.
 	PreImage json.RawMessage `json:"preImage,omitempty"`
 	// Guards must all hold, on objects just read, before Do is sent.

@@ -81,6 +81,7 @@ func proposeUntaint(v *View, f finding.Finding, node *corev1.Node) (Repair, erro
 	return Repair{
 		Do:       nodePatch(node, "", append(dropTaint(node, outOfService), mark(node.ObjectMeta, markOf(RemoveOutOfServiceTaint, f.Code, f.Check))...)...),
 		WhyNot:   "on a node that lives the taint lets volumes be detached under their mounts",
+		ByHand:   true,
 		PreImage: taintImage(node),
 		stands:   func(v *View) bool { now := sameNode(v, node); return now != nil && !reconcile.OutOfService(now) },
 		check:    answered(func(after *image) error { return after.checkTaints(want) }),

@@ -79,7 +79,7 @@ prove: ## every proof, or PART=one of scripts/prove.tsv, with fresh seeds; write
 
 whole: ## all packages at full length, with random seeds, and the race detector where goroutines are started
 	go vet ./...
-	go test -vet=off -timeout 40m -shuffle=on ./internal/... $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./controllerlog ./evidence/... ./diagnose/... ./output ./explain
+	go test -vet=off -timeout 40m -shuffle=on ./internal/... $$(go list ./snapshot/... | grep -v 'snapshot$$') ./reconcile ./evidence/... ./diagnose/... ./output ./explain
 	go test -vet=off -timeout 0 -run '^TestShownOfRandomClusters$$' ./diagnose -rapid.checks=100000
 	go test $(RACE) -vet=off -timeout 40m -shuffle=on ./cluster ./snapshot ./repair/... ./mcp ./standing/... ./cmd # what starts goroutines, and what makes a whole look
 

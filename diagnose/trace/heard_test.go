@@ -11,11 +11,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
@@ -25,7 +26,7 @@ func logged(minutes float64, volume corev1.UniqueVolumeName, pod types.UID, mess
 	return controllerlog.KubeletFailure{At: testworld.MinutesAgo(minutes).Time, Pause: time.Minute, Volume: volume, Pod: pod, Message: message}
 }
 
-func started(minutes float64) trace.KubeletSample {
+func started(minutes float64) metrics.Sample {
 	return testworld.Sample("process_start_time_seconds", float64(testworld.MinutesAgo(minutes).Unix()))
 }
 
@@ -33,19 +34,19 @@ func started(minutes float64) trace.KubeletSample {
 func TestNeverStaged(t *testing.T) {
 	const open, staged = "staged mounted", "staged"
 	for name, row := range map[string]struct {
-		samples []trace.KubeletSample
+		samples []metrics.Sample
 		want    string
 	}{
 		"not asked":                      {nil, open},
-		"no call has succeeded":          {[]trace.KubeletSample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "Internal", 1)}, staged},
-		"one has":                        {[]trace.KubeletSample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "OK", 1)}, open},
-		"the series of what was never":   {[]trace.KubeletSample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "OK", 0)}, staged},
-		"none has ended":                 {[]trace.KubeletSample{started(60), call("NodePublishVolume", "DeadlineExceeded", 2)}, open},
-		"attached before it started":     {[]trace.KubeletSample{started(8), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
-		"attached as it started":         {[]trace.KubeletSample{started(9.1), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
-		"it does not say when":           {[]trace.KubeletSample{call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
-		"calls to another driver":        {[]trace.KubeletSample{started(60), testworld.Sample("csi_operations_seconds", 2, "driver_name", "other", "method_name", "/csi.v1.Node/NodeStageVolume", "grpc_status_code", "Internal")}, open},
-		"only calls of the other stages": {[]trace.KubeletSample{started(60), call("NodePublishVolume", "Internal", 2), call("NodePublishVolume", "OK", 2)}, open},
+		"no call has succeeded":          {[]metrics.Sample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "Internal", 1)}, staged},
+		"one has":                        {[]metrics.Sample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "OK", 1)}, open},
+		"the series of what was never":   {[]metrics.Sample{started(60), call("NodeStageVolume", "DeadlineExceeded", 2), call("NodeStageVolume", "OK", 0)}, staged},
+		"none has ended":                 {[]metrics.Sample{started(60), call("NodePublishVolume", "DeadlineExceeded", 2)}, open},
+		"attached before it started":     {[]metrics.Sample{started(8), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
+		"attached as it started":         {[]metrics.Sample{started(9.1), call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
+		"it does not say when":           {[]metrics.Sample{call("NodeStageVolume", "DeadlineExceeded", 2)}, open},
+		"calls to another driver":        {[]metrics.Sample{started(60), testworld.Sample("csi_operations_seconds", 2, "driver_name", "other", "method_name", "/csi.v1.Node/NodeStageVolume", "grpc_status_code", "Internal")}, open},
+		"only calls of the other stages": {[]metrics.Sample{started(60), call("NodePublishVolume", "Internal", 2), call("NodePublishVolume", "OK", 2)}, open},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := testworld.New().Pending(9)
@@ -167,7 +168,7 @@ func TestLoggedUnmount(t *testing.T) {
 		"nobody's, another":        {nobody(), logged(0.5, another, "", device), open, "the kubelet of n1 or " + onNode, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows := testworld.Rows(row.world, &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []trace.KubeletSample{started(cmp.Or(row.runs, 60))}}).Volumes
+			rows := testworld.Rows(row.world, &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []metrics.Sample{started(cmp.Or(row.runs, 60))}}).Volumes
 			if len(rows) != 1 {
 				t.Fatalf("%d rows, want one", len(rows))
 			}
@@ -210,7 +211,7 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 	}
 	w := two()
 	volume := w.Node.Status.VolumesInUse[1]
-	doc = diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []trace.KubeletSample{started(60)}, Failures: []controllerlog.KubeletFailure{
+	doc = diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(60)}, Failures: []controllerlog.KubeletFailure{
 		logged(0.5, volume, w.Pod.UID, `UnmountVolume.TearDown failed for volume "`+string(volume)+`" : rpc error: code = Internal desc = busy`)}}})
 	if v := doc.Verdict; v.Volume != "more" || len(v.Volumes) > 0 || v.Stage != trace.StageUnmounted || !strings.Contains(v.Message, "has ended but cannot go") {
 		t.Errorf("with the log it waits for %q %v in %s: %s", v.Volume, v.Volumes, v.Stage, v.Message)
@@ -223,7 +224,7 @@ func TestLoggedLocal(t *testing.T) {
 		w := testworld.New().Stopped(1)
 		w.VolumeAttachments, w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached = nil, nil, nil
 		w.Volumes[0].Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/disks/1"}}
-		v := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []trace.KubeletSample{started(60)},
+		v := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(60)},
 			Failures: []controllerlog.KubeletFailure{logged(0.5, name, "uid-app", `error cleaning subPath mounts for volume "data" : unmount failed: exit status 32: target is busy`)}}}).Verdict
 		if v.Volume != "data" || v.Stage != trace.StageUnmounted || v.Actor != actor {
 			t.Errorf("%s: it waits for %q in %s for %s, want %s: %s", name, v.Volume, v.Stage, v.Actor, actor, v.Message)
@@ -260,7 +261,7 @@ func TestLoggedDataLost(t *testing.T) {
 			f := logged(0, row.volume, "uid-app", lost)
 			f.Pause = 100 * time.Millisecond
 			v := diagnose.TracePod(row.world.Snapshot(), row.world.Pod, diagnose.Options{Kubelet: &trace.KubeletView{
-				Failures: []controllerlog.KubeletFailure{f}, Samples: []trace.KubeletSample{started(60)}}}).Verdict
+				Failures: []controllerlog.KubeletFailure{f}, Samples: []metrics.Sample{started(60)}}}).Verdict
 			if v.State != row.state || v.Stage != trace.StageUnmounted || (v.Said == lost) != (row.state == finding.Stuck) {
 				t.Errorf("it is %s in %s: %s (said: %q)", v.State, v.Stage, v.Message, v.Said)
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -68,7 +69,7 @@ func (w *witness) waits(plugin string, stages ...StageName) bool {
 
 // has reports whether there are samples of the family.
 func (w *witness) has(family string) bool {
-	return slices.ContainsFunc(w.view.Samples, func(s KubeletSample) bool { return s.Family == family })
+	return slices.ContainsFunc(w.view.Samples, func(s metrics.Sample) bool { return s.Family == family })
 }
 
 // sum adds up the wanted samples of a family.

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -27,16 +27,13 @@ type KubeletView struct {
 	// Pods are the kubelet's own pods; static ones have their own UID, not their mirror's.
 	Pods []*corev1.Pod
 	// Samples are the samples of its metrics that KubeletFamilies names.
-	Samples []KubeletSample
+	Samples []metrics.Sample
 	// Failures are the recent failures in its log, oldest first; nil where the node does not
 	// give its log out.
 	Failures []controllerlog.KubeletFailure
 	// Gaps are the parts that could not be read.
 	Gaps []snapshot.Gap
 }
-
-// KubeletSample is one value of a kubelet's metrics.
-type KubeletSample = metrics.Sample
 
 // KubeletFamilies are the families of metrics that a KubeletView has samples of.
 func KubeletFamilies() []string {

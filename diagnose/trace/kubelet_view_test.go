@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -19,11 +20,11 @@ func fsGroup() *corev1.PodSecurityContext {
 	return &corev1.PodSecurityContext{FSGroup: &group}
 }
 
-func call(method, code string, value float64) trace.KubeletSample {
+func call(method, code string, value float64) metrics.Sample {
 	return testworld.Sample("csi_operations_seconds", value, "driver_name", testworld.Driver, "method_name", "/csi.v1.Node/"+method, "grpc_status_code", code)
 }
 
-func socket(state string) trace.KubeletSample {
+func socket(state string) metrics.Sample {
 	return testworld.Sample("plugin_manager_total_plugins", 1, "socket_path", "/var/lib/kubelet/plugins_registry/"+testworld.Driver+"-reg.sock", "state", state)
 }
 
@@ -34,7 +35,7 @@ func TestCorroborate(t *testing.T) {
 		world   *testworld.World
 		pod     func(*corev1.Pod) // nil: the kubelet has not got it
 		more    []*corev1.Pod
-		samples []trace.KubeletSample
+		samples []metrics.Sample
 		want    []string
 		not     []string
 	}{
@@ -58,32 +59,32 @@ func TestCorroborate(t *testing.T) {
 		{name: "no series is none", world: testworld.New().Pending(9), samples: testworld.Counts(1, 0)[2:], want: []string{"it wants 0 mounted and has 0"}},
 		{name: "no family is nothing", world: testworld.New().Pending(9), not: []string{"mounted and has", "registered"}},
 
-		{name: "mounts fail", world: testworld.New().Pending(9), samples: []trace.KubeletSample{testworld.Operation("volume_mount", "fail-unknown", testworld.Plugin, 3),
+		{name: "mounts fail", world: testworld.New().Pending(9), samples: []metrics.Sample{testworld.Operation("volume_mount", "fail-unknown", testworld.Plugin, 3),
 			testworld.Operation("volume_mount", "success", testworld.Plugin, 4), testworld.Operation("volume_mount", "fail-unknown", "kubernetes.io/csi:other", 7), testworld.Operation("volume_unmount", "fail-unknown", testworld.Plugin, 5)},
 			want: []string{"adds 3 of 7 operations volume_mount of " + testworld.Plugin + " have failed since it started"}, not: []string{"volume_unmount"}},
-		{name: "unmounts fail without a word", world: testworld.New().Stopped(9), samples: []trace.KubeletSample{testworld.Operation("volume_unmount", "fail-unknown", testworld.Plugin, 5),
+		{name: "unmounts fail without a word", world: testworld.New().Stopped(9), samples: []metrics.Sample{testworld.Operation("volume_unmount", "fail-unknown", testworld.Plugin, 5),
 			testworld.Operation("unmount_device", "fail-unknown", "kubernetes.io/csi", 2), testworld.Operation("volume_mount", "fail-unknown", testworld.Plugin, 3), call("NodeUnpublishVolume", "DeadlineExceeded", 2), call("NodeUnpublishVolume", "OK", 6)},
 			want: []string{"adds 5 of 5 operations volume_unmount", "adds 2 of 2 operations unmount_device",
 				"adds of 8 calls NodeUnpublishVolume to " + testworld.Driver + " since it started have failed: 2 with DeadlineExceeded"}, not: []string{"volume_mount "}},
-		{name: "calls succeed", world: testworld.New().Pending(9), samples: []trace.KubeletSample{call("NodeStageVolume", "OK", 6)}, not: []string{"NodeStageVolume"}},
+		{name: "calls succeed", world: testworld.New().Pending(9), samples: []metrics.Sample{call("NodeStageVolume", "OK", 6)}, not: []string{"NodeStageVolume"}},
 
-		{name: "registered", world: testworld.New().Pending(9), samples: []trace.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
+		{name: "registered", world: testworld.New().Pending(9), samples: []metrics.Sample{socket("desired_state_of_world"), socket("actual_state_of_world")},
 			want: []string{"agrees " + testworld.Driver + " is registered with it"}},
-		{name: "CSINode left behind", world: testworld.New().Pending(9), samples: []trace.KubeletSample{socket("desired_state_of_world")},
+		{name: "CSINode left behind", world: testworld.New().Pending(9), samples: []metrics.Sample{socket("desired_state_of_world")},
 			want: []string{"differs it sees a socket of " + testworld.Driver + " that is not registered, though the CSINode lists the driver"}},
 		{name: "registration fails", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) { w.CSINodes[0].Spec.Drivers = nil }),
-			samples: []trace.KubeletSample{socket("desired_state_of_world")}, want: []string{"agrees it sees a socket of " + testworld.Driver + " that is not registered: the registration fails"}},
+			samples: []metrics.Sample{socket("desired_state_of_world")}, want: []string{"agrees it sees a socket of " + testworld.Driver + " that is not registered: the registration fails"}},
 		{name: "counts as registered in an old release", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) {
 			w.CSINodes[0].Spec.Drivers, w.Node.Status.NodeInfo.KubeletVersion = nil, "v1.35.4"
-		}), samples: []trace.KubeletSample{socket("desired_state_of_world"), socket("actual_state_of_world")},
+		}), samples: []metrics.Sample{socket("desired_state_of_world"), socket("actual_state_of_world")},
 			want: []string{"adds it counts " + testworld.Driver + " as registered; a kubelet of 1.35 does so even where the registration failed"}},
 		{name: "no socket", world: testworld.With(testworld.New().Pending(9), func(w *testworld.World) { w.CSINodes[0].Spec.Drivers = nil }),
-			samples: []trace.KubeletSample{testworld.Sample("plugin_manager_total_plugins", 1, "socket_path", "/other.sock", "state", "desired_state_of_world")},
+			samples: []metrics.Sample{testworld.Sample("plugin_manager_total_plugins", 1, "socket_path", "/other.sock", "state", "desired_state_of_world")},
 			want:    []string{"agrees it sees no socket named after " + testworld.Driver}},
 
-		{name: "labels", world: testworld.New().Pending(9), samples: []trace.KubeletSample{testworld.Sample("volume_manager_selinux_pod_context_mismatch_errors_total", 2, "access_mode", "RWOP")},
+		{name: "labels", world: testworld.New().Pending(9), samples: []metrics.Sample{testworld.Sample("volume_manager_selinux_pod_context_mismatch_errors_total", 2, "access_mode", "RWOP")},
 			want: []string{"adds it has counted 2 conflicts between SELinux labels"}},
-		{name: "leftovers on disk", world: testworld.New().Stopped(9), samples: []trace.KubeletSample{testworld.Sample("reconstruct_volume_operations_errors_total", 2),
+		{name: "leftovers on disk", world: testworld.New().Stopped(9), samples: []metrics.Sample{testworld.Sample("reconstruct_volume_operations_errors_total", 2),
 			testworld.Sample("force_cleaned_failed_volume_operation_errors_total", 1), testworld.Sample("kubelet_orphan_pod_cleaned_volumes_errors", 4)},
 			want: []string{"adds 2 volumes that it found on disk when it started", "and 1 of them", "adds at its last sweep 4 volumes"}},
 	} {

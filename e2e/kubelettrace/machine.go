@@ -14,11 +14,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/volume-doctor/kubectl-volume-doctor/controllerlog"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/containers"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/link"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/controllerlog"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -128,7 +129,7 @@ func (m *Machine) Heard() (*trace.KubeletView, error) {
 	}
 	heard := &trace.KubeletView{Gaps: []snapshot.Gap{{Kind: trace.KubeletPods, Reason: snapshot.ReasonUnavailable}}}
 	for _, s := range a.Kubelet.Samples {
-		heard.Samples = append(heard.Samples, trace.KubeletSample(s))
+		heard.Samples = append(heard.Samples, metrics.Sample(s))
 	}
 	log, err := os.Open(filepath.Join(m.root, "kubelet.log"))
 	if err != nil {

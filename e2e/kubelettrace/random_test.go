@@ -147,8 +147,6 @@ type batchRun struct {
 	begun time.Time
 	// cut reports whether the kubelet does not reach the API server.
 	cut bool
-	// ended reports whether faults have ended, about which events still speak.
-	ended bool
 	// held are the uses that keep volumes busy on the machine.
 	held []held
 	// verdicts are the verdicts of the last look that were right and name one volume.
@@ -287,7 +285,6 @@ func (b *batchRun) healed() {
 		}
 		healed = append(healed, d)
 	}
-	b.ended = true
 	b.awaitRetried(healed)
 	b.look("after the faults of some have ended")
 	for _, d := range healed {
@@ -328,7 +325,6 @@ func (b *batchRun) cured() {
 	if len(list) == 0 {
 		return
 	}
-	b.ended = true
 	waiting := func() (names []string) {
 		truth, _ := b.truth()
 		for _, w := range list {
@@ -792,16 +788,7 @@ func (b *batchRun) look(when string) {
 		b.tally.hear(b.m.root, s, heard, d.pod, d.uid())
 	}
 	for _, ahead := range []time.Duration{0, 20 * time.Minute} {
-		if b.ended {
-			break
-		}
-		later := goesOn(s, ahead)
-		report := diagnose.Diagnose(later, diagnose.Options{})
-		wrong := testworld.ActorsDiffer(later, report)
-		b.tally.reported(len(report.Findings), len(wrong))
-		for _, text := range wrong {
-			b.Errorf("%s %s, %s later: %s", b.m.Node, when, ahead, text)
-		}
+		b.oneActor(fmt.Sprintf("%s, %s later", when, ahead), goesOn(s, ahead), goesOnSaying(heard, ahead))
 	}
 	plan, asked := planOf(s, b.m.Node, nil), planOf(s, b.m.Node, heard)
 	b.verdicts = map[types.UID]trace.Verdict{}
@@ -862,6 +849,25 @@ func (b *batchRun) look(when string) {
 		}
 	}
 	b.record(when, s, kept, seen, listed)
+}
+
+// oneActor compares the actors of findings and verdicts, in the report and in the trace of each pod
+// whose kubelet was asked.
+func (b *batchRun) oneActor(when string, s *snapshot.Snapshot, heard *trace.KubeletView) {
+	b.Helper()
+	report := diagnose.Diagnose(s, diagnose.Options{})
+	findings, wrong := len(report.Findings), testworld.ActorsDiffer(s, report)
+	for _, pod := range s.Pods {
+		t := diagnose.TracePod(s, pod, diagnose.Options{Kubelet: heard})
+		findings += len(t.Findings)
+		for _, text := range testworld.TraceActorsDiffer(s, t) {
+			wrong = append(wrong, "the kubelet being asked: "+text)
+		}
+	}
+	b.tally.reported(findings, len(wrong))
+	for _, text := range wrong {
+		b.Errorf("%s %s: %s", b.m.Node, when, text)
+	}
 }
 
 // longAgo reports whether a pod that last changed then has settled.

@@ -3,10 +3,15 @@ package kubelettrace
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/recorded"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // recordedStates is the number of pods that are drawn for each release, 400 in all, when
@@ -53,6 +58,23 @@ func TestRecordedStates(t *testing.T) {
 		}
 	}
 	t.Logf("%d volumes compared", compared)
+}
+
+// TestRecordedActors: in no look, and not 20 minutes later if everything stays as it is, do a finding
+// and the verdict on the same wait name different actors.
+func TestRecordedActors(t *testing.T) {
+	for _, look := range recordedLooks(t) {
+		s, _, err := snapshot.Read("look.json", strings.NewReader(look.Snapshot), snapshot.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ahead := range []time.Duration{0, 20 * time.Minute} {
+			later := goesOn(s, ahead)
+			for _, wrong := range testworld.ActorsDiffer(later, diagnose.Diagnose(later, diagnose.Options{})) {
+				t.Errorf("%s, %s, %s, %s later: %s", look.Release, look.Node, look.When, ahead, wrong)
+			}
+		}
+	}
 }
 
 // TestRecordedTruthMatters changes what a kubelet did, in one way after the other, and checks

@@ -19,6 +19,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/controlplane"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/fixture"
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/kubeletoracle/wire"
@@ -198,6 +199,16 @@ func goesOn(s *snapshot.Snapshot, ahead time.Duration) *snapshot.Snapshot {
 		o.Events[i].LastTimestamp = metav1.NewTime(o.Events[i].LastTimestamp.Add(ahead))
 	}
 	return snapshot.New(s.TakenAt.Add(ahead), s.Source, o, s.Gaps)
+}
+
+// goesOnSaying is the kubelet's own report in that time if everything stays as it is.
+func goesOnSaying(heard *trace.KubeletView, ahead time.Duration) *trace.KubeletView {
+	later := *heard
+	later.Failures = slices.Clone(heard.Failures)
+	for i := range later.Failures {
+		later.Failures[i].At = later.Failures[i].At.Add(ahead)
+	}
+	return &later
 }
 
 // findings are the codes that the checks report about the node if everything stays as it is

@@ -40,7 +40,7 @@ var line = [][]string{
 	{"diagnose/finding"},
 	{"diagnose/docs", "diagnose/driverwords", "diagnose/kubeletwords", "diagnose/step"},
 	{"internal/testcases", "internal/golden"},
-	{"controllerlog", "evidence/metrics", "internal/hashnames"},
+	{"evidence/controllerlog", "evidence/metrics", "internal/hashnames"},
 	{"reconcile"},
 	{"snapshot"},
 	{"snapshot/backend", "snapshot/intern", "snapshot/index", "snapshot/trim"},

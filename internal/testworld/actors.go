@@ -71,6 +71,18 @@ func ActorsDiffer(s *snapshot.Snapshot, report *finding.Report) (wrong []string)
 	return wrong
 }
 
+// TraceActorsDiffer is ActorsDiffer for a trace of a pod and the findings that it shows.
+func TraceActorsDiffer(s *snapshot.Snapshot, t *trace.Trace) []string {
+	report := &finding.Report{}
+	for _, f := range t.Findings {
+		report.Findings = append(report.Findings, f.Whole)
+	}
+	if v := t.Known().Verdict; v.State == finding.InFlight || v.State == finding.Stuck {
+		report.Waiting = []finding.Waiting{{Pod: t.Pod.Namespace + "/" + t.Pod.Name, Verdict: v.State, Volume: v.Volume, Stage: string(v.Stage), Actor: v.Actor, Said: v.Said}}
+	}
+	return ActorsDiffer(s, report)
+}
+
 // waitsFor reports whether another volume of the pod than the named one waits for the actor.
 func waitsFor(s *snapshot.Snapshot, pod *corev1.Pod, named, actor string) bool {
 	for _, v := range diagnose.TracePod(s, pod, diagnose.Options{Checks: []check.Check{}}).Volumes {

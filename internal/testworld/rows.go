@@ -14,6 +14,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubelet"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/evidence/metrics"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -134,8 +135,8 @@ func disagree(doc *trace.Trace, pod *corev1.Pod, v trace.VolumeTrace, rows []kub
 }
 
 // Sample is a value of the kubelet's metrics with these labels.
-func Sample(family string, value float64, labels ...string) trace.KubeletSample {
-	s := trace.KubeletSample{Family: family, Labels: map[string]string{}, Value: value}
+func Sample(family string, value float64, labels ...string) metrics.Sample {
+	s := metrics.Sample{Family: family, Labels: map[string]string{}, Value: value}
 	for i := 0; i < len(labels); i += 2 {
 		s.Labels[labels[i]] = labels[i+1]
 	}
@@ -146,8 +147,8 @@ func Sample(family string, value float64, labels ...string) trace.KubeletSample 
 const Plugin = "kubernetes.io/csi:" + Driver
 
 // Counts is how many volumes of the driver the kubelet wants mounted, and has mounted.
-func Counts(wanted, mounted float64) []trace.KubeletSample {
-	return []trace.KubeletSample{
+func Counts(wanted, mounted float64) []metrics.Sample {
+	return []metrics.Sample{
 		Sample("volume_manager_total_volumes", wanted, "plugin_name", Plugin, "state", "desired_state_of_world"),
 		Sample("volume_manager_total_volumes", mounted, "plugin_name", Plugin, "state", "actual_state_of_world"),
 		Sample("volume_manager_total_volumes", 9, "plugin_name", "kubernetes.io/csi:other", "state", "desired_state_of_world"),
@@ -155,6 +156,6 @@ func Counts(wanted, mounted float64) []trace.KubeletSample {
 }
 
 // Operation is a sample that counts the operations of this name that ended with the status.
-func Operation(name, status, plugin string, value float64) trace.KubeletSample {
+func Operation(name, status, plugin string, value float64) metrics.Sample {
 	return Sample("storage_operation_duration_seconds", value, "volume_plugin", plugin, "operation_name", name, "status", status)
 }

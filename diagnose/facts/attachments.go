@@ -169,6 +169,17 @@ func (p *View) AttachRequired(driver string) bool {
 	return d == nil || ptr.Deref(d.Spec.AttachRequired, true)
 }
 
+// NeverAttachedAgain reports whether no attacher attaches the volume where it is not attached yet:
+// the external-attacher refuses a volume that is marked for deletion (csiHandler.csiAttach).
+func (p *View) NeverAttachedAgain(pv *corev1.PersistentVolume) bool {
+	if pv.DeletionTimestamp == nil {
+		return false
+	}
+	name, err := p.World.VolumeName(pv)
+	_, _, csi := reconcile.ParseCSI(name)
+	return err == nil && csi
+}
+
 // PodVolume is a pod and one of its volumes: Volume is the unique name where it is attached, and
 // Name the one that people know.
 type PodVolume struct {

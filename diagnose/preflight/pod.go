@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -24,9 +25,14 @@ func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 		w := Wait{Pod: facts.PodName(pod), Controller: controllerText(pod), PersistentVolume: v.pv.Name, Volume: v.name}
 		p.Drain.Waits = append(p.Drain.Waits, f.drained(w, pod, v))
 		p.Loss.Waits = append(p.Loss.Waits, f.lostWith(w, pod, v))
-		if !f.reachable(v) {
-			hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)},
-				Because: f.nowhere(v)}
+		hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)}}
+		switch {
+		case !f.reachable(v):
+			hang.Because = f.nowhere(v)
+		case f.NeverAttachedAgain(v.pv):
+			hang.Because, hang.Perhaps = "the volume is Terminating: no attacher attaches it to a node that does not have it yet", true
+		}
+		if hang.Because != "" {
 			p.Drain.Hangs = append(p.Drain.Hangs, hang)
 			p.Loss.Hangs = append(p.Loss.Hangs, hang)
 		}
@@ -75,6 +81,8 @@ func notKnown(missing []snapshot.Kind) string {
 // nowhere is why no other node may have the volume.
 func (f *flight) nowhere(v flightVolume) string {
 	switch suited := f.suited(v); {
+	case f.NeverAttachedAgain(v.pv):
+		return "the volume is Terminating: once it is detached, no attacher attaches it again"
 	case len(suited) > 0:
 		return fmt.Sprintf("%s is registered on no other node that takes pods and may have it: the pod has nowhere to go", v.driver())
 	case v.pv.Spec.NodeAffinity == nil:
@@ -89,6 +97,8 @@ func (f *flight) cannotMove(w Wait, pod *corev1.Pod, v flightVolume) (Wait, bool
 	switch missing := f.unread(v); {
 	case facts.Bare(pod):
 		w.For, w.Never, w.Because = WaitsForPod, true, "nobody recreates the pod"
+	case v.claim.DeletionTimestamp != nil:
+		w.For, w.Because = WaitsForUnknown, fmt.Sprintf("claim %s is Terminating: no successor runs with it, and only a StatefulSet makes its own claim again, for another volume", v.claim.Name)
 	case len(missing) > 0:
 		w.For, w.Because = WaitsForUnknown, notKnown(missing)
 	case !f.reachable(v):
@@ -238,12 +248,19 @@ func (f *flight) suited(v flightVolume) []*corev1.Node {
 	return slices.DeleteFunc(slices.Clone(f.Snapshot.Nodes), func(node *corev1.Node) bool { return !f.takes(node) || !reaches(v.pv, node) })
 }
 
-// takers are the suited nodes on which the volume's driver is registered.
+// takers are the suited nodes on which the volume's driver is registered, and which have the volume
+// where nobody attaches it again.
 func (f *flight) takers(v flightVolume) []*corev1.Node {
-	driver := v.driver()
+	driver, ends := v.driver(), f.NeverAttachedAgain(v.pv)
 	return slices.DeleteFunc(f.suited(v), func(node *corev1.Node) bool {
-		return driver != "" && !facts.Registers(f.Snapshot.CSINode(facts.NodeName(node)), driver)
+		name := facts.NodeName(node)
+		return driver != "" && !facts.Registers(f.Snapshot.CSINode(name), driver) || ends && !f.attached(v, name)
 	})
+}
+
+// attached reports whether a VolumeAttachment has attached the volume to the node.
+func (f *flight) attached(v flightVolume, node types.NodeName) bool {
+	return slices.ContainsFunc(f.World.Attachments(reconcile.VolumeNode{Volume: v.name, Node: node}), facts.Holds)
 }
 
 // hangs adds the volumes that would not leave the node in their time. moving are the pods that a

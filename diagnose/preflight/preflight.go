@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
@@ -163,7 +164,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		Node: name, Ready: f.ready(), Lost: f.down() && f.silent(),
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
-		Room:  []Room{}, Stranded: []string{}, Findings: []finding.Brief{}, Timers: f.timers(),
+		Room:  []Room{}, Stranded: []string{}, Timers: f.timers(),
 		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
@@ -183,12 +184,26 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 	if len(p.Missing) == 0 { // otherwise an unread node may have room
 		p.Room = f.room(moving)
 	}
+	p.Findings = f.briefs(report)
 	onNode := slices.DeleteFunc(slices.Clone(report.Findings), func(finding_ finding.Finding) bool { return finding_.Node != name })
-	for _, finding_ := range onNode {
-		p.Findings = append(p.Findings, finding_.Brief())
-	}
 	p.Waiting = append([]finding.Waiting{}, report.WaitingFor(onNode)...)
 	return p
+}
+
+// briefs are the findings about the node and about pods on it, without those that follow from
+// another of them.
+func (f *flight) briefs(report *finding.Report) []finding.Brief {
+	pods := sets.New(facts.PodNames(f.Snapshot.PodsOnNode(f.name))...)
+	here := slices.DeleteFunc(slices.Clone(report.Findings), func(finding_ finding.Finding) bool {
+		return finding_.Node != f.name && !pods.HasAny(finding_.Pods...)
+	})
+	briefs := []finding.Brief{}
+	for _, finding_ := range here {
+		if !slices.ContainsFunc(here, func(cause finding.Finding) bool { return cause.Fingerprint == finding_.CausedBy }) {
+			briefs = append(briefs, finding_.Brief())
+		}
+	}
+	return briefs
 }
 
 // ready reports whether the node is Ready; nil where that is not known.
@@ -223,8 +238,9 @@ func (f *flight) moving() []*corev1.Pod {
 
 // flightVolume is a volume that a pod takes along.
 type flightVolume struct {
-	pv   *corev1.PersistentVolume
-	name corev1.UniqueVolumeName // "" where it is not attached
+	claim *corev1.PersistentVolumeClaim
+	pv    *corev1.PersistentVolume
+	name  corev1.UniqueVolumeName // "" where it is not attached
 	// one reports whether only one node at a time may have it.
 	one bool
 	// unsure reports whether it is unknown if the volume has to be attached.
@@ -252,7 +268,7 @@ func (f *flight) volumesOf(pod *corev1.Pod) []flightVolume {
 		if pv == nil || slices.ContainsFunc(list, func(v flightVolume) bool { return v.pv == pv }) {
 			continue
 		}
-		v := flightVolume{pv: pv}
+		v := flightVolume{claim: claim, pv: pv}
 		if name, err := f.World.VolumeName(pv); err == nil {
 			driver, _, ok := reconcile.ParseCSI(name)
 			if v.unsure = ok && !f.Snapshot.KnowsDriver(driver); !v.unsure {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/preflight"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
@@ -191,6 +192,18 @@ func TestPreflightHangs(t *testing.T) {
 		}), want: []string{"drain pv-data Unmount 2m40s never=false"}, not: []string{"hang"}},
 		{name: "a pod that stays shares it", world: testworld.With(shared(owned(testworld.New(), "ReplicaSet")), func(w *testworld.World) { w.Pods[1].OwnerReferences[0].Kind = "DaemonSet" }),
 			want: []string{"drain hangs pv-data: pod default/other, which a drain leaves on the node, uses it, too"}, not: []string{"loss hangs"}},
+		{name: "the volume is Terminating", world: testworld.With(owned(testworld.New(), "StatefulSet"), volumeGoes),
+			want: []string{"drain pv-data Node  never=true the volume is Terminating", "loss pv-data Node  never=true", "drain hangs pv-data: the volume is Terminating", "loss hangs pv-data"}},
+		{name: "the volume is Terminating, and nobody attaches it", world: testworld.With(testworld.With(owned(testworld.New().Unattached(), "StatefulSet"), volumeGoes), func(w *testworld.World) {
+			no := false
+			w.CSIDrivers[0].Spec.AttachRequired, w.VolumeAttachments, w.Node.Status.VolumesInUse = &no, nil, nil
+		}), want: []string{"drain pv-data Pod 2m33s never=false a StatefulSet"}, not: []string{"hangs"}},
+		{name: "the volume is Terminating, and another node has it", world: testworld.With(testworld.With(owned(testworld.New(), "ReplicaSet"), volumeGoes), func(w *testworld.World) {
+			w.Volumes[0].Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}
+			w.VolumeAttachments = append(w.VolumeAttachments, testworld.NewAttachment("n2"))
+		}), want: []string{"drain pv-data Nothing  never=false", "drain may hang pv-data: the volume is Terminating"}},
+		{name: "the claim is Terminating", world: testworld.With(owned(testworld.New(), "ReplicaSet"), claimGoes),
+			want: []string{"drain pv-data Unknown  never=false claim data is Terminating", "loss pv-data Unknown  never=false"}, not: []string{"hangs"}},
 		{name: "no room", world: limited(1), want: []string{"room ebs.csi.aws.com moving=1 free=0 unlimited=false lacking=1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -214,6 +227,42 @@ func TestPreflightHangs(t *testing.T) {
 	p := diagnose.PreflightNode(limited(2).Snapshot(), "n1", diagnose.Options{})
 	if text := preflightText(p); p.Hangs() || !strings.Contains(text, "free=1 unlimited=false lacking=0") {
 		t.Errorf("there is room:\n%s", text)
+	}
+}
+
+func volumeGoes(w *testworld.World) {
+	at := testworld.MinutesAgo(60)
+	w.Volumes[0].DeletionTimestamp, w.Volumes[0].Finalizers = &at, []string{"kubernetes.io/pv-protection"}
+}
+
+func claimGoes(w *testworld.World) {
+	at := testworld.MinutesAgo(60)
+	w.Claims[0].DeletionTimestamp, w.Claims[0].Finalizers = &at, []string{"kubernetes.io/pvc-protection"}
+}
+
+// TestPreflightFindings: those about pods on the node are told as well, and none beside its cause.
+func TestPreflightFindings(t *testing.T) {
+	for _, c := range []struct{ file, node, want string }{
+		{"vd201-two-writers", "n1", "[VD201]"},
+		{"vd201-two-writers", "n2", "[VD201]"},
+		{"vd201-two-writers", "n3", "[]"},
+		{"vd307-mount-fails", "n1", "[VD307]"},
+	} {
+		loaded, err := testcases.Load(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := loaded.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		codes := []finding.Code{}
+		for _, f := range diagnose.PreflightNode(s, types.NodeName(c.node), diagnose.Options{Reconcile: loaded.Settings}).Findings {
+			codes = append(codes, f.Code)
+		}
+		if got := fmt.Sprint(codes); got != c.want {
+			t.Errorf("%s: %s has %s, not %s", c.file, c.node, got, c.want)
+		}
 	}
 }
 
@@ -299,10 +348,6 @@ func limited(limit int32) *testworld.World {
 
 // TestPreflightDeletes: a disk that goes with the claim is named, and one that stays is not.
 func TestPreflightDeletes(t *testing.T) {
-	claimGoes := func(w *testworld.World) {
-		at := testworld.MinutesAgo(60)
-		w.Claims[0].DeletionTimestamp, w.Claims[0].Finalizers = &at, []string{"kubernetes.io/pvc-protection"}
-	}
 	policy := func(policy corev1.PersistentVolumeReclaimPolicy) func(*testworld.World) {
 		return func(w *testworld.World) { w.Volumes[0].Spec.PersistentVolumeReclaimPolicy = policy }
 	}

@@ -86,7 +86,7 @@ func runsWithTerminating(p *check.Run, pv *corev1.PersistentVolume) {
 		Evidence: terminating(pv, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: string(pv.Spec.PersistentVolumeReclaimPolicy)}),
 	}
 	ends := "the pod's successor has the volume while the claim exists"
-	if pv.Spec.CSI == nil || p.AttachRequired(pv.Spec.CSI.Driver) {
+	if p.NeverAttachedAgain(pv) {
 		ends = "once it is detached, no attacher attaches it again"
 	}
 	f.SelfHeals.Because = ends + "; the volume goes when its claim does"

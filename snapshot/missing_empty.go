@@ -88,7 +88,7 @@ func ready(node *corev1.Node) bool {
 }
 
 // everReported reports whether the node's kubelet has ever written its status: it made the node's lease
-// then, which stays as long as the node does.
+// and CSINode then, which stay as long as the node does, and pods that it ran stay Terminating while it is lost.
 func everReported(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Reason != "NodeStatusNeverUpdated"
@@ -111,9 +111,9 @@ func (o *Objects) doubt(kind Kind, now time.Time) string {
 			return fmt.Sprintf("csinode %s is there", plain(n.Name))
 		}
 	case Pods:
-		return o.readyNode("a node has some")
+		return o.reportedNode("a node has some")
 	case CSINodes:
-		return o.readyNode("each kubelet makes one")
+		return o.reportedNode("each kubelet makes one")
 	case VolumeAttachments:
 		return o.attached()
 	case CSIDrivers:
@@ -123,7 +123,9 @@ func (o *Objects) doubt(kind Kind, now time.Time) string {
 	case Volumes:
 		return o.volumeNamed()
 	case Claims:
-		return o.claimNamed()
+		if pod, claim := o.claimNamed(nil); pod != nil {
+			return fmt.Sprintf("pod %s of namespace %s names claim %s", plain(pod.Name), plain(pod.Namespace), plain(claim))
+		}
 	case Events:
 		return o.eventDue(now, nil)
 	case Leases:
@@ -147,10 +149,10 @@ func ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-func (o *Objects) readyNode(why string) string {
+func (o *Objects) reportedNode(why string) string {
 	for _, node := range o.Nodes {
-		if ready(node) {
-			return fmt.Sprintf("node %s is Ready: %s", plain(node.Name), why)
+		if everReported(node) {
+			return fmt.Sprintf("the kubelet of node %s has reported: %s", plain(node.Name), why)
 		}
 	}
 	return ""
@@ -252,21 +254,22 @@ func (o *Objects) volumeNamed() string {
 	return ""
 }
 
-// claimNamed returns a pod with a claim, unless the scheduler says that the claim does not exist.
-func (o *Objects) claimNamed() string {
+// claimNamed returns a pod outside the namespaces of read that names a claim, and the claim, unless the
+// scheduler says that the claim does not exist; nil if there is none. A pod that runs has its claim.
+func (o *Objects) claimNamed(read sets.Set[string]) (*corev1.Pod, string) {
 	for _, pod := range o.Pods {
 		for _, v := range pod.Spec.Volumes {
-			if v.PersistentVolumeClaim == nil || ended(pod) {
+			if v.PersistentVolumeClaim == nil || ended(pod) || read.Has(pod.Namespace) {
 				continue
 			}
 			missing := fmt.Sprintf("%q not found", v.PersistentVolumeClaim.ClaimName)
-			if o.says(missing) || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return strings.Contains(c.Message, missing) }) {
+			if pod.Status.Phase != corev1.PodRunning && (o.says(missing) || slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return strings.Contains(c.Message, missing) })) {
 				continue
 			}
-			return fmt.Sprintf("pod %s of namespace %s names claim %s", plain(pod.Name), plain(pod.Namespace), plain(v.PersistentVolumeClaim.ClaimName))
+			return pod, v.PersistentVolumeClaim.ClaimName
 		}
 	}
-	return ""
+	return nil, ""
 }
 
 // says reports whether an event has the words.

@@ -54,7 +54,7 @@ func TestEmptyAgainst(t *testing.T) {
 		"... and leases of another space":  {empty + ready + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Leases, Pods}},
 		"... and its lease alone":          {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease"), []Kind{Leases, Pods}},
 		"... and that of a controller":     {empty + ready + fmt.Sprintf(lease, "n2", "kube-node-lease") + fmt.Sprintf(lease, "kcm", "kube-system"), []Kind{Pods}},
-		"a node that is lost":              {empty + strings.ReplaceAll(ready, "'True'", "Unknown, reason: NodeStatusUnknown"), []Kind{Leases}},
+		"a node that is lost":              {empty + strings.ReplaceAll(ready, "'True'", "Unknown, reason: NodeStatusUnknown"), []Kind{Leases, Pods}},
 		"a node that has never been Ready": {empty + strings.ReplaceAll(ready, "'True'", "Unknown, reason: NodeStatusNeverUpdated"), nil},
 	} {
 		s, _, err := Read("f.yaml", strings.NewReader(c.text), ReadOptions{Now: noon})
@@ -84,6 +84,7 @@ func TestDoubtedLists(t *testing.T) {
 	const (
 		nodeReady  = `{"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}`
 		nodeOff    = `{"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}`
+		nodeNew    = `{"metadata": {"name": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown", "reason": "NodeStatusNeverUpdated"}]}}`
 		nodeHas    = `{"metadata": {"name": "n1"}, "status": {"volumesAttached": [{"name": "kubernetes.io/csi/d^v", "devicePath": ""}]}}`
 		nodeInTree = `{"metadata": {"name": "n1"}, "status": {"volumesAttached": [{"name": "kubernetes.io/rbd/v", "devicePath": ""}]}}`
 		csiNode    = `{"metadata": {"name": "n1"}, "spec": {"drivers": [{"name": "d", "nodeID": "n1"}]}}`
@@ -107,14 +108,16 @@ func TestDoubtedLists(t *testing.T) {
 		there map[Kind]string
 		says  string // "" is no gap
 	}{
-		{Pods, map[Kind]string{Nodes: nodeReady}, "node n1 is Ready: a node has some"},
-		{Pods, map[Kind]string{Nodes: nodeOff}, ""},
+		{Pods, map[Kind]string{Nodes: nodeReady}, "the kubelet of node n1 has reported: a node has some"},
+		{Pods, map[Kind]string{Nodes: nodeOff}, "the kubelet of node n1 has reported: a node has some"},
+		{Pods, map[Kind]string{Nodes: nodeNew}, ""},
 		{Nodes, map[Kind]string{Pods: waiting}, "pod p of namespace a is on node n1"},
 		{Nodes, map[Kind]string{CSINodes: bareNode}, "csinode n1 is there"},
 		{Nodes, map[Kind]string{Pods: unplaced}, ""},
 		{Nodes, map[Kind]string{Pods: done}, ""},
-		{CSINodes, map[Kind]string{Nodes: nodeReady}, "node n1 is Ready: each kubelet makes one"},
-		{CSINodes, map[Kind]string{Nodes: nodeOff}, ""},
+		{CSINodes, map[Kind]string{Nodes: nodeReady}, "the kubelet of node n1 has reported: each kubelet makes one"},
+		{CSINodes, map[Kind]string{Nodes: nodeOff}, "the kubelet of node n1 has reported: each kubelet makes one"},
+		{CSINodes, map[Kind]string{Nodes: nodeNew}, ""},
 		{CSIDrivers, map[Kind]string{CSINodes: csiNode}, "node n1 has driver d"},
 		{CSIDrivers, map[Kind]string{CSINodes: bareNode}, ""},
 		{VolumeAttachments, map[Kind]string{Nodes: nodeHas}, "node n1 has kubernetes.io/csi/d^v in its volumesAttached"},

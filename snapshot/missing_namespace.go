@@ -118,12 +118,8 @@ func (o *Objects) volumeOfElsewhere(is func(namespace string) bool) (namespace, 
 
 // claimElsewhere returns the same for a claim.
 func (o *Objects) claimElsewhere(read sets.Set[string], lists int) (namespace, what string) {
-	for _, pod := range o.Pods {
-		for _, v := range pod.Spec.Volumes {
-			if v.PersistentVolumeClaim != nil && pod.Status.Phase == corev1.PodRunning && !read.Has(pod.Namespace) {
-				return pod.Namespace, "a pod runs with a claim"
-			}
-		}
+	if pod, _ := o.claimNamed(read); pod != nil {
+		return pod.Namespace, "a pod names a claim"
 	}
 	if len(read) != 1 && lists < 2 {
 		return "", ""

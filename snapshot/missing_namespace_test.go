@@ -80,6 +80,8 @@ func TestOneNamespace(t *testing.T) {
 		"events of pods here":                                        {claim("a") + event("Pod", "a") + pod("a"), nil},
 		"events of claims elsewhere":                                 {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},
 		"a pod elsewhere runs with a claim":                          {claim("a") + pod("a") + running("b", "Running"), onlyClaims},
+		"... or waits for one":                                       {claim("a") + pod("a") + running("b", "Pending"), onlyClaims},
+		"... which the scheduler does not find":                      {claim("a") + pod("a") + strings.Replace(running("b", "Pending"), "{phase", "{conditions: [{type: PodScheduled, message: 'persistentvolumeclaim \"c\" not found'}], phase", 1), nil},
 		"... or has ended":                                           {claim("a") + pod("a") + running("b", "Succeeded"), nil},
 		"the volumes' claims are there":                              {pv("c", "Bound", "a") + claim("a") + pod("a"), nil},
 		"one is missing":                                             {pv("a", "Bound", "a") + pv("b", "Bound", "b") + claim("a") + pod("a"), []Gap{{Kind: Claims, Namespace: "a"}, {Kind: Pods, Namespace: "a"}}},

@@ -154,18 +154,19 @@ func (t *Trace) Known() *Trace {
 }
 
 // knownStages are the volume's stages in a trace beside a gap. Only the verdict weighs what the gap may hide, so
-// that only the stage in which the pod waits tells who has to act and since when, as the verdict does.
+// that only the stage in which the pod waits tells its state, who has to act and since when, as the verdict does.
+// Other stages are done, or their state is unknown.
 func knownStages(v VolumeTrace, verdict Verdict) []Stage {
 	stages := slices.Clone(v.Stages)
 	for i := range stages {
 		s := &stages[i]
-		if s.unread != "" || s.unseen != "" {
+		isVerdict := v.Name == verdict.Volume && s.Stage == verdict.Stage
+		if s.unread != "" || s.unseen != "" || s.State != StageDone && !isVerdict && v.Referenced {
 			s.State = StageUnknown
 		}
 		if s.State == StageDone {
 			continue
 		}
-		isVerdict := v.Name == verdict.Volume && s.Stage == verdict.Stage
 		s.On, s.Since, s.UsualBound, s.Overdue = "", nil, "", isVerdict && verdict.State == finding.Stuck && s.Overdue
 		if isVerdict {
 			s.On, s.Since, s.UsualBound = verdict.Actor, verdict.Since, verdict.UsualBound

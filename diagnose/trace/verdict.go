@@ -75,8 +75,8 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 		return t.verdictMounted(volumes, p)
 	}
 	// A failure on a node that is not Ready may be due to the driver, which is gone with the
-	// node.
-	toldApart := t.node == nil || reconcile.NodeReady(t.node) || t.knows(snapshot.CSINodes, "")
+	// node, or be older than the attachment.
+	toldApart := t.node == nil || reconcile.NodeReady(t.node) || t.knows(snapshot.CSINodes, "") && t.knows(snapshot.VolumeAttachments, "")
 	blocked := toldApart && slices.ContainsFunc(list, func(v VolumeTrace) bool {
 		return slices.ContainsFunc(v.Stages, func(s Stage) bool { return s.State == StageBlocked && s.reason != "NodeNotReady" && !s.follows })
 	})

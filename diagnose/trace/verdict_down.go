@@ -92,9 +92,8 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		}
 	}
 	verdict := t.ended(volumes)
-	if t.pod.DeletionTimestamp != nil && len(volumes) > 0 && t.node == nil && !t.knows(snapshot.Nodes, "") {
-		verdict.State, verdict.Reason, verdict.Message = finding.Unsure, "NodeNotRead", fmt.Sprintf(
-			"Whether pod %s, which has ended, waits for a volume is not known: not all nodes could be read", name)
+	if t.pod.DeletionTimestamp != nil && len(volumes) > 0 {
+		return t.nodeUnread(verdict)
 	}
 	return verdict
 }
@@ -103,6 +102,16 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 func (t *tracer) cannotGo(v Verdict) Verdict {
 	headline := fmt.Sprintf("Pod %s has ended but cannot go before volume %s is unmounted on %s", facts.PodName(t.pod), v.Volume, t.pod.Spec.NodeName)
 	v.Headline, v.Message = headline, headline+strings.TrimPrefix(v.Message, v.Headline)
+	return t.nodeUnread(v)
+}
+
+// nodeUnread makes the verdict on a pod that has ended an unsure one where its node, which was not
+// read, may be why the pod object stays.
+func (t *tracer) nodeUnread(v Verdict) Verdict {
+	if t.node == nil && !t.knows(snapshot.Nodes, "") {
+		v.State, v.Reason, v.Message = finding.Unsure, "NodeNotRead", fmt.Sprintf(
+			"Whether pod %s, which has ended, waits for a volume is not known: not all nodes could be read", facts.PodName(t.pod))
+	}
 	return v
 }
 

@@ -130,8 +130,8 @@ var (
 	// mount.
 	OtherMounts = regexp.MustCompile(`is still mounted by other references \[([^\]]+)\]`)
 	// DirectoryGone matches the record of a volume that could not be written, because its
-	// directory was removed meanwhile.
-	DirectoryGone = regexp.MustCompile(`failed to save volume data file \S+: open \S+: no such file or directory`)
+	// directory was removed meanwhile, or the one above it while the kubelet made it.
+	DirectoryGone = regexp.MustCompile(`failed to (?:save volume data file \S+: open|create data dir \S+:\s+mkdir) \S+: no such file or directory`)
 	// UnknownDriver matches the driver that the kubelet does not know.
 	UnknownDriver = regexp.MustCompile(`driver name (\S+) ` + DriverUnknown)
 )

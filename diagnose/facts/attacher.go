@@ -112,7 +112,7 @@ func sameController(a, b *corev1.Pod) bool {
 // Else nil.
 func (p *View) StuckAttacher(lease *coordinationv1.Lease) *corev1.Pod {
 	pod := p.heldBy(lease)
-	if pod == nil || pod.DeletionTimestamp == nil || !p.Lost(p.Snapshot.Node(NodeOf(pod))) {
+	if pod == nil || pod.DeletionTimestamp == nil || !p.Lost(p.Snapshot.Node(NodeOf(pod))) || !p.Snapshot.Complete(snapshot.Nodes) {
 		return nil
 	}
 	if !ControlledBy(pod, "StatefulSet") {

@@ -361,6 +361,9 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		bound = facts.AttachGraceUnseen
 	}
 	t.doubt(&s, snapshot.VolumeAttachments) // they show since when, and whether another node has it
+	if t.OneNode(v.Volume) {
+		t.doubt(&s, snapshot.Nodes) // another one may have it
+	}
 	if t.mayBeHeld(v) {
 		t.doubt(&s, snapshot.Volumes)
 	}

@@ -206,6 +206,9 @@ type Stage struct {
 // unsaid reports whether no message is about the stage as it is now.
 func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
+// doubted reports whether an object that could not be read may change the stage.
+func (s Stage) doubted() bool { return s.unread != "" || s.unseen != "" || s.untimed != "" }
+
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
 

@@ -102,6 +102,9 @@ var (
 	// The reason follows.
 	WaitFailed = regexp.MustCompile(`(?s)unmounted volumes=\[([^\]]*)\](?:, unattached volumes=\[([^\]]*)\])?` +
 		`(?:, failed to process volumes=\[([^\]]*)\])?: ?(.*)$`)
+	// GaveUp matches the first code of a call that had no answer in time. Behind the same code other
+	// words are the driver's.
+	GaveUp = regexp.MustCompile(`(?i)^[^=]*code = (\w+) desc = (?:context deadline exceeded|received context error)`)
 	// MissingObject matches the kind and the name of a Secret or ConfigMap that does not exist.
 	MissingObject = regexp.MustCompile(`(?i)\b(secret|configmap)s? "([^"]+)" not found`)
 	// Published matches a missing ConfigMap that a controller publishes, so that no person

@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // besideName is the name of a file with kubectl output that a user adds to a bundle, for kinds that
@@ -340,7 +341,7 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 		err = fmt.Errorf("%s: other objects than %s in it", plain(name), f.part.kind)
 	case f.part.form == oneFile && p.lists[""]+p.lists[f.part.kind] == 0 && p.refused[f.part.kind].Kind == "":
 		err = fmt.Errorf("%s: no list in it", plain(name))
-	case p.onlyIn.others(f.part.namespace):
+	case !sets.New(f.part.namespace).IsSuperset(p.namespaces):
 		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))
 	}
 	if f.part.form == oneFile { // no more objects will come

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
@@ -44,9 +45,10 @@ type collector struct {
 	*reading
 	objects Objects
 	seen    seen
-	onlyIn  onlyIn
-	each    byNamespace
-	counts  map[Kind]int
+	// namespaces are those of the objects that are kept; "" stands for objects without one.
+	namespaces sets.Set[string]
+	each       byNamespace
+	counts     map[Kind]int
 	// twice are the kinds with an object whose older state was read before a newer one.
 	twice map[Kind]bool
 	// listings are the lists of each kind, in the order in which they were read.
@@ -133,22 +135,23 @@ func (c *collector) dropLast() {
 
 func (r *reading) collector() *collector {
 	return &collector{
-		reading:   r,
-		seen:      seen{states: map[mark]state{}},
-		counts:    map[Kind]int{},
-		twice:     map[Kind]bool{},
-		listings:  map[Kind][]*listing{},
-		ignored:   map[typeName]int{},
-		pages:     map[Kind][]page{},
-		unread:    map[Kind]string{},
-		refused:   map[Kind]Gap{},
-		broken:    map[Kind]Gap{},
-		each:      byNamespace{},
-		lists:     map[Kind]int{},
-		typed:     map[string]int{},
-		told:      map[Kind]*Gap{},
-		left:      left{ofUse: r.opts.PodsOfUse, replicas: replicas{}},
-		workloads: workloads{},
+		reading:    r,
+		seen:       seen{states: map[mark]state{}},
+		namespaces: sets.New[string](),
+		counts:     map[Kind]int{},
+		twice:      map[Kind]bool{},
+		listings:   map[Kind][]*listing{},
+		ignored:    map[typeName]int{},
+		pages:      map[Kind][]page{},
+		unread:     map[Kind]string{},
+		refused:    map[Kind]Gap{},
+		broken:     map[Kind]Gap{},
+		each:       byNamespace{},
+		lists:      map[Kind]int{},
+		typed:      map[string]int{},
+		told:       map[Kind]*Gap{},
+		left:       left{ofUse: r.opts.PodsOfUse, replicas: replicas{}},
+		workloads:  workloads{},
 	}
 }
 

@@ -235,7 +235,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return fail("%w", err)
 	}
-	otherPods := c.left.n
+	otherPods := len(c.left.pods)
 	*c.reading = reading{limits: c.limits, opts: c.opts} // releases the memory, which is large for a large file
 	c.seen, c.left = seen{}, left{}
 	s := New(takenAt.UTC(), source, c.objects, gaps)
@@ -331,7 +331,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 		return nil
 	}
 	c.left.take(&o.left)
-	for pod := range o.left.all() {
+	for _, pod := range o.left.pods {
 		known, err := c.seen.merge(pod.identity(), &o.seen)
 		if err != nil {
 			return err
@@ -339,7 +339,6 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 		c.total++
 		if known.kept() {
 			c.left.pods = append(c.left.pods, pod)
-			c.left.n++
 			c.countKnown(kind, known)
 		}
 	}
@@ -354,8 +353,7 @@ func (c *collector) takeKind(o *collector, kind Kind) {
 		s.add(&c.objects, object)
 	}
 	if kind == Pods {
-		c.left.taken = append(append(c.left.taken, o.left.taken...), o.left.pods)
-		c.left.n += o.left.n
+		c.left.pods = append(c.left.pods, o.left.pods...)
 		c.left.take(&o.left)
 	}
 	c.counts[kind] += o.counts[kind]

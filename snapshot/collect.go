@@ -36,7 +36,8 @@ type reading struct {
 func newReading(limits limits, opts ReadOptions) *reading {
 	return &reading{
 		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}},
-		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), batches: batches{&itemBatch{}, &itemBatch{}},
+		clusters: clusters{nodes: map[string]namedIn{}, shared: map[filePair]*sharedNodes{}},
+		sharer:   intern.New(), in: bufio.NewReaderSize(nil, 64<<10), batches: batches{&itemBatch{}, &itemBatch{}},
 	}
 }
 
@@ -137,6 +138,8 @@ func (r *reading) collector() *collector {
 	return &collector{
 		reading:    r,
 		seen:       seen{states: map[mark]state{}},
+		altered:    altered{of: map[Kind][]identity{}, all: map[Kind]int{}},
+		gone:       map[types.UID]bool{},
 		namespaces: sets.New[string](),
 		counts:     map[Kind]int{},
 		twice:      map[Kind]bool{},

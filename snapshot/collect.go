@@ -115,9 +115,10 @@ type collector struct {
 
 // added is an object that was added.
 type added struct {
-	key   identity
-	row   *row
-	known known
+	key    identity
+	row    *row
+	object apiObject
+	known  known
 }
 
 // dropLast removes the object that was added last, because the file was cut off within it.
@@ -125,7 +126,7 @@ func (c *collector) dropLast() {
 	if c.last.row == nil {
 		return
 	}
-	c.last.row.dropLast(&c.objects)
+	c.last.row.drop(&c.objects, func(object apiObject) bool { return object == c.last.object })
 	c.altered.forget(c.last.key)
 	if c.total--; c.last.known == unseen {
 		c.counts[c.last.key.kind]--

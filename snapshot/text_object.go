@@ -118,7 +118,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	trim.Object(object)
 	c.sharer.Share(object)
 	s.add(&c.objects, object)
-	c.last = added{key, s, known}
+	c.last = added{key, s, object, known}
 	return nil
 }
 

@@ -48,7 +48,6 @@ type collector struct {
 	seen    seen
 	// namespaces are those of the objects that are kept; "" stands for objects without one.
 	namespaces sets.Set[string]
-	each       byNamespace
 	counts     map[Kind]int
 	// twice are the kinds with an object whose older state was read before a newer one.
 	twice map[Kind]bool
@@ -150,7 +149,6 @@ func (r *reading) collector() *collector {
 		unread:     map[Kind]string{},
 		refused:    map[Kind]Gap{},
 		broken:     map[Kind]Gap{},
-		each:       byNamespace{},
 		lists:      map[Kind]int{},
 		typed:      map[string]int{},
 		told:       map[Kind]*Gap{},
@@ -275,7 +273,6 @@ func (c *collector) merge(o *collector) error {
 	maps.Copy(c.refused, o.refused)
 	maps.Copy(c.broken, o.broken)
 	maps.Copy(c.workloads, o.workloads)
-	c.each.merge(o.each)
 	for t, n := range o.ignored {
 		c.ignore(t, n)
 	}

@@ -104,7 +104,6 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		return leftOneError{} // the older state may not have been kept
 	}
 	c.namespaces.Insert(key.namespace)
-	c.each.note(key, at)
 	if known == newer {
 		c.altered.forget(key)
 	}

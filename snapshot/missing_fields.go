@@ -72,7 +72,7 @@ func (a *altered) merge(kind Kind, o *altered) {
 	a.served = a.served || o.served
 }
 
-// gap returns the gap of a kind of which objects were dropped; nil if none was.
+// gap returns the gap of a kind that has lost objects here; nil if it has not.
 func (a *altered) gap(kind Kind) *Gap {
 	var names []string
 	for _, key := range a.of[kind] {

@@ -463,7 +463,7 @@ func TestHostileBundle(t *testing.T) {
 		}
 	}
 
-	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 64 << 10, files: 40, lists: 20}
+	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 64 << 10, files: 40, lists: 20, objects: MaxObjects, ofKind: MaxOfKind, values: MaxValues, depth: MaxDepth, yamlValues: MaxYAMLValues}
 	many := func(n int, name, text string) string {
 		var files []string
 		for i := range n {
@@ -497,7 +497,7 @@ func FuzzBundle(f *testing.F) {
 	f.Add("a/cluster-scoped-resources/core/nodes/n1.yaml", "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n", "a/timestamp", "2026-11-20 10:00:00 +0000 UTC\n2026-11-20 10:00:00 +0000 UTC\n", "a/namespaces/default/core/pods.yaml", pods)
 	f.Add("x/nodes.json", nodes, "x/default/pods.json", pods, "x/default/events.json", "{}")
 	f.Add("../cluster-resources/nodes.json", nodes, "cluster-resources/nodes-errors.json", "[\"\\u001b\"]", "cluster-info/cluster_version.json", "{\"info\": {\"gitVersion\": \"\\u001b\"}}")
-	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 256 << 10, files: 100, lists: 20}
+	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 256 << 10, files: 100, lists: 20, objects: MaxObjects, ofKind: MaxOfKind, values: MaxValues, depth: MaxDepth, yamlValues: MaxYAMLValues}
 	f.Fuzz(func(t *testing.T, nameA, textA, nameB, textB, nameC, textC string) {
 		var b bytes.Buffer
 		w := tar.NewWriter(&b)

@@ -36,7 +36,8 @@ type reading struct {
 func newReading(limits limits, opts ReadOptions) *reading {
 	return &reading{
 		limits: limits, opts: opts, tally: tally{ofKind: map[Kind]int{}},
-		sharer: intern.New(), in: bufio.NewReaderSize(nil, 64<<10), batches: batches{&itemBatch{}, &itemBatch{}},
+		clusters: clusters{nodes: map[string]namedIn{}, shared: map[filePair]*sharedNodes{}},
+		sharer:   intern.New(), in: bufio.NewReaderSize(nil, 64<<10), batches: batches{&itemBatch{}, &itemBatch{}},
 	}
 }
 
@@ -47,7 +48,6 @@ type collector struct {
 	seen    seen
 	// namespaces are those of the objects that are kept; "" stands for objects without one.
 	namespaces sets.Set[string]
-	each       byNamespace
 	counts     map[Kind]int
 	// twice are the kinds with an object whose older state was read before a newer one.
 	twice map[Kind]bool
@@ -114,9 +114,10 @@ type collector struct {
 
 // added is an object that was added.
 type added struct {
-	key   identity
-	row   *row
-	known known
+	key    identity
+	row    *row
+	object apiObject
+	known  known
 }
 
 // dropLast removes the object that was added last, because the file was cut off within it.
@@ -124,7 +125,7 @@ func (c *collector) dropLast() {
 	if c.last.row == nil {
 		return
 	}
-	c.last.row.dropLast(&c.objects)
+	c.last.row.drop(&c.objects, func(object apiObject) bool { return object == c.last.object })
 	c.altered.forget(c.last.key)
 	if c.total--; c.last.known == unseen {
 		c.counts[c.last.key.kind]--
@@ -137,6 +138,8 @@ func (r *reading) collector() *collector {
 	return &collector{
 		reading:    r,
 		seen:       seen{states: map[mark]state{}},
+		altered:    altered{of: map[Kind][]identity{}, all: map[Kind]int{}},
+		gone:       map[types.UID]bool{},
 		namespaces: sets.New[string](),
 		counts:     map[Kind]int{},
 		twice:      map[Kind]bool{},
@@ -146,7 +149,6 @@ func (r *reading) collector() *collector {
 		unread:     map[Kind]string{},
 		refused:    map[Kind]Gap{},
 		broken:     map[Kind]Gap{},
-		each:       byNamespace{},
 		lists:      map[Kind]int{},
 		typed:      map[string]int{},
 		told:       map[Kind]*Gap{},
@@ -271,7 +273,6 @@ func (c *collector) merge(o *collector) error {
 	maps.Copy(c.refused, o.refused)
 	maps.Copy(c.broken, o.broken)
 	maps.Copy(c.workloads, o.workloads)
-	c.each.merge(o.each)
 	for t, n := range o.ignored {
 		c.ignore(t, n)
 	}

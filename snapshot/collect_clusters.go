@@ -71,9 +71,6 @@ func (c *clusters) node(file string, node apiObject) {
 	case uid == "" || ok && first.file == file:
 		return
 	case !ok:
-		if c.nodes == nil {
-			c.nodes = map[string]namedIn{}
-		}
 		c.nodes[name] = namedIn{uid, file}
 		return
 	}
@@ -84,9 +81,6 @@ func (c *clusters) node(file string, node apiObject) {
 }
 
 func (c *clusters) share(of filePair, name string, same bool) {
-	if c.shared == nil {
-		c.shared = map[filePair]*sharedNodes{}
-	}
 	s := c.shared[of]
 	if s == nil {
 		s = &sharedNodes{}

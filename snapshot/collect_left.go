@@ -19,8 +19,8 @@ type left struct {
 	// wants is the decision based on the objects that came before the first pod.
 	wants func(*corev1.Pod) bool
 	pods  []leftPod
-	// some are the first that runs in each namespace and on each node, and the first that does not
-	// run, with nothing else of it: what is missing beside pods is missing beside these, too.
+	// some are the first pod that runs in each namespace and on each node, and the first that does not
+	// run, each without its spec: they show as well as all pods do that an object is missing.
 	some            []*corev1.Pod
 	spaces, onNodes sets.Set[string]
 	// other reports whether some has one that does not run.
@@ -71,7 +71,7 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, sharer *intern.Interner)
 	return true
 }
 
-// sample keeps of the pod what it shows of its namespace and its node, where none has before.
+// sample keeps the pod in some if it is the first of its namespace, of its node, or that does not run.
 func (l *left) sample(pod *corev1.Pod) {
 	if l.spaces == nil {
 		l.spaces, l.onNodes = sets.New[string](), sets.New[string]()
@@ -92,7 +92,7 @@ func (l *left) sample(pod *corev1.Pod) {
 	})
 }
 
-// take adds what another collector has noted of pods that it did not keep.
+// take adds the notes of another collector about pods that it did not keep.
 func (l *left) take(o *left) {
 	l.some = append(l.some, o.some...)
 	for of, n := range o.replicas {
@@ -100,7 +100,7 @@ func (l *left) take(o *left) {
 	}
 }
 
-// drop forgets those of the pods that is accepts.
+// drop forgets the pods for which is is true.
 func (l *left) drop(is func(identity) bool) {
 	l.pods = slices.DeleteFunc(l.pods, func(p leftPod) bool { return is(p.identity()) })
 	l.some = slices.DeleteFunc(l.some, func(pod *corev1.Pod) bool { return is(identity{Pods, pod.Namespace, pod.Name}) })

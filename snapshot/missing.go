@@ -86,10 +86,10 @@ func (c *collector) hinted(now time.Time) []Gap {
 	var gaps []Gap
 	o := &c.objects
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
-	if namespace, what := o.podElsewhere(pods, c.each.lists(Pods)); what != "" {
+	if namespace, what := o.podElsewhere(pods, c.singleNamespaces(Pods)); what != "" {
 		gaps = o.noPodsOf(namespace, what)
 	}
-	if namespace, what := o.claimElsewhere(claims, c.each.lists(Claims)); len(claims) > 0 && what != "" {
+	if namespace, what := o.claimElsewhere(claims, c.singleNamespaces(Claims)); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
 	if why := cmp.Or(suffixed(cmp.Or(o.ofOneNode(), c.onlyRunning(now)), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods()), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {

@@ -37,7 +37,7 @@ func (a *altered) note(key identity, raw []byte, object apiObject) {
 	lacks := object.GetUID() == "" && object.GetCreationTimestamp().Time.IsZero()
 	switch o := object.(type) {
 	case *corev1.Pod, *corev1.PersistentVolumeClaim, *corev1.PersistentVolume, *corev1.Node, *storagev1.VolumeAttachment:
-		a.count(key.kind, 1)
+		a.all[key.kind]++
 		lacks = !hasStatus(raw, object)
 	case *storagev1.CSINode, *storagev1.CSIDriver:
 		lacks = lacks || fieldOf(raw, "spec") == nil // of a file that was cut off
@@ -54,39 +54,25 @@ func (a *altered) note(key identity, raw []byte, object apiObject) {
 }
 
 func (a *altered) add(key identity) {
-	if a.of == nil {
-		a.of = map[Kind][]identity{}
-	}
 	a.of[key.kind] = append(a.of[key.kind], key)
 }
 
 // forget takes back the note of an object.
 func (a *altered) forget(key identity) {
-	if a.of != nil {
-		a.of[key.kind] = slices.DeleteFunc(a.of[key.kind], func(k identity) bool { return k == key })
-	}
+	a.of[key.kind] = slices.DeleteFunc(a.of[key.kind], func(k identity) bool { return k == key })
 	if a.all[key.kind] > 0 {
 		a.all[key.kind]--
 	}
 }
 
-func (a *altered) count(kind Kind, n int) {
-	if a.all == nil {
-		a.all = map[Kind]int{}
-	}
-	a.all[kind] += n
-}
-
 // merge adds the objects of a kind that another collector has noted.
 func (a *altered) merge(kind Kind, o *altered) {
-	for _, key := range o.of[kind] {
-		a.add(key)
-	}
-	a.count(kind, o.all[kind])
+	a.of[kind] = append(a.of[kind], o.of[kind]...)
+	a.all[kind] += o.all[kind]
 	a.served = a.served || o.served
 }
 
-// gap returns the gap of a kind of which objects were dropped; nil if none was.
+// gap returns the gap of a kind that has lost objects here; nil if it has not.
 func (a *altered) gap(kind Kind) *Gap {
 	var names []string
 	for _, key := range a.of[kind] {
@@ -110,7 +96,7 @@ func (a *altered) gap(kind Kind) *Gap {
 // the objects are.
 func (c *collector) dropAltered() {
 	if c.header != nil {
-		c.altered.of = nil
+		clear(c.altered.of)
 		return
 	}
 	c.withoutReplacedUIDs()
@@ -121,7 +107,7 @@ func (c *collector) dropAltered() {
 	if !c.altered.served && (lacking < fewAltered || lacking < all) {
 		before = nil
 	}
-	c.altered.of = nil
+	c.altered.of = map[Kind][]identity{}
 	named, unclaimed, manifests := c.objects.namedByUID(), c.objects.withoutClaimUID(c.altered.served), []string(nil)
 	for _, r := range resources {
 		without := map[identity]bool{}

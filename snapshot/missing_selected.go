@@ -109,8 +109,8 @@ func (o *Objects) nodeWithoutPods() string {
 // after 5 minutes at the latest.
 const waitTold = 6 * time.Minute
 
-// onlyRunning returns a reason if all pods run, and one is not there: of a Deployment that has more,
-// or one of which an event told a moment ago that it waited. It may have been deleted since; more
+// onlyRunning returns a reason if all pods run and one is missing: a Deployment counts more pods, or an
+// event has just reported that a pod waits which is not there. That pod may have been deleted since; more
 // often somebody asked only for the pods that run.
 func (c *collector) onlyRunning(now time.Time) string {
 	o := &c.objects

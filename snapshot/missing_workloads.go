@@ -29,7 +29,7 @@ func (w workloads) note(t typeName, raw []byte) {
 	}
 }
 
-// partial returns the gaps if a workload has pods in a namespace of which no pod was read.
+// partial returns the gaps if a workload has pods in a namespace, and none of its pods was read.
 func (w workloads) partial(o *Objects) []Gap {
 	pods := namespacesOf(o.Pods)
 	for _, namespace := range sets.List(sets.KeySet(w)) {

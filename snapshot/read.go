@@ -1,7 +1,6 @@
 package snapshot
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -112,7 +111,6 @@ func read(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot,
 }
 
 func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snapshot, []Warning, error) {
-	limits = limits.withDefaults()
 	text, files, err := archive.Open(r, archive.Limits{Unpacked: limits.unpacked, Files: limits.files})
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", plain(name), err)
@@ -129,17 +127,6 @@ func readOnce(name string, r io.Reader, opts ReadOptions, limits limits) (*Snaps
 		return nil, c.warnings(), err
 	}
 	return c.snapshot(name, opts)
-}
-
-// withDefaults sets the limits that a test leaves at zero.
-func (l limits) withDefaults() limits {
-	for _, set := range []struct{ limit, to *int }{
-		{&l.objects, &defaultLimits.objects}, {&l.ofKind, &defaultLimits.ofKind}, {&l.values, &defaultLimits.values},
-		{&l.depth, &defaultLimits.depth}, {&l.yamlValues, &defaultLimits.yamlValues},
-	} {
-		*set.limit = cmp.Or(*set.limit, *set.to)
-	}
-	return l
 }
 
 // place is a place in the input, for messages.

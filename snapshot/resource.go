@@ -56,8 +56,6 @@ type row struct {
 	add   func(*Objects, apiObject)
 	all   func(*Objects) iter.Seq[apiObject]
 	count func(*Objects) int
-	// dropLast removes the object that was added last.
-	dropLast func(*Objects)
 	// drop removes the objects for which out is true.
 	drop func(o *Objects, out func(apiObject) bool)
 	// newest keeps only the last state of each object.
@@ -187,10 +185,6 @@ func newResource[T any, P interface {
 			}
 		},
 		count: func(o *Objects) int { return len(*ListOf[P](o)) },
-		dropLast: func(o *Objects) {
-			list := ListOf[P](o)
-			*list = (*list)[:len(*list)-1]
-		},
 		drop: func(o *Objects, out func(apiObject) bool) {
 			list := ListOf[P](o)
 			*list = slices.DeleteFunc(*list, func(object P) bool { return out(object) })

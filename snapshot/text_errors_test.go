@@ -137,7 +137,7 @@ func TestReadErrors(t *testing.T) {
 		{"7-Zip", "7z\xbc\xaf\x27\x1c\x00", "f: packed with 7-Zip, which is not read: unpack it, or pack it with gzip, xz or zip"},
 		{"tar of nothing", tarOf(t, "logs.txt", podA), "f: no .yaml, .yml or .json file in it"},
 	}
-	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 512 << 10, files: MaxFiles, lists: MaxLists}
+	small := limits{document: 64 << 10, untyped: 64 << 10, unpacked: 512 << 10, files: MaxFiles, lists: MaxLists, objects: MaxObjects, ofKind: MaxOfKind, values: MaxValues, depth: MaxDepth, yamlValues: MaxYAMLValues}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			s, _, err := read("f", strings.NewReader(tt.in), ReadOptions{}, small)
@@ -172,7 +172,7 @@ func TestReadEndless(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &endless{repeat: tt.repeat}
-			small := limits{document: 1 << 20, untyped: 1 << 20, unpacked: 4 << 20, files: MaxFiles, lists: MaxLists}
+			small := limits{document: 1 << 20, untyped: 1 << 20, unpacked: 4 << 20, files: MaxFiles, lists: MaxLists, objects: MaxObjects, ofKind: MaxOfKind, values: MaxValues, depth: MaxDepth, yamlValues: MaxYAMLValues}
 			_, _, err := read("f", io.MultiReader(strings.NewReader(tt.begin), in), ReadOptions{}, small)
 			if err == nil {
 				t.Fatal("no error")

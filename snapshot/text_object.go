@@ -104,7 +104,6 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		return leftOneError{} // the older state may not have been kept
 	}
 	c.namespaces.Insert(key.namespace)
-	c.each.note(key, at)
 	if known == newer {
 		c.altered.forget(key)
 	}
@@ -118,7 +117,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	trim.Object(object)
 	c.sharer.Share(object)
 	s.add(&c.objects, object)
-	c.last = added{key, s, known}
+	c.last = added{key, s, object, known}
 	return nil
 }
 

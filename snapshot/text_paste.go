@@ -116,8 +116,8 @@ func (c *collector) answeredBy(line int) Kind {
 	return before[len(before)-1].kind
 }
 
-// listedBy returns the kind of which the command of kubectl lists all objects; "" if it may list fewer, or
-// several kinds.
+// listedBy returns the kind whose objects the command of kubectl lists, all of them; "" if it may list
+// fewer, or several kinds.
 func listedBy(command string) Kind {
 	before, after, _ := strings.Cut(command, " get ")
 	name, all := "", false

@@ -69,7 +69,7 @@ var unmarshalers = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
 	jsonv2.UnmarshalFunc(boundedQuantity), jsonv2.UnmarshalFunc(quickTime)))
 
 // boundedQuantity rejects numbers that would keep the decoder of quantities busy for hours. Nearly all
-// are short and have no exponent.
+// quantities are short and have no exponent: only the others are looked at.
 func boundedQuantity(raw []byte, q *resource.Quantity) error {
 	if (len(raw) > 64 || bytes.ContainsAny(raw, `eE\`)) && hasAbsurdNumber(raw) {
 		return errors.New("a number that no API server accepts")

@@ -3,8 +3,6 @@ package snapshot
 import (
 	"encoding/json"
 	"fmt"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // watchEvent is an event of a watch, as "kubectl get -w --output-watch-events -o json" prints it: the
@@ -77,9 +75,6 @@ func (c *collector) deleted(at place, raw []byte) error {
 	delete(c.seen.states, key.mark())
 	c.altered.forget(key)
 	c.counts[s.Kind]--
-	if c.gone == nil {
-		c.gone = map[types.UID]bool{}
-	}
 	c.gone[object.GetUID()] = true
 	return nil
 }

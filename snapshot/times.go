@@ -95,8 +95,8 @@ func (e *evidence) noteMicro(field string, t metav1.MicroTime) {
 	e.note(field, metav1.Time(t))
 }
 
-// machineOf returns the node whose kubelet writes the field of the object by its own clock; "" if
-// that of no kubelet is known to.
+// machineOf returns the node whose kubelet writes the field of the object by its own clock; "" for a
+// field that another clock dates.
 func machineOf(object apiObject, field string) string {
 	if strings.HasPrefix(field, "metadata.") || strings.HasPrefix(field, "spec.taints.") {
 		return ""

@@ -77,6 +77,21 @@ func (c *collector) listsOf(key identity) []*listing {
 	return append(with, lists[of.last-1])
 }
 
+// singleNamespaces returns the number of lists of the kind, if each has objects of one namespace; 0 if one has
+// more, or if an object stands in no list.
+func (c *collector) singleNamespaces(kind Kind) int {
+	lists := c.listings[kind]
+	for key := range c.all(kind) {
+		if c.seen.states[key.mark()].last == 0 {
+			return 0
+		}
+	}
+	if slices.ContainsFunc(lists, func(l *listing) bool { return len(l.of) > 1 }) {
+		return 0
+	}
+	return len(lists)
+}
+
 // dropSuperseded drops the objects of a list that a later list of the same kind no longer has. Two
 // lists with an object in common were read of the same cluster one after the other, as when somebody
 // looks again; what only the earlier has was deleted in between. A later list of one namespace says

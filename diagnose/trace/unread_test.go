@@ -120,3 +120,119 @@ func TestAttacherMayBeGone(t *testing.T) {
 		}
 	}
 }
+
+// TestWaitBesideGap: where an object that was not read may show another wait, or another who has to act, the trace
+// names neither. Of the whole cluster it does.
+func TestWaitBesideGap(t *testing.T) {
+	silent := func(w *testworld.World) {
+		w.Node.Status.Conditions[0].Status, w.Node.Status.Conditions[0].LastTransitionTime = corev1.ConditionUnknown, testworld.MinutesAgo(20)
+	}
+	stopped := func(w *testworld.World) { // the attacher
+		lease := testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(90), testworld.MinutesAgo(15))
+		w.Leases, w.VolumeAttachments[0].Status.Attached, w.Node.Status.VolumesAttached = append(w.Leases, lease), false, nil
+	}
+	young := func(w *testworld.World) { // the controller
+		w.Leases[0] = testworld.NewLease("kube-system", "kube-controller-manager", testworld.MinutesAgo(1), testworld.MinutesAgo(0))
+	}
+	held := func(w *testworld.World) { // by a pod that runs on the other node
+		w.Node.Status.VolumesAttached = nil
+		w.Pods = append(w.Pods, testworld.NewPod("old", "n2"))
+		w.VolumeAttachments = append(w.VolumeAttachments, testworld.NewAttachment("n2"))
+	}
+	for name, tt := range map[string]struct {
+		change      func(*testworld.World)
+		kind        snapshot.Kind
+		whole, less string
+	}{
+		"the attacher of a silent node's volume has stopped": {func(w *testworld.World) { silent(w); stopped(w) }, snapshot.Leases,
+			"stuck attached: the external-attacher of ebs.csi.aws.com", "unknown NodeNotReady: "},
+		"... and of a node that was deleted": {func(w *testworld.World) { stopped(w); w.Nodes = w.Nodes[1:] }, snapshot.Leases,
+			"stuck attached: the external-attacher of ebs.csi.aws.com", "unknown listed: "},
+		"the controller has just started": {func(w *testworld.World) { silent(w); held(w); young(w) }, snapshot.Leases,
+			"none NodeNotReady: ", "unknown NodeNotReady: "},
+		"another node has it": {held, snapshot.Nodes, "stuck MultiAttach: pod default/old", "unknown NodeNotRead: "},
+		"the mount has failed before the attachment": {func(w *testworld.World) {
+			silent(w)
+			w.Event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = wrong fs type`, 15).SaidAgain()
+			w.VolumeAttachments[0].CreationTimestamp, w.VolumeAttachments[0].Status.Attached = testworld.MinutesAgo(0), false
+			w.Node.Status.VolumesAttached = nil
+		}, snapshot.VolumeAttachments, "none NodeNotReady: ", "unknown NodeNotReady: "},
+		"a mode that does not fit": {func(w *testworld.World) {
+			w.Volumes[0].Spec.VolumeMode = new(corev1.PersistentVolumeBlock)
+			w.VolumeAttachments[0].DeletionTimestamp = new(testworld.MinutesAgo(9))
+		}, snapshot.Nodes, "stuck askedFor: a person, as no controller ends it", "unknown attached: "},
+		"a claim that is Lost": {func(w *testworld.World) {
+			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimLost
+		}, snapshot.Volumes, "stuck claimBound: a person, as no controller ends it", "stuck claimBound: a person, as no controller ends it"},
+		"a claim that was bound to another volume": {func(w *testworld.World) {
+			w.Volumes[0].Spec.ClaimRef.UID = "uid-before"
+			w.Event("FailedCreatePodSandBox", "Failed to create pod sandbox: plugin failed", 1).SaidAgain()
+		}, snapshot.Events, "none Sandbox: ", "unknown claimBound: "},
+		"the driver fails, and its kubelet is silent": {func(w *testworld.World) {
+			w.Event("FailedMount", `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = format of disk "/dev/nvme1n1" failed: exit status 1`, 15).SaidAgain()
+			w.Leases = append(w.Leases, testworld.NewLease("kube-node-lease", "n1", testworld.MinutesAgo(90), testworld.MinutesAgo(2)))
+			w.Node.Status.Conditions[0].LastHeartbeatTime = testworld.MinutesAgo(4)
+		}, snapshot.Leases, "stuck staged: the kubelet of n1", "unknown staged: "},
+	} {
+		for _, isWhole := range []bool{true, false} {
+			w, want := testworld.New().Pending(20), tt.whole
+			tt.change(w)
+			if !isWhole {
+				want = tt.less
+				w.Without(tt.kind)
+				switch tt.kind {
+				case snapshot.Leases:
+					w.Leases = nil
+				case snapshot.Nodes:
+					w.Nodes = nil
+				case snapshot.VolumeAttachments:
+					w.VolumeAttachments = nil
+				case snapshot.Volumes:
+					w.Volumes = nil
+				case snapshot.Events:
+					w.Events = nil
+				}
+			}
+			if v := traceOf(w).Verdict; string(v.State)+" "+v.Reason+": "+v.Actor != want {
+				t.Errorf("%s, all was read: %v: %s %s: %s, want %s\n\t%s", name, isWhole, v.State, v.Reason, v.Actor, want, v.Message)
+			}
+		}
+	}
+}
+
+// TestEndedOnUnreadNode: a pod that has ended on a node that was not read may stay because the node is silent, and one
+// whose driver may not attach may never have had its volume mounted.
+func TestEndedOnUnreadNode(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*testworld.World)
+		want   string
+	}{
+		"all was read": {func(*testworld.World) {}, "stuck unmounted"},
+		"not the nodes": {func(w *testworld.World) {
+			w.Nodes = nil
+			w.Without(snapshot.Nodes)
+		}, "unknown NodeNotRead"},
+		"it never ran, and its driver does not attach": {func(w *testworld.World) {
+			neverRan(w)
+			w.CSIDrivers[0].Spec.AttachRequired = new(bool)
+		}, "stuck unmounted"},
+		"... which is not known": {func(w *testworld.World) {
+			neverRan(w)
+			w.CSIDrivers = nil
+			w.Without(snapshot.CSIDrivers)
+		}, "unknown unmounted"},
+	} {
+		w := testworld.New().Stopped(9)
+		w.CSIDrivers[0].Spec.AttachRequired = new(bool)
+		tt.change(w)
+		if v := traceOf(w).Verdict; string(v.State)+" "+v.Reason != tt.want {
+			t.Errorf("%s: %s %s, want %s\n\t%s", name, v.State, v.Reason, tt.want, v.Message)
+		}
+	}
+}
+
+func neverRan(w *testworld.World) {
+	w.VolumeAttachments, w.Node.Status = nil, corev1.NodeStatus{Conditions: w.Node.Status.Conditions, NodeInfo: w.Node.Status.NodeInfo}
+	w.Pod.Status.ContainerStatuses[0].State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+	w.Pod.Status.Phase = corev1.PodPending
+}

@@ -22,6 +22,7 @@ const (
 	snapshotter = "the driver's csi-snapshotter"
 	apiServer   = "the API server"
 	driver      = "the CSI driver"
+	nobodyKnown = "the CSI driver, or a program that it runs: the words do not tell who speaks"
 	nodeTool    = "a program on the node, which the CSI driver runs, or the kubelet where the volume has no driver"
 	anybody     = "any component that waits"
 	either      = "the attach/detach controller, or the kubelet of the pod's node"
@@ -67,6 +68,8 @@ var sentences = []sentence{
 		[]string{"VD604", "VD406", "VD405", "VD610"}},
 	{[]string{"error processing pvc", "pvc is being deleted"}, kubelet, "the pod's claim is being deleted", "workload owner", []string{"VD513", "VD514"}},
 	{[]string{"error processing pvc"}, kubelet, "the pod's claim cannot be used", "", []string{"VD514", "VD504", "VD512"}},
+	{[]string{"cannot find volume", "to mount into container"}, kubelet, "the volume is not mounted for the pod: the kubelet has not taken it up yet, or the pod's spec names it differently; the storage is not concerned" + notInWords, "", []string{"VD409"}},
+	{[]string{`persistentvolumeclaim is not bound: "`}, scheduler, "a claim of the pod has no volume" + notInWords, "", []string{"VD512"}},
 	{[]string{"unmounted volumes="}, kubelet, "it waited in vain for the volumes in the first brackets" + notInWords, "", []string{"VD409"}},
 	{[]string{"volume attachment is being deleted"}, either, "the volume is still being detached, after an earlier use on the same node" + notInWords, "", []string{"VD401", "VD103", "VD502"}},
 	{[]string{"not found in the list of registered csi drivers"}, kubelet, "the driver is not registered on the node: its node plugin there does not run, or its registrar has failed", "cluster admin", []string{"VD602", "VD616"}},
@@ -141,8 +144,8 @@ var sentences = []sentence{
 	{[]string{"context deadline exceeded"}, anybody, "something did not come about in time" + notInWords, "", []string{"VD409", "VD610"}},
 }
 
-// reasons are the reasons of events, in lower case, for who pastes nothing else: the cause is in
-// the event's message.
+// reasons are the reasons of events and the states of pods, in lower case, for who pastes no
+// message: the cause is in the event's message.
 var reasons = map[string]sentence{
 	"failedattachvolume": {[]string{"FailedAttachVolume"}, controller, "an attach has failed or has to wait" + inMessage, "", []string{"VD409", "VD410", "VD203"}},
 	"failedmount":        {[]string{"FailedMount"}, kubelet, "a volume could not be mounted" + inMessage, "", []string{"VD409", "VD411"}},
@@ -150,6 +153,9 @@ var reasons = map[string]sentence{
 	"failedscheduling":   {[]string{"FailedScheduling"}, scheduler, "no node suits the pod, for its volumes or for something else" + inMessage, "", []string{"VD409", "VD506", "VD512"}},
 	"provisioningfailed": {[]string{"ProvisioningFailed"}, provisioner, "no volume could be made for the claim" + inMessage, "", []string{"VD512"}},
 	"volumefaileddelete": {[]string{"VolumeFailedDelete"}, provisioner, "the disk of a volume could not be deleted" + inMessage, "", []string{"VD515"}},
+	"containercreating":  {[]string{"ContainerCreating"}, kubelet, "the pod waits for its volumes, for its network or for an image" + notInWords, "", []string{"VD409"}},
+	"terminating":        {[]string{"Terminating"}, apiServer, "the object is being deleted, and something keeps it: a finalizer or, for a pod, its node" + notInWords, "", []string{"VD417", "VD513", "VD502"}},
+	"multi-attach":       {[]string{"Multi-Attach"}, controller, heldElsewhere, "", []string{"VD203", "VD202", "VD102", "VD104"}},
 	"volumeresizefailed": {[]string{"VolumeResizeFailed"}, resizer, "the volume does not grow" + inMessage, "", []string{"VD511"}},
 }
 
@@ -165,6 +171,13 @@ func spoken(message string) *sentence {
 	if i < 0 {
 		if s, alone := reasons[strings.TrimSpace(text)]; alone {
 			return &s
+		}
+		if !isMessage(message) {
+			for word := range strings.FieldsSeq(text) {
+				if s, ok := reasons[word]; ok {
+					return &s
+				}
+			}
 		}
 		return ownOfKubelet(text)
 	}
@@ -194,6 +207,14 @@ func spoken(message string) *sentence {
 func driverSays(message string) bool {
 	return strings.Contains(strings.ToLower(message), "rpc error") && frame(message) != runtime && !kubeletwords.NoAnswer(message)
 }
+
+// isMessage reports whether the text has the form of what a program writes: a line of kubectl get,
+// or what a person types, may have the same words.
+func isMessage(text string) bool {
+	return strings.Contains(text, "rpc error") || frame(text) != anybody || ofKernel.MatchString(text) || ofNodeTool.MatchString(text) || ofError.MatchString(text)
+}
+
+var ofError = regexp.MustCompile(`(?i)\b(?:\w*errors?|fail\w*|unable|cannot|can't|could not|couldn't|denied)\b|: `)
 
 // callerBehind is who called the driver, where the component writes of the call.
 func callerBehind(by string) string {
@@ -255,7 +276,7 @@ func ownOfKubelet(text string) *sentence {
 
 // beganContainer is how the kubelet begins the event of a container that could not be made or
 // started, whose reason is mostly the runtime's (recordContainerEvent).
-const beganContainer = `^(?:Warning\s.*\s)?Error: `
+const beganContainer = `^(?:Warning\s+Failed\s.*?\s)?Error: `
 
 // frames are the beginnings of messages, with the component that writes them and the page
 // about the failing step.
@@ -327,6 +348,8 @@ func saidBy(text string, drivers []string) string {
 		return kernel
 	case by == anybody && len(drivers) == 0 && ofNodeTool.MatchString(text) && !driverSays(text):
 		return nodeTool
+	case by == anybody && len(drivers) == 0 && !driverSays(text):
+		return nobodyKnown
 	case by == anybody:
 		return says
 	case len(drivers) == 0 && !driverSays(text):

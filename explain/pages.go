@@ -5,6 +5,7 @@ package explain
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
@@ -79,8 +80,19 @@ func Named(words string) (Page, bool) {
 // Words prints what the words mean where they are known, and lists the pages that are nearest
 // to them. It fails where no page has any of them.
 func Words(w io.Writer, words string) error {
-	known := warn(w, words) || sayMeaning(w, words)
-	if err := search(w, words, hintsOf(words)); err != nil && !known {
+	known, messages := warn(w, words), messagesOf(words)
+	if !known {
+		var cards []string
+		for _, message := range messages {
+			var card strings.Builder
+			known = sayMeaning(&card, message) || known
+			if !slices.Contains(cards, card.String()) {
+				cards = append(cards, card.String())
+				fmt.Fprint(w, card.String())
+			}
+		}
+	}
+	if err := search(w, words, hintsOf(messages[0])); err != nil && !known {
 		return err
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -11,6 +12,32 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
+
+// eventBegins is how an event begins in the list of kubectl describe.
+var eventBegins = regexp.MustCompile(`(?m)^[ \t]*(?:Warning|Normal)[ \t]+[A-Z]\w+[ \t]`)
+
+// messagesOf are the warnings of a list of events, those first whose words show who has to act;
+// any other text is one message.
+func messagesOf(text string) []string {
+	var list []string
+	begins := append(eventBegins.FindAllStringIndex(text, -1), []int{len(text)})
+	for i, at := range begins[:len(begins)-1] {
+		if event := strings.TrimSpace(text[at[0]:begins[i+1][0]]); strings.HasPrefix(event, "Warning") {
+			list = append(list, event)
+		}
+	}
+	if len(list) == 0 {
+		return []string{text}
+	}
+	open := func(message string) int {
+		if s := spoken(message); s != nil && s.acts == "" {
+			return 1
+		}
+		return 0
+	}
+	slices.SortStableFunc(list, func(a, b string) int { return open(a) - open(b) })
+	return list
+}
 
 // sayMeaning prints the meaning of a message of a component, a driver or one of their tools,
 // and its speaker. It reports whether the words are known.
@@ -41,7 +68,7 @@ func sayMeaning(w io.Writer, message string) bool {
 	if said != nil || len(entries) > 0 {
 		return true
 	}
-	if by := saidBy(message, nil); by != driver || strings.Contains(message, "rpc error:") {
+	if by := saidBy(message, nil); by != nobodyKnown {
 		said = &sentence{words: []string{"this message"}, by: by, means: "its words are in no table" + notInWords}
 		if code := stage(message); code != "" {
 			said.codes = []string{code}
@@ -207,7 +234,7 @@ func whatItMeans(message string) []driverwords.Entry {
 		}
 		return entries
 	}
-	if e, ok := driverwords.Read("", message); ok && (!e.Wrapper || len(entries) == 0) {
+	if e, ok := driverwords.Read("", message); ok && (!e.Wrapper || len(entries) == 0) && (e.Layer != driverwords.PlainWords || isMessage(message)) {
 		entries = append([]driverwords.Entry{e}, entries...)
 	}
 	return entries
@@ -290,8 +317,8 @@ func pagesAbout(meaning driverwords.Meaning, message string) []string {
 	}
 	mount := strings.Contains(message, "MountVolume") || strings.Contains(message, "MapVolume") || strings.Contains(message, "FailedMount")
 	attach := strings.Contains(message, "AttachVolume") || strings.Contains(message, "attachError")
-	// a Secret of the pod, not of a driver
-	own := mount && meaning == driverwords.SecretMissing && !strings.Contains(message, "rpc error") && !strings.Contains(message, "SecretRef")
+	// a Secret of the pod, or of a volume that the kubelet mounts
+	own := mount && meaning == driverwords.SecretMissing && !strings.Contains(message, "rpc error")
 	if code := pagesOfMeanings[meaning]; code != "" && (!mount || code != "VD610") && !own {
 		codes = append(codes, code)
 	}

@@ -48,6 +48,28 @@ func TestExplainKnowsAllWords(t *testing.T) {
 	}
 }
 
+// TestEventsHaveTheirCauseFirst: of a pasted list of events the first card is the cause, with the
+// page of its own step; a wait, and what is Normal, come behind it or not at all.
+func TestEventsHaveTheirCauseFirst(t *testing.T) {
+	const cause = `  Warning  FailedAttachVolume  90s (x12 over 12m)  attachdetach-controller  AttachVolume.Attach failed for volume "pvc-1" : rpc error: code = NotFound desc = Volume "vol-1" not found` + "\n"
+	const wait = `  Warning  FailedMount         60s (x5 over 10m)   kubelet                  Unable to attach or mount volumes: unmounted volumes=[data], unattached volumes=[data]: timed out waiting for the condition` + "\n"
+	const normal = "Events:\n  Type     Reason              Age                   From                     Message\n" +
+		"  Normal   Scheduled           12m                 default-scheduler        Successfully assigned shop/web-0 to n1\n"
+	for _, events := range []string{normal + cause + wait, normal + wait + cause + wait, cause} {
+		var out bytes.Buffer
+		if err := Words(&out, events); err != nil {
+			t.Fatal(err)
+		}
+		first, rest, _ := strings.Cut(out.String(), "\n\n\"")
+		if !strings.Contains(first, "the attach/detach controller passes it on") || !strings.Contains(first, "explain VD410\n") || strings.Contains(first, "explain VD411\n") {
+			t.Errorf("the first card is not the cause's:\n%s", first)
+		}
+		if waits := strings.Count(rest, "it waited in vain"); waits != min(1, strings.Count(events, "unmounted volumes=")) {
+			t.Errorf("%d cards of the wait:\n%s", waits, rest)
+		}
+	}
+}
+
 func TestExplainWordsNamesPages(t *testing.T) {
 	for line, want := range map[string]string{
 		`AttachVolume.Attach failed for volume "pv-1" : rpc error: code = Internal desc = UnauthorizedOperation: You are not authorized to perform this operation`: "VD410",

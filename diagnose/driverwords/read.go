@@ -247,17 +247,25 @@ var (
 	mapped = regexp.MustCompile(`/dev/mapper/|/dev/dm-\d`)
 	// unwritable is what the kernel answers to a write to a read-only device: no right is missing.
 	unwritable = regexp.MustCompile(`(?i)\boperation not permitted while (?:setting up superblock|writing)|\bpwrite failed: operation not permitted`)
+	// deadServer is what a mount answers whose server has gone; it stays so once the server is back.
+	deadServer = regexp.MustCompile(`(?i)\bl?stat \S+: host is down`)
+	// refusedMount is how an NFS server refuses a mount whose export it has lost; nothing is mounted.
+	refusedMount = regexp.MustCompile(`(?i)\bmount\.nfs4?: stale file handle`)
 	// inError is a state that no storage system leaves by itself.
 	inError = regexp.MustCompile(`(?i)\b(?:status|state)["']?(?: is|:|=)* ?["']?error(?:\W|$)|\b(?:is|in) (?:an? )?error state\b`)
 )
 
-// in is the entry, or what else it means where the message is about a mapped device, a read-only
-// one or a volume in the state error.
+// in is the entry, or what else it means by what the message is about, such as a mapped device or
+// a volume in the state error.
 func (e Entry) in(message string) Entry {
 	var other Meaning
 	switch {
 	case e.Meaning == DeviceMissing && mapped.MatchString(message):
 		other = MapperMissing
+	case e.Meaning == StaleMount && refusedMount.MatchString(message):
+		other = VolumeFailed
+	case e.Meaning == Unreachable && deadServer.MatchString(message):
+		other = StaleMount
 	case e.Meaning == PermissionDenied && unwritable.MatchString(message):
 		other = ReadOnly
 	case (e.Meaning == BackendBusy || e.Meaning == VolumeNotReady || e.Meaning == OperationPending) && inError.MatchString(message):

@@ -50,13 +50,29 @@ func (r *Repair) does() string {
 	if r.SoThat != "" {
 		text += ", so that " + r.SoThat
 	}
-	switch {
-	case r.Undo == nil:
-		return text + " (cannot be undone)"
-	case r.WhyNot != "":
-		return text + " (can be undone; " + r.WhyNot + ")"
+	return text + " (" + r.Undoing() + ")"
+}
+
+// Undoing says whether the write can be undone, and when and what not.
+func (r *Repair) Undoing() string {
+	if r.Undo == nil {
+		return "cannot be undone"
 	}
-	return text + " (can be undone)"
+	text := "can be undone"
+	for _, but := range []string{r.notUndone, r.WhyNot} {
+		if but != "" {
+			text += "; " + but
+		}
+	}
+	return text
+}
+
+// notUndone says when a guard of an undo refuses it, of the guards that refuse once a repair has
+// served its purpose.
+var notUndone = map[string]string{
+	notInUseGuard.Name:     "not while the volume is in use",
+	notUsedThereGuard.Name: "not while the volume is in use",
+	noStaleMountGuard.Name: "not while a detached volume is in use there",
 }
 
 // clauses are the writes of the operation, each as a verb and an object.

@@ -9,7 +9,8 @@ import (
 
 // sayApplyAll gives each cause the command line that makes its repair together with the equal
 // repairs of the findings that follow from it, where all are about one node: one line for the
-// node, in place of one for each of its pods. flags name the cluster.
+// node, in place of one for each of its pods. Where one write repairs them all, it also counts the
+// findings of other checks that this write repairs. flags name the cluster.
 func sayApplyAll(r *finding.Report, flags []string) {
 	roots := map[string]*finding.Repair{}
 	for i := range r.Findings {
@@ -18,13 +19,21 @@ func sayApplyAll(r *finding.Report, flags []string) {
 	for _, tree := range r.Roots() {
 		first := tree[0]
 		alike := slices.DeleteFunc(slices.Clone(tree), func(f finding.Finding) bool { return !sameRepair(first, f) })
+		same := slices.DeleteFunc(slices.Clone(tree), func(f finding.Finding) bool { return !sameWrite(first, f) })
+		several := slices.ContainsFunc(alike, func(f finding.Finding) bool { return !sameWrite(first, f) })
+		if len(same) > 1 && !several {
+			roots[first.Fingerprint].OneWrite = len(same)
+		}
 		if len(alike) < 2 {
 			continue
 		}
 		what := []string{"diagnose", "node/" + string(first.Node), "--check=" + first.Check}
-		last := append([]string{"--apply", "--max-repairs=" + strconv.Itoa(len(alike))}, first.Repair.Needs...)
+		last := []string{"--apply"}
+		if several {
+			last = append(last, "--max-repairs="+strconv.Itoa(len(alike)))
+		}
 		roots[first.Fingerprint].Alike, roots[first.Fingerprint].Others = len(alike), len(tree)-len(alike)
-		roots[first.Fingerprint].ApplyAll = commandLine(r.Source.Context, flags, what, last...)
+		roots[first.Fingerprint].ApplyAll = commandLine(r.Source.Context, flags, what, append(last, first.Repair.Needs...)...)
 	}
 }
 
@@ -34,4 +43,11 @@ func sameRepair(a, b finding.Finding) bool {
 	return a.Node != "" && a.Node == b.Node && a.Code == b.Code && a.Context == b.Context &&
 		a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&
 		a.Repair.Kind == b.Repair.Kind && slices.Equal(a.Repair.Needs, b.Repair.Needs)
+}
+
+// sameWrite reports whether the repair of one finding is the write that repairs the other: its
+// sentence names the object and all that is written.
+func sameWrite(a, b finding.Finding) bool {
+	return a.Context == b.Context && a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&
+		a.Repair.Kind == b.Repair.Kind && a.Repair.Does == b.Repair.Does
 }

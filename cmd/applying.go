@@ -61,22 +61,23 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 			}
 		}
 	}
-	for _, p := range repairs {
+	writes := once(repairs)
+	for _, p := range writes {
 		m.describe(streams.ErrOut, p)
 	}
 	if m.flags.save != "" {
-		if err := writeFile(ctx, m.flags.save, apply.Save(view, repairs).Write); err != nil {
+		if err := writeFile(ctx, m.flags.save, apply.Save(view, writes).Write); err != nil {
 			return err
 		}
-		fmt.Fprintf(streams.ErrOut, "repairs saved in %s: %d; nothing was written to the cluster\n", m.flags.save, len(repairs))
+		fmt.Fprintf(streams.ErrOut, "repairs saved in %s: %d; nothing was written to the cluster\n", m.flags.save, len(writes))
 		return m.finish(streams, r, exitHealthy)
 	}
-	if len(repairs) > 0 {
-		if !m.flags.confirmed(streams, repairs) {
+	if len(writes) > 0 {
+		if !m.flags.confirmed(streams, writes) {
 			fmt.Fprintln(streams.ErrOut, "nothing was written")
 			return exitCode(exitUndone)
 		}
-		results, err := m.carryOut(ctx, streams, l.cluster, repairs, notRunning(view.Snapshot, r.Waiting))
+		results, err := m.carryOut(ctx, streams, l.cluster, writes, notRunning(view.Snapshot, r.Waiting))
 		undone = undone || slices.ContainsFunc(results, apply.Result.LeftUndone)
 		if err != nil {
 			m.offerUndo(streams.ErrOut, l.cluster, nil)
@@ -107,6 +108,18 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 		code = exitUndone
 	}
 	return m.finish(streams, r, code)
+}
+
+// once keeps the first of the repairs that make the same write: one taint repairs the findings about
+// all pods of a node.
+func once(repairs []repair.Repair) []repair.Repair {
+	written := map[string]bool{}
+	return slices.DeleteFunc(slices.Clone(repairs), func(r repair.Repair) bool {
+		write := r.Do.Kubectl()
+		again := written[write]
+		written[write] = true
+		return again
+	})
 }
 
 // waited are the pods for which the repairs were made.
@@ -156,14 +169,9 @@ func (m *applying) lookAgain(ctx context.Context, w io.Writer, l *looked, view *
 // describe prints the write, and how to make it by hand; a JSON patch only with -o wide. The
 // finding is printed above it only once.
 func (m *applying) describe(w io.Writer, p repair.Repair) {
-	undo := "can be undone"
-	switch {
-	case p.ByHand:
-		undo += ", by hand alone: " + p.WhyNot
-	case p.Undo == nil:
-		undo = "cannot be undone: " + p.WhyNot
-	case p.WhyNot != "":
-		undo += "; " + p.WhyNot
+	undo := p.Undoing()
+	if p.ByHand || p.Undo == nil {
+		undo += ": " + p.WhyNot
 	}
 	m.show(w, p.Finding)
 	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)

@@ -2,6 +2,7 @@ package cmd
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -88,4 +89,26 @@ func pointedAt(f finding.Finding) []string {
 		return []string{"volumeattachment/" + f.VolumeAttachment}
 	}
 	return []string{"--check=" + f.Check}
+}
+
+// sayFile has the commands of this program that the findings advise read the file of the report. The
+// repairs of a file are for its cluster, so --apply keeps its line.
+func sayFile(r *finding.Report, file string) {
+	if file == "" || file == "-" {
+		return
+	}
+	const own = "kubectl volume-doctor "
+	for i := range r.Findings {
+		f := &r.Findings[i]
+		for j, command := range f.AdviceCommands {
+			if strings.HasPrefix(command, own) {
+				f.AdviceCommands[j] = safetext.WithFlags(command, "--filename="+file)
+			}
+		}
+		for j := range f.Do {
+			if strings.HasPrefix(f.Do[j].Command, own) {
+				f.Do[j].Command = safetext.WithFlags(f.Do[j].Command, "--filename="+file)
+			}
+		}
+	}
 }

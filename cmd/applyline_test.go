@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	checks "github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -73,13 +74,18 @@ func makesAll(t *testing.T, name string, r *finding.Report, f finding.Finding, s
 	}
 	fields := strings.Fields(f.Repair.ApplyAll)
 	got := []string{}
-	for _, made := range followLine(t, s, consentOf(t, f.Repair.Needs), fields) {
+	made := followLine(t, s, consentOf(t, f.Repair.Needs), fields)
+	writes := len(once(made))
+	for _, made := range made {
 		got = append(got, made.Finding.Fingerprint)
 	}
 	slices.Sort(want)
 	slices.Sort(got)
-	if !slices.Equal(got, want) || !slices.Contains(fields, "--max-repairs="+strconv.Itoa(len(want))) || !slices.Contains(fields, "--context=prod") {
+	if !slices.Equal(got, want) || !slices.Contains(fields, "--context=prod") {
 		t.Errorf("%s: %s leads to %v, want %v", name, f.Repair.ApplyAll, got, want)
+	}
+	if most := slices.Contains(fields, "--max-repairs="+strconv.Itoa(len(want))); most == (writes == 1) {
+		t.Errorf("%s: %s makes %d writes for %d findings", name, f.Repair.ApplyAll, writes, len(want))
 	}
 }
 
@@ -142,5 +148,54 @@ func TestApplyLineTakesOver(t *testing.T) {
 	want := "kubectl volume-doctor diagnose pod/web-0 -n shop --flex-attachable=a/b --flex-attachable=c/d '--kubeconfig=my config' --apply --allow=strip-finalizer"
 	if got := r.Findings[0].Repair.Apply; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+// TestFileLines: a look of this program reads the file of the report, and no other command does.
+func TestFileLines(t *testing.T) {
+	report := func() *finding.Report {
+		commands := []string{"kubectl volume-doctor trace pod/web-0 -n shop", "kubectl describe pod/web-0 -n shop"}
+		return &finding.Report{Findings: []finding.Finding{{AdviceCommands: commands, Do: []finding.Action{{Command: commands[0]}, {Command: commands[1]}}}}}
+	}
+	for file, want := range map[string]string{"": "", "-": "", "my file.yaml": " '--filename=my file.yaml'"} {
+		r := report()
+		sayFile(r, file)
+		f := r.Findings[0]
+		if f.AdviceCommands[0] != "kubectl volume-doctor trace pod/web-0 -n shop"+want || f.AdviceCommands[1] != "kubectl describe pod/web-0 -n shop" ||
+			f.Do[0].Command != f.AdviceCommands[0] || f.Do[1].Command != f.AdviceCommands[1] {
+			t.Errorf("%q: %+v", file, f)
+		}
+	}
+}
+
+// TestOneWriteForManyFindings: a taint repairs the findings about all pods of its node. It is written once,
+// and its sentence says for how many findings.
+func TestOneWriteForManyFindings(t *testing.T) {
+	one := func(name, does string) finding.Finding {
+		return finding.Finding{Code: "VD102", Check: "node-lost-6min", Node: "n1", Fingerprint: name, CausedBy: "web-0", Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: name},
+			Repair: &finding.Repair{Kind: "out-of-service-taint", Does: does, Commands: []string{"kubectl patch"}}}
+	}
+	const taint = "adds the taint to taints of node n1 (can be undone; ended pods stay away)"
+	for name, c := range map[string]struct{ second, want, not string }{
+		"one write":  {taint, "; one write for 2 findings:", "--max-repairs"},
+		"two writes": {"adds the taint to taints of node n2 (can be undone; ended pods stay away)", "--max-repairs=2", "one write"},
+	} {
+		first := one("web-0", taint)
+		first.CausedBy = ""
+		r := finding.New(finding.Report{Findings: []finding.Finding{first, one("web-1", c.second)}})
+		sayApply(r, nil)
+		var said []string
+		for _, a := range r.Findings[0].Actions {
+			said = append(said, a.Sentence, a.Command)
+		}
+		if text := strings.Join(said, " "); !strings.Contains(text, c.want) || strings.Contains(text, c.not) {
+			t.Errorf("%s: %s", name, text)
+		}
+	}
+	patch := func(name string) repair.Repair {
+		return repair.Repair{Do: repair.Operation{Verb: repair.VerbPatch, Target: corev1.ObjectReference{Kind: "Node", Name: name}, Patch: []byte("[]")}}
+	}
+	if writes := once([]repair.Repair{patch("n1"), patch("n1"), patch("n2")}); len(writes) != 2 || writes[1].Do.Target.Name != "n2" {
+		t.Errorf("%+v", writes)
 	}
 }

@@ -188,7 +188,10 @@ func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, po
 		request.LeaveOut = e.leaveOut.LeaveOut
 	}
 	request.Scope.Of = about(e.targets, *e.kube.Namespace)
-	request.Finish = func(r *finding.Report) { sayApply(r, taken) }
+	request.Finish = func(r *finding.Report) {
+		sayFile(r, e.file)
+		sayApply(r, taken)
+	}
 	view, repairs := repair.Examine(s, e.options(), e.consent, request)
 	if e.member == nil {
 		e.leaveOut.sayHidden(view.Report.Suppressed)

@@ -67,7 +67,7 @@ func with(a, b map[string]string) map[string]string {
 var aimingFlags = []string{
 	"kubeconfig", "kuberc", "context", "cluster", "server", "user", "as", "as-uid", "as-group", "as-user-extra", "token", "username", "password",
 	"tls-server-name", "insecure-skip-tls-verify", "certificate-authority", "client-certificate", "client-key", "request-timeout", "cache-dir",
-	"server-moved", "contexts", "all-contexts", "kubeconfig-dir",
+	"server-moved", "contexts", "all-contexts", "kubeconfig-dir", "filename",
 }
 
 // consentFlags are the flags with which the user makes volume-doctor write, and gives his

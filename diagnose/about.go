@@ -18,16 +18,20 @@ import (
 // workloads are the owners of the pods, as namespace/Kind/name; sorted. A Deployment stands for
 // its ReplicaSets.
 func workloads(p *facts.View, pods []string) []string {
-	var names []string
+	var names, alone []string
 	for _, pod := range named(p, pods) {
 		owner := metav1.GetControllerOf(pod)
 		switch {
 		case owner == nil || owner.Kind == "Node": // no owner, or a static pod
+			alone = append(alone, pod.Namespace+"/Pod/"+pod.Name)
 		case snapshot.DeploymentOf(pod) != "":
 			names = append(names, pod.Namespace+"/Deployment/"+snapshot.DeploymentOf(pod))
 		default:
 			names = append(names, pod.Namespace+"/"+owner.Kind+"/"+owner.Name)
 		}
+	}
+	if len(names) > 0 {
+		names = append(names, alone...)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

@@ -100,15 +100,20 @@ func markdownFinding(b *strings.Builder, r *finding.Report, t telling, heading s
 	}
 	item("Affects", t.who)
 	item("First", t.first)
-	var commands []string
-	for _, s := range t.do {
+	for i, s := range t.do {
 		item("Do", s.text)
-		if s.command != "" {
-			commands = append(commands, s.command)
+		if s.command == "" || i > 0 && t.do[i-1].command != "" {
+			continue // none, or in the block of the first command of its step
 		}
-	}
-	if len(commands) > 0 {
-		fmt.Fprintf(b, "\n%s\n\n", fenced(commands))
+		var commands []string
+		for _, same := range t.do[i:] {
+			if same.command == "" {
+				break
+			}
+			commands = append(commands, same.command)
+		}
+		// The indent keeps the block in the list, under its sentence.
+		fmt.Fprintf(b, "\n  %s\n\n", strings.ReplaceAll(fenced(commands), "\n", "\n  "))
 	}
 	for _, text := range t.hits {
 		item("Hits", text)

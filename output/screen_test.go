@@ -449,6 +449,38 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 	}
 }
 
+// TestCommandsFollowTheirSentences checks that each format for people shows the steps in their order, so
+// that each command stands under the sentence of what it does.
+func TestCommandsFollowTheirSentences(t *testing.T) {
+	long.Test(t)
+	several := 0
+	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
+		for _, f := range r.Findings {
+			only := alone(r, f)
+			steps := tell(only, only.Findings).do
+			if i := slices.IndexFunc(steps, func(s step) bool { return s.command != "" }); i < 0 || i+1 >= len(steps) {
+				continue
+			}
+			several++
+			for _, format := range []string{"table", "wide", "html", "markdown", "junit", "sarif"} {
+				text := shownText(pipe(t, format, only))
+				for _, s := range steps {
+					part := shownText(s.text + s.command)
+					_, after, found := strings.Cut(text, part)
+					if !found {
+						t.Errorf("%s: %s does not show in its place: %s%s", f.Code, format, s.text, s.command)
+						break
+					}
+					text = after
+				}
+			}
+		}
+	})
+	if several < 50 {
+		t.Errorf("only %d findings have a step after a command", several)
+	}
+}
+
 // offers matches a command that writes, and the element that becomes a button.
 var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|class="command"|apply the repair`)
 

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/sets"
+
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	advised "github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 )
@@ -45,7 +47,7 @@ func tell(r *finding.Report, tree []finding.Finding) telling {
 	f := tree[0]
 	pods := r.WaitingFor(tree)
 	t := telling{Finding: f, said: quoted(f.Said, r.TakenAt), wait: wait(r, f, pods), dont: f.Never, also: also(tree)}
-	t.what, t.sums = headline(tree, len(pods))
+	t.what, t.sums = headline(tree, pods)
 	detail := f.Detail
 	if t.what != f.Message {
 		t.first, detail = f.Text(), ""
@@ -120,9 +122,9 @@ func attributed(r *finding.Report, text string) string {
 }
 
 // headline returns the text that the findings of the tree share, or the message of the first, and
-// the number of pods that wait.
-func headline(tree []finding.Finding, waiting int) (text, sums string) {
-	f := tree[0]
+// the number of pods that wait, and of other pods that such findings are about.
+func headline(tree []finding.Finding, pods []finding.Waiting) (text, sums string) {
+	f, waiting := tree[0], len(pods)
 	text = f.Message
 	var shared []finding.Finding
 	for _, other := range tree {
@@ -142,7 +144,11 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 		if n := len(distinct(texts(alike(tree), func(f finding.Finding) string { return f.PersistentVolume }))); n > 1 && f.Subject.Kind != "Pod" {
 			counts = append(counts, count(n, "volume"))
 		}
-		if waits := podsWait(waiting); len(counts) == 0 || len(strings.Fields(text+" "+counts[0]+" "+waits)) <= finding.MostWords {
+		waits := podsWait(waiting)
+		if n := alsoAffected(shared, pods); n > 0 {
+			waits += fmt.Sprintf(", %d more are affected", n)
+		}
+		if len(counts) == 0 || len(strings.Fields(text+" "+counts[0]+" "+waits)) <= finding.MostWords {
 			counts = append(counts, waits) // else "who" has them
 		}
 	} else if n := len(alike(tree)) - 1; n > 0 {
@@ -152,6 +158,16 @@ func headline(tree []finding.Finding, waiting int) (text, sums string) {
 		return text, "; " + strings.Join(counts, ", ")
 	}
 	return text, ""
+}
+
+// alsoAffected counts the pods of the findings that do not wait, such as pods that no successor can
+// replace.
+func alsoAffected(findings []finding.Finding, waiting []finding.Waiting) int {
+	pods := sets.New[string]()
+	for _, f := range findings {
+		pods.Insert(f.Pods...)
+	}
+	return pods.Delete(texts(waiting, func(w finding.Waiting) string { return w.Pod })...).Len()
 }
 
 // numbered puts the number of volumes before the nouns of a headline that stand for them. A node
@@ -251,10 +267,13 @@ func longestWait(r *finding.Report, waiting []finding.Waiting) string {
 // waited longest. It is "" for a single pod, which the headline names already, unless the headline
 // speaks for several findings.
 func who(r *finding.Report, tree []finding.Finding, waiting []finding.Waiting, several bool) string {
-	var pods []string
+	var pods, alone []string
 	made, counted := map[string][]string{}, true
 	for _, f := range tree {
 		pods = append(pods, f.Pods...)
+		if len(f.Workloads) == 0 {
+			alone = append(alone, f.Pods...)
+		}
 		counted = counted && len(f.Workloads) <= 1
 		for _, workload := range f.Workloads {
 			made[workload] = append(made[workload], f.Pods...)
@@ -269,6 +288,11 @@ func who(r *finding.Report, tree []finding.Finding, waiting []finding.Waiting, s
 	case len(pods) < 2:
 		return first
 	}
+	if len(made) > 0 {
+		for _, pod := range alone {
+			made[strings.Replace(pod, "/", "/Pod/", 1)] = []string{pod}
+		}
+	}
 	text := some(makers(made, counted))
 	if len(made) == 0 {
 		text = fmt.Sprintf("%d pods: %s", len(pods), some(pods))
@@ -281,13 +305,18 @@ func who(r *finding.Report, tree []finding.Finding, waiting []finding.Waiting, s
 	return text + "; first " + first
 }
 
-// makers returns the workloads, given as namespace/Kind/name, sorted by kind and, if counted, with
-// the number of their pods. Only the first workload of each kind has the kind before it.
+// makers returns the workloads, given as namespace/Kind/name, sorted by kind. If counted, those
+// with the most pods come first, with their number; a pod that nobody made stands for itself. A
+// workload of the same kind as the one before it does not repeat the kind.
 func makers(made map[string][]string, counted bool) []string {
 	var lines []string
 	last := ""
 	for _, workload := range slices.SortedFunc(maps.Keys(made), func(a, b string) int {
-		return cmp.Or(cmp.Compare(kindOf(a), kindOf(b)), cmp.Compare(a, b))
+		most := 0
+		if counted {
+			most = len(distinct(made[b])) - len(distinct(made[a]))
+		}
+		return cmp.Or(most, cmp.Compare(kindOf(a), kindOf(b)), cmp.Compare(a, b))
 	}) {
 		name := workload
 		if parts := strings.SplitN(workload, "/", 3); len(parts) == 3 {
@@ -296,9 +325,11 @@ func makers(made map[string][]string, counted bool) []string {
 		if kind := kindOf(workload); kind != last {
 			name, last = kind+" "+name, kind
 		}
-		if n := len(distinct(made[workload])); counted && len(lines) == 0 {
+		switch n := len(distinct(made[workload])); {
+		case !counted || last == "Pod":
+		case len(lines) == 0:
 			name += fmt.Sprintf(" (%s)", count(n, "pod"))
-		} else if counted {
+		default:
 			name += fmt.Sprintf(" (%d)", n)
 		}
 		lines = append(lines, name)

@@ -46,7 +46,7 @@ func TestHeadlineCountsVolumes(t *testing.T) {
 			tree = append(tree, f)
 		}
 		tree[0].CausedBy = ""
-		if text, sums := headline(tree, c.pods); text != c.message || sums != c.want {
+		if text, sums := headline(tree, make([]finding.Waiting, c.pods)); text != c.message || sums != c.want {
 			t.Errorf("%q%q, want %q", text, sums, c.want)
 		}
 	}

@@ -68,8 +68,10 @@ type action struct {
 	// full. Guards that only some of the findings ask for come after them.
 	guards  []Guard
 	propose proposer
-	// undo works out how such a write is taken back; nil where nothing can take it back.
-	undo func(Written) (*Reversal, error)
+	// undo works out how such a write is taken back; nil where nothing can take it back. It asks
+	// undoGuards.
+	undo       func(Written) (*Reversal, error)
+	undoGuards []Guard
 }
 
 // proposer works out the part of a repair that differs from finding to finding. An error says
@@ -87,6 +89,11 @@ func (a action) repair(v *View, f finding.Finding) (Repair, error) {
 	r.Guards = slices.Concat([]Guard{completeGuard(r.reads)}, guards)
 	r.Needs = rightsTo(r.Do.Target, a.needs)
 	r.Summary = r.summary()
+	for _, g := range a.undoGuards {
+		if r.notUndone == "" {
+			r.notUndone = notUndone[g.Name]
+		}
+	}
 	return r, nil
 }
 

@@ -37,8 +37,9 @@ var createAttachment = action{
 		notWantedElsewhereGuard,
 		attacherAtWorkGuard,
 	},
-	propose: proposeCreate,
-	undo:    undoCreate,
+	propose:    proposeCreate,
+	undo:       undoCreate,
+	undoGuards: withdrawGuards,
 }
 
 // proposeCreate makes the missing VolumeAttachment of an entry in a node's volumesAttached.
@@ -154,7 +155,6 @@ func undoCreate(w Written) (*Reversal, error) {
 	r := &Reversal{
 		Summary: "delete VolumeAttachment " + target.Name,
 		Needs:   []Permission{RightTo(VerbDelete, snapshot.VolumeAttachments, target.Name)},
-		guards:  withdrawGuards,
 		do:      do,
 		gone: func(v *View) string {
 			if va := v.Snapshot.VolumeAttachment(target.Name); va == nil || va.DeletionTimestamp != nil {

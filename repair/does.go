@@ -50,15 +50,32 @@ func (r *Repair) does() string {
 	if r.SoThat != "" {
 		text += ", so that " + r.SoThat
 	}
+	return text + " (" + r.Undoing() + ")"
+}
+
+// Undoing says whether the write can be undone, and when and what not.
+func (r *Repair) Undoing() string {
 	switch {
 	case r.ByHand:
-		return text + " (can be undone; by hand alone)"
+		return "can be undone; by hand alone"
 	case r.Undo == nil:
-		return text + " (cannot be undone)"
-	case r.WhyNot != "":
-		return text + " (can be undone; " + r.WhyNot + ")"
+		return "cannot be undone"
 	}
-	return text + " (can be undone)"
+	text := "can be undone"
+	for _, but := range []string{r.notUndone, r.WhyNot} {
+		if but != "" {
+			text += "; " + but
+		}
+	}
+	return text
+}
+
+// notUndone says when a guard of an undo refuses it, of the guards that refuse once a repair has
+// served its purpose.
+var notUndone = map[string]string{
+	notInUseGuard.Name:     "not while the volume is in use",
+	notUsedThereGuard.Name: "not while the volume is in use",
+	noStaleMountGuard.Name: "not while a detached volume is in use there",
 }
 
 // clauses are the writes of the operation, each as a verb and an object.

@@ -43,7 +43,8 @@ func TestDoes(t *testing.T) {
 	}
 }
 
-// undone is the end of the sentence. Pods that a write ends do not come back with its undo.
+// undone is the end of the sentence. Pods that a write ends do not come back with its undo, and a
+// volume in use keeps its entry or its VolumeAttachment.
 func undone(r *Repair) string {
 	switch {
 	case r.Kind == RemoveOutOfServiceTaint: // a person can set the taint again
@@ -51,7 +52,9 @@ func undone(r *Repair) string {
 	case r.Undo == nil:
 		return "(cannot be undone)"
 	case r.Kind == OutOfServiceTaint:
-		return "(can be undone; ended pods stay away)"
+		return "(can be undone; not while a detached volume is in use there; ended pods stay away)"
+	case r.Kind == PatchNodeStatus, r.Kind == PruneNodeStatus, r.Kind == CreateAttachment:
+		return "(can be undone; not while the volume is in use)"
 	}
 	return "(can be undone)"
 }

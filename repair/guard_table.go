@@ -69,12 +69,13 @@ var (
 	notOlderGuard      = Guard{"same-machine", union(onNodes, onAttachments), checkNotOlderThanNode, "{note} check at the provider which machine has the volume"}
 
 	// About the node's own report.
-	entryThereGuard   = Guard{"entry-there", onNodes, checkEntryThere, ""}
-	entryMissingGuard = Guard{"entry-missing", onNodes, checkEntryMissing, ""}
-	listedOnceGuard   = Guard{"listed-once", onNodes, checkListedOnce, ""}
-	notListedGuard    = Guard{"not-listed", onDisks, checkNotListed, ""}
-	inUseGuard        = Guard{"in-use", onNodes, checkInUse, "{note} see that the kubelet reports the volume in use"}
-	notInUseGuard     = Guard{"not-in-use", onDisks, checkNotInUse, "{note} see that the kubelet has unmounted the volume"}
+	entryThereGuard     = Guard{"entry-there", onNodes, checkEntryThere, ""}
+	entryMissingGuard   = Guard{"entry-missing", onNodes, checkEntryMissing, ""}
+	listedOnceGuard     = Guard{"listed-once", onNodes, checkListedOnce, ""}
+	notListedGuard      = Guard{"not-listed", onDisks, checkNotListed, ""}
+	inUseGuard          = Guard{"in-use", onNodes, checkInUse, "{note} see that the kubelet reports the volume in use"}
+	entryNotNeededGuard = Guard{"not-in-use", onUsers, checkEntryNotNeeded, "{note} see that the kubelet has unmounted the volume"}
+	notInUseGuard       = Guard{"not-in-use", onDisks, checkNotInUse, "{note} see that the kubelet has unmounted the volume"}
 
 	// About the nodes and pods that want the volume or have it.
 	wantedGuard             = Guard{"wanted", onWorlds, checkWanted, ""}

@@ -25,6 +25,8 @@ var patchNodeStatus = action{
 	guards:  nodeStatusGuards,
 	propose: onNode(proposeNodeStatus),
 	undo:    undoNodeStatus,
+
+	undoGuards: []Guard{entryNotNeededGuard},
 }
 
 var patchNodeStatuses = []Permission{RightTo(VerbPatch, snapshot.Nodes, "").of("status")}

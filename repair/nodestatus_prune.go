@@ -30,6 +30,8 @@ var pruneNodeStatus = action{
 	},
 	propose: onNode(proposePrune),
 	undo:    undoPrune,
+
+	undoGuards: pruneUndoGuards,
 }
 
 // proposePrune takes an entry off a node's volumesAttached whose volume is not attached there.
@@ -98,6 +100,8 @@ func checkListedOnce(v *View, r *Repair) error {
 	return nil
 }
 
+var pruneUndoGuards = []Guard{controllerGuard, notUsedThereGuard, noneOfPairGuard, notElsewhereGuard}
+
 // undoPrune puts the entry back. A wrong entry lets a kubelet use a device that is not there, so
 // undo needs two proofs: that this very entry was taken off, and that still nothing uses the
 // volume.
@@ -116,10 +120,9 @@ func undoPrune(w Written) (*Reversal, error) {
 	u.after = withoutEntry(before, index)
 	probe := &Repair{}
 	probe.Finding.Volume, probe.Finding.Node = u.volume, facts.NodeName(u.node)
-	probe.Guards = []Guard{controllerGuard, notUsedThereGuard, noneOfPairGuard, notElsewhereGuard}
+	probe.Guards = pruneUndoGuards
 	return &Reversal{
 		Summary: fmt.Sprintf("put volume %s back on volumesAttached of node %s", cmp.Or(w.Finding.PersistentVolume, string(u.volume)), u.node.Name),
-		guards:  probe.Guards,
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
 			node := sameNode(v, u.node)

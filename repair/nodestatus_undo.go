@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
 // listUndo has the state that taking back a repair of volumesAttached needs.
@@ -87,10 +86,10 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 	u.mark = entryMark(w.Repair, w.Finding.Code, w.Finding.Check, u.volume)
 	do, inverse, after := addingEntry(u.node, u.volume, u.mark)
 	u.after = after
-	stays := Guard{"not-in-use", onUsers, func(v *View, _ *Repair) error { return u.inUse(v) }, notInUseGuard.SafeOnce}
+	probe := &Repair{}
+	probe.Finding.Volume, probe.Finding.Node = u.volume, facts.NodeName(u.node)
 	return &Reversal{
 		Summary: fmt.Sprintf("take volume %s off volumesAttached of node %s", cmp.Or(w.Finding.PersistentVolume, string(u.volume)), u.node.Name),
-		guards:  []Guard{stays},
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
 			node := sameNode(v, u.node)
@@ -108,25 +107,24 @@ func undoNodeStatus(w Written) (*Reversal, error) {
 			if no := u.refusal(v); no != nil {
 				return nil, no
 			}
-			if err := stays.Check(v, nil); err != nil {
-				return nil, stays.refuse(err)
+			if err := checkEntryNotNeeded(v, probe); err != nil {
+				return nil, entryNotNeededGuard.refuse(err)
 			}
 			return u.write(v, before, removeEntry(u.after, len(before))), nil
 		},
 	}, nil
 }
 
-// inUse is why an entry must stay while the kubelet reports the volume in use. A kubelet that
+// checkEntryNotNeeded: an entry must stay while the kubelet reports the volume in use. A kubelet that
 // starts without the entry counts the volume as not guarded by the controller and stops reporting
 // it before it is unmounted. The controller then detaches it under the mount, with or without a
 // pod that uses the volume.
-func (u *listUndo) inUse(v *View) error {
-	if !v.Facts.InUse(sameNode(v, u.node), u.volume) {
+func checkEntryNotNeeded(v *View, r *Repair) error {
+	if !v.Facts.InUse(nodeOf(v, r), r.Finding.Volume) {
 		return nil
 	}
-	reason := fmt.Sprintf("the kubelet of node %s reports the volume in use, and the entry protects the mount if it restarts", u.node.Name)
-	pods := v.World.LivePods(reconcile.VolumeNode{Volume: u.volume, Node: facts.NodeName(u.node)})
-	if len(pods) > 0 {
+	reason := fmt.Sprintf("the kubelet of node %s reports the volume in use, and the entry protects the mount if it restarts", r.Finding.Node)
+	if pods := v.World.LivePods(r.Finding.Pair()); len(pods) > 0 {
 		reason += "; used by " + strings.Join(facts.PodNames(pods), ", ")
 	}
 	return errors.New(reason)

@@ -33,6 +33,8 @@ var unpublishOrphan = action{
 	},
 	propose: proposeUnpublish,
 	undo:    undoUnpublish,
+
+	undoGuards: withdrawGuards,
 }
 
 // proposeUnpublish has the attacher detach a volume that is attached to a node without any record

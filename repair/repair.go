@@ -192,6 +192,9 @@ type Repair struct {
 	// where only a new failure ends it.
 	Lasts string `json:"lasts,omitempty"`
 
+	// notUndone is when Undo is refused; "" where it is not, or not known before.
+	notUndone string
+
 	order int
 	// reads are the kinds that the repair rests on. After the write, stands, landed, pending
 	// and moot are asked only about a View that has all of these kinds in full.

@@ -96,6 +96,7 @@ func Reverse(w Written) (*Reversal, error) {
 	}
 	r.written = w
 	if r.Never == nil {
+		r.guards = action.undoGuards
 		r.reads = union(restOn(r.guards), []snapshot.Kind{snapshot.Kind(Resource(w.Operation.Target.Kind))})
 	}
 	switch {

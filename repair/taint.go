@@ -30,8 +30,9 @@ var (
 			allowedGuard(OutOfServiceTaint),
 			fencedGuard,
 		},
-		propose: onNode(proposeTaint),
-		undo:    undoTaint,
+		propose:    onNode(proposeTaint),
+		undo:       undoTaint,
+		undoGuards: []Guard{noStaleMountGuard},
 	}
 	removeTaint = action{
 		kind:  RemoveOutOfServiceTaint,
@@ -171,7 +172,6 @@ func undoTaint(w Written) (*Reversal, error) {
 	r.Finding.Node = facts.NodeName(written)
 	return &Reversal{
 		Summary: fmt.Sprintf("take taint %s off node %s", corev1.TaintNodeOutOfService, written.Name),
-		guards:  []Guard{noStaleMountGuard},
 		do:      do, inverse: &inverse,
 		gone: func(v *View) string {
 			if node := sameNode(v, written); node == nil || !slices.ContainsFunc(node.Spec.Taints, isOwnTaint) {

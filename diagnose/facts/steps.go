@@ -184,6 +184,8 @@ func (p *View) stepOf(f finding.Finding, m step.Mark) (s finding.Step, says stri
 		}), "restart the kube-controller-manager leader", nil
 	case step.RestartService:
 		return p.ofNode(f, m.Kind, node), fmt.Sprintf("restart %s on %s", m.Object, cmp.Or(node, "the node")), nil
+	case step.BlockAddress: // the finding's node only waits for the other machine
+		return p.ofNode(f, m.Kind, f.Holder), fmt.Sprintf("block the address of %s", cmp.Or(f.Holder, "that machine")), nil
 	default: // it is done to a whole node
 	}
 	if m.Object != "" {
@@ -360,6 +362,7 @@ var onNode = map[step.Kind]string{
 	step.DrainNode:      "a drain of %s evicts all pods there but those of DaemonSets, among them %s with volumes",
 	step.RebootNode:     "the restart of machine %s ends all pods there, among them %s with volumes",
 	step.PowerOff:       "the end of machine %s ends all pods there, among them %s with volumes",
+	step.BlockAddress:   "the block of the address of machine %s ends all mounts of that storage there, at most of %s with volumes; what they have not written yet is lost",
 	step.DeleteNode:     "the deletion of Node %s deletes all pods there, among them %s with volumes",
 }
 

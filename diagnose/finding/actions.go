@@ -388,7 +388,7 @@ func (f Finding) does() string {
 		says, undo = says[:i], says[i:]
 	}
 	switch attachment := attachmentName.FindString(says); {
-	case r.ApplyAll == "":
+	case !mostRepairs.MatchString(r.ApplyAll): // one write
 	case attachment != "" && r.Others > 0:
 		says = strings.Replace(says, attachment, fmt.Sprintf("the VolumeAttachments of %d of the %d findings; diagnose again for the rest", r.Alike, r.Alike+r.Others), 1)
 	case attachment != "":
@@ -408,6 +408,9 @@ func (f Finding) does() string {
 	if name := attachmentName.FindString(says); r.ApplyAll == "" && name != "" && f.PersistentVolume != "" && f.Node != "" &&
 		strings.Contains(r.Apply, strings.ToLower(strings.Replace(name, " ", "/", 1)+" ")) {
 		says = strings.Replace(says, name, fmt.Sprintf("the VolumeAttachment of volume %s on node %s", f.PersistentVolume, f.Node), 1)
+	}
+	if r.OneWrite > 1 {
+		says += fmt.Sprintf("; one write for %d findings", r.OneWrite)
 	}
 	return "--apply" + undo + " " + says + ":"
 }

@@ -442,6 +442,9 @@ type Repair struct {
 	// Alike is how many repairs ApplyAll makes, and Others how many findings that share the cause
 	// it does not repair.
 	Alike, Others int `json:"-"`
+	// OneWrite counts the findings with the same cause that this very write repairs; 0 where it is
+	// the only one.
+	OneWrite int `json:"-"`
 	// Lower are the less risky kinds of repair that do not fit, and why.
 	Lower []LowerRepair `json:"lower,omitempty"`
 }

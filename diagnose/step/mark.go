@@ -275,6 +275,8 @@ func plain(m Mark) string {
 		return "restart the node"
 	case PowerOff:
 		return "power off the machine behind the node"
+	case BlockAddress:
+		return "block the address of that machine"
 	case DeleteNode:
 		return "delete the Node object"
 	case RestartManager:

@@ -20,6 +20,7 @@ const (
 	DrainNode         Kind = "drain-node"
 	RebootNode        Kind = "reboot-node"
 	PowerOff          Kind = "power-off"
+	BlockAddress      Kind = "block-address" // of another machine, at the storage
 	DeleteNode        Kind = "delete-node"
 	RestartManager    Kind = "restart-kube-controller-manager"
 )
@@ -55,6 +56,7 @@ func Reaches() []Reach {
 		{DrainNode, "A drain evicts all pods of the node but those of DaemonSets. The pods there", onNode},
 		{RebootNode, "The restart of a machine ends all pods of the node. The pods there", onNode},
 		{PowerOff, "The end of a machine ends all pods of the node. The pods there", onNode},
+		{BlockAddress, "The block of a machine's address at the storage ends all mounts of that storage on the machine, and their last writes are lost. The pods there", onNode},
 		{DeleteNode, "With a Node all pods that are bound to it are deleted. The pods there", onNode},
 		{RestartManager, "While kube-controller-manager restarts, no volume of the cluster is attached or detached, and what it only remembers is lost. All pods " +
 			"with volumes can be hit. The pods", everywhere},

@@ -25,9 +25,12 @@ func KubectlWithInput(input string, words ...string) string {
 
 // WithFlags is a command line of Kubectl or of KubectlWithInput with these flags, such as --context.
 func WithFlags(command string, flags ...string) string {
-	const kubectl, piped = "kubectl ", " | kubectl "
+	const kubectl, plugin, piped = "kubectl ", "volume-doctor ", " | kubectl "
 	if len(flags) == 0 {
 		return command
+	}
+	if strings.HasPrefix(command, kubectl+plugin) { // kubectl takes no flag before the name of a plug-in
+		return command + strings.TrimPrefix(Kubectl(flags...), "kubectl")
 	}
 	if words, ok := strings.CutPrefix(command, kubectl); ok {
 		return Kubectl(flags...) + " " + words

@@ -14,9 +14,10 @@ import (
 
 func TestWithFlags(t *testing.T) {
 	for command, want := range map[string]string{
-		"kubectl patch node n1 -p '[]'":                           "kubectl --context=a patch node n1 -p '[]'",
-		"kubectl patch node n1 -p '{\"a\":\"| kubectl \"}'":       "kubectl --context=a patch node n1 -p '{\"a\":\"| kubectl \"}'",
-		"something else":                                          "something else",
+		"kubectl patch node n1 -p '[]'":                     "kubectl --context=a patch node n1 -p '[]'",
+		"kubectl patch node n1 -p '{\"a\":\"| kubectl \"}'": "kubectl --context=a patch node n1 -p '{\"a\":\"| kubectl \"}'",
+		"kubectl volume-doctor trace pod/web-0 -n a":        "kubectl volume-doctor trace pod/web-0 -n a --context=a",
+		"something else": "something else",
 		KubectlWithInput("it's | kubectl x", "create", "-f", "-"): KubectlWithInput("it's | kubectl x", "--context=a", "create", "-f", "-"),
 	} {
 		if got := WithFlags(command, "--context=a"); got != want {

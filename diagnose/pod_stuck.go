@@ -12,6 +12,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/checks/blocked"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 )
@@ -122,6 +123,12 @@ func traceCommand(t *trace.Trace) string {
 	return safetext.Kubectl("volume-doctor", "trace", "pod/"+t.Pod.Name, "-n", t.Pod.Namespace)
 }
 
+// ofPerson reports whether no program acts on the wait before a person has. A StatefulSet may
+// create a claim.
+func ofPerson(actor string) bool {
+	return strings.HasPrefix(actor, "whoever ") && !strings.Contains(actor, "persistentvolumeclaim/") || actor == kubeletwords.NodeAdmin || actor == kubeletwords.WorkloadOwner
+}
+
 // stuck is the finding about a group. The pod that has waited longest represents it: that
 // changes least as others come and go.
 func stuck(group []*trace.Trace) finding.Finding {
@@ -157,10 +164,14 @@ func stuck(group []*trace.Trace) finding.Finding {
 	if f.Detail = strings.TrimPrefix(f.Detail, f.Cause+"; "); f.Detail == f.Cause {
 		f.Detail = ""
 	}
-	if f.SelfHeals.Unknown = !stage.Stays() || first.Verdict.Undated; stage.Stays() {
+	stays := stage.Stays() || stage.State == trace.StageBlocked && stage.Overdue && ofPerson(first.Verdict.Actor)
+	if f.SelfHeals.Unknown = !stays || first.Verdict.Undated; stays {
 		f.Severity = finding.Error // the pod waits for good
 	}
-	if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {
+	if stays && !first.Verdict.Undated && stage.Ends != "" {
+		ends, _, _ := strings.Cut(stage.Ends, "; ")
+		f.SelfHeals.Because = "it lasts until " + ends
+	} else if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {
 		f.SelfHeals.Because += "; what ends it: " + stage.Ends
 	}
 	name := "pod/" + podOf(first)

@@ -20,6 +20,8 @@ type Blame struct {
 	// meaning of the message; both are "" where the table has none.
 	Permanent   bool
 	Ends, Means string
+	// Do and Never are the table's advice, and its warning; "" where it has none.
+	Do, Never string
 	// Called reports that a CSI driver has answered a call.
 	Called bool
 	// Passing reports that Actor comes from the message of a driver or a mount program, which
@@ -58,7 +60,7 @@ func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	}
 	named := strings.NewReplacer("$node", whose.Node, "$driver", whose.Driver, "$user", user, "$owner", owner)
 	b.Actor = cmp.Or(named.Replace(word.Actor), b.Actor)
-	b.Ends = named.Replace(word.Ends)
+	b.Ends, b.Do, b.Never = named.Replace(word.Ends), named.Replace(word.Do), word.Never
 	return b
 }
 

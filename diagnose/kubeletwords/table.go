@@ -34,8 +34,9 @@ type Word struct {
 	// Wraps is true where the cause follows the text: an error that concerns the volume's
 	// files, no matter who reads them.
 	Wraps bool
-	// Means is the meaning of the text. Ends is what ends the wait.
-	Means, Ends string
+	// Means is the meaning of the text. Ends is what ends the wait. Do and Never are an advice, and
+	// what must not be done; "" where the actor says enough.
+	Means, Ends, Do, Never string
 }
 
 // The actors that are not objects.
@@ -99,7 +100,9 @@ var MountWords = []Word{
 	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet" + again, Means: "the kubelet does not know the driver: its node plugin has not registered"},
 	{Pattern: MissingKey, Actor: "whoever is to add the key $1", Ends: "the object that the pod names has the key $1" + again, Means: "the object is there but lacks the key that the pod names"},
 	{Pattern: MissingPath, Actor: "whoever is to make $1 on $node", Ends: "the path is there, and of the type that the pod names" + again, Means: "the path on the node is missing or not of the type that the pod names"},
-	{Pattern: MissingLocal, Actor: "whoever is to make $1 on $node", Ends: "the path is there" + again, Means: "the path of the local volume is missing on the node"},
+	{Pattern: MissingLocal, Actor: NodeAdmin, Ends: "the volume's disk is mounted at $1 again" + again, Means: "the path of the local volume is missing on the node, as where its disk is gone or not mounted",
+		Do:    "{check} see on $node whether the volume's disk is there (lsblk) and mounted at $1 (findmnt, /etc/fstab); {change} mount it there",
+		Never: "make the directory $1 by hand: the pod would start with an empty one on the machine's own disk"},
 	{Pattern: NoDevice, Actor: "CSI driver $driver on $node", Ends: "the driver makes the device" + again, Means: "the driver answered that it has published the volume, and made no device at the path that the kubelet gave it"},
 	{Text: "incorrect mount option was specified", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
 	{Text: "unknown mount option", Speaker: Program, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchOpt},
@@ -182,7 +185,7 @@ func Find(words []Word, message string) (Word, bool) {
 				names = []string{"$1", strings.ToLower(m[1]), "$2", m[2]}
 			}
 			named := strings.NewReplacer(names...)
-			w.Actor, w.Ends = named.Replace(w.Actor), named.Replace(w.Ends)
+			w.Actor, w.Ends, w.Do, w.Never = named.Replace(w.Actor), named.Replace(w.Ends), named.Replace(w.Do), named.Replace(w.Never)
 			return w, true
 		}
 	}

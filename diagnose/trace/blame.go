@@ -51,5 +51,5 @@ func (t *tracer) blameWait(s *Stage, w waitWords, v *tracedVolume) (permanent bo
 }
 
 func (s *Stage) take(b facts.Blame) {
-	s.On, s.Ends, s.called = cmp.Or(b.Actor, s.On), cmp.Or(b.Ends, s.Ends), b.Called
+	s.On, s.Ends, s.called, s.do, s.never = cmp.Or(b.Actor, s.On), cmp.Or(b.Ends, s.Ends), b.Called, b.Do, b.Never
 }

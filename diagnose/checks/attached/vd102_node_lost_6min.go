@@ -176,7 +176,7 @@ func heldByLostPod(p *facts.View, va facts.Attachment, waiters, holders []*corev
 	facts.Also(&f, "pod %s is Terminating there and keeps it", facts.PodName(holder))
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(holder), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*holder.DeletionTimestamp)})
 	f.SelfHeals = lostPodHeals(p, *f.Since, "the node may come back; its kubelet then ends the pod",
-		"only its kubelet may say that the pod has ended; until then, or until the pod object is removed, it counts as a user of the volume")
+		fmt.Sprintf("only its kubelet may say that the pod has ended; until it does, or pod %s is removed, that pod counts as a user of the volume", facts.PodName(holder)))
 	f.Severity = p.LostPodSeverity(*f.Since)
 	if facts.WaitedInVain(waiters[0], holder) {
 		f.Severity = p.ConflictSeverity(facts.BoundAt(waiters[0]))

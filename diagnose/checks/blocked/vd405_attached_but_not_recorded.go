@@ -36,6 +36,12 @@ const unrecordedGrace = 2 * facts.LongSidecarCall
 
 func runAttachedButNotRecorded(p *check.Run) {
 	for _, va := range p.Attachments() {
+		if !va.Status.Attached && va.DeletionTimestamp == nil && va.Ours() && p.Age(va.CreationTimestamp) >= unrecordedGrace {
+			if pods := mountedThere(p.View, va.VolumeNode); len(pods) > 0 {
+				recordedAsDetached(p, va, pods)
+				continue
+			}
+		}
 		if va.Status.Attached || va.Status.AttachError != nil || va.DeletionTimestamp != nil || !va.Ours() ||
 			!facts.AttacherHolds(va.VolumeAttachment) || va.Annotations[reconcile.NodeIDAnnotation] == "" ||
 			p.Age(va.CreationTimestamp) < reconcile.CSITimeout || !p.Lasted(va.CreationTimestamp, unrecordedGrace) {
@@ -88,4 +94,35 @@ func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease,
 		SelfHeals: finding.SelfHeals{Because: "the attacher may not write the status; the attacher repeats the attach, and succeeds once it may write the status"},
 		Advice:    "{check} look in the attacher's log for a line with \"forbidden\" and \"volumeattachments/status\"; if so, {change} let its ClusterRole patch that",
 	}))
+}
+
+// mountedThere are the pods on the node that have the volume mounted.
+func mountedThere(p *facts.View, pair reconcile.VolumeNode) []*corev1.Pod {
+	return slices.DeleteFunc(p.World.LivePods(pair), func(pod *corev1.Pod) bool { return !facts.Mounted(pod) })
+}
+
+// recordedAsDetached is about pods that run with a volume whose VolumeAttachment says that it is not
+// attached. They got their mount while it was: the kubelet asks for that before each mount, so
+// that the next pod waits.
+func recordedAsDetached(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
+	f := p.About(va, finding.Finding{
+		Severity: finding.Warning,
+		Subject:  facts.PodObject(pods[0]),
+		Pods:     facts.PodNames(pods),
+		Message:  fmt.Sprintf("Pod %s runs on node %s, and by its VolumeAttachment volume %s is not attached", facts.PodName(pods[0]), va.Node, p.ShortVolume(va.Volume)),
+		Detail:   finding.Clauses("a pod that starts there next waits until the VolumeAttachment says attached", facts.Alike(pods)),
+		Cause:    "somebody other than the attacher reset status.attached, or made the VolumeAttachment again, and the attacher has not attached it since",
+		Evidence: []finding.Evidence{
+			{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},
+		},
+		SelfHeals: finding.SelfHeals{Unknown: true, Because: "the attacher tries again, at most 5m apart, and succeeds once the driver does"},
+		Advice:    "{check} read the log of the driver's attacher about the VolumeAttachment, while the pod still runs",
+		Never:     "delete the pod or drain the node before that: its successor may wait for the volume",
+	})
+	if failed := va.Status.AttachError; failed != nil {
+		f.Said = &finding.Quote{Text: failed.Message, By: facts.AttacherOf(va.Spec.Attacher), At: &failed.Time}
+		f.Evidence = append(f.Evidence, facts.FailedAttach(va.VolumeAttachment, failed))
+		f.Advice = "{fix} fix what the driver reports, while the pod still runs"
+	}
+	p.Report(f.UntilAgain(p.Snapshot.TakenAt, facts.ListsGrace, "the attacher attaches it again just now, as after a re-publish"))
 }

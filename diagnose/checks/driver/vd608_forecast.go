@@ -98,8 +98,13 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 		return
 	}
 	severity := finding.Info
+	message := fmt.Sprintf("Pods without a node want more volumes of %s than nodes can take", driver)
 	if kept := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !keptOffByLimit(pod) }); len(kept) > 0 {
 		severity, pods = finding.Warning, kept // the forecast has come true
+		message = fmt.Sprintf("Pod %s gets no node: they are full of volumes of %s", facts.PodName(pods[0]), driver)
+		if n := len(pods); n > 1 {
+			message = fmt.Sprintf("%d pods get no node: they are full of volumes of %s", n, driver)
+		}
 	}
 	atLeast := ""
 	if !p.Snapshot.Complete(snapshot.StorageClasses) { // for the classes of claims that have no volume yet
@@ -110,13 +115,13 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 		Subject:  p.DriverObject(driver),
 		Pods:     facts.PodNames(pods),
 		Since:    &pods[0].CreationTimestamp,
-		Message:  fmt.Sprintf("Pods without a node want more volumes of %s than nodes can take", driver),
+		Message:  message,
 		Detail: fmt.Sprintf("they want "+atLeast+"%d more, and the %d nodes that can be scheduled to have room for %d; pod %s has waited longest",
 			len(volumes), nodes, room, facts.PodName(pods[0])),
 		Cause:     "the nodes are too few, or too small, for as many volumes of the driver",
 		Evidence:  evidence,
 		SelfHeals: finding.SelfHeals{Unknown: true, Because: "volumes have to leave the nodes, or nodes to come; the scheduler then places the pods; an autoscaler that counts volumes brings them"},
-		Advice:    "add nodes, or {change} take volumes off those that there are; see that the driver's limit is not lower than the machines' own",
+		Advice:    "add nodes, or {change} scale down workloads whose volumes are not needed; see that the driver's limit is not lower than the machines' own",
 	})
 }
 

@@ -111,7 +111,7 @@ func taken(p *check.Run, pair reconcile.VolumeNode, runner *facts.Runner) findin
 
 func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	pod, container, started := runner.Pod, runner.Container, runner.Started
-	pv, node := p.ShortVolume(va.Volume), p.Snapshot.Node(va.Node)
+	pv, node := p.ShortVolumeOf(va), p.Snapshot.Node(va.Node)
 	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &va.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s was detached and attached again under running pod %s on node %s", pv, facts.PodName(pod), va.Node),

@@ -55,6 +55,9 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
 		Advice:    "{check} read the kubelet's log about the volume; {fix} fix what it names; {delete-pod}: a new pod gets a new mount",
 	}
+	if e := saidInEvent(p.View, pod, broken.Words); e != nil {
+		f.Said.Count, f.Said.At = facts.TimesSeen(e), new(snapshot.EventTime(e))
+	}
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name
 	}
@@ -75,8 +78,24 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		f.Detail = fmt.Sprintf("container %s cannot start; the volume is mounted, and refuses access", broken.Container)
 		f.Cause = "the server or the file system of the volume lets neither the kubelet nor the runtime in"
 		f.Advice = "{check} check the rights on the share or the directory, and the user in the volume's Secret or its mount options: a new pod meets the same refusal"
+		if strings.Contains(driver, "cephfs") {
+			f.Cause += "; or the storage system has evicted the node as a client, which then gets this answer to all it asks"
+			f.Advice = "{check} see with \"ceph osd blocklist ls\" whether the address of the node is blocked, and check the rights of the user in the volume's Secret; " +
+				"{if where the node was evicted,} {delete-pod}: a new pod gets a new mount"
+		}
 	}
 	p.Report(f)
+}
+
+// saidInEvent is the last event about the pod that has the words; nil where there is none.
+func saidInEvent(p *facts.View, pod *corev1.Pod, words string) *corev1.Event {
+	var last *corev1.Event
+	for _, e := range p.Snapshot.EventsAbout("Pod", pod) {
+		if strings.Contains(e.Message, words) && (last == nil || snapshot.EventTime(last).Before(new(snapshot.EventTime(e)))) {
+			last = e
+		}
+	}
+	return last
 }
 
 // withoutPath is the message about a path without the path: the headline names the volume.

@@ -29,10 +29,10 @@ func TracePod(s *snapshot.Snapshot, pod *corev1.Pod, opts Options) *trace.Trace 
 
 // AddFindings adds the report's findings about the pod or its volumes to its trace, and judges the
 // wait by them. The remainder is made anew from this trace, if the check was asked for: a kubelet
-// may have told it more than the objects show.
+// may have told it more than the objects show, also that a finding is out of date.
 func AddFindings(view *facts.View, report *finding.Report, t *trace.Trace) {
 	others := *report
-	others.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return f.Code == finding.PodStuck })
+	others.Findings = slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return f.Code == finding.PodStuck || t.Outdated(f) })
 	t.AddFindings(&others)
 	if !slices.Contains(report.Checks, finding.PodStuck) {
 		return

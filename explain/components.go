@@ -158,8 +158,9 @@ const inMessage = "; the cause is in the event's message, not in its reason"
 // spoken is the sentence in the text; nil where it is no component's known message.
 func spoken(message string) *sentence {
 	text := strings.ToLower(message)
+	byDriver := driverSays(message)
 	i := slices.IndexFunc(sentences, func(s sentence) bool {
-		return !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
+		return !(byDriver && s.by == caller) && !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
 	})
 	if i < 0 {
 		if s, alone := reasons[strings.TrimSpace(text)]; alone {
@@ -171,20 +172,38 @@ func spoken(message string) *sentence {
 	if s.by == anybody && saysMore(message) {
 		return nil
 	}
-	switch by := frame(text); {
-	case s.by == anybody && by != anybody: // the beginning of the message says more than its end
+	switch by := frame(message); {
+	case s.by == anybody && (by != anybody || byDriver): // the beginning of the message says more than its end
 		s.by = by
-		if code := stage(text); code != "" && !slices.Contains(s.codes, code) {
+		if byDriver {
+			s.by = saidBy(message, driversOf(slices.DeleteFunc(whatItMeans(message), func(e driverwords.Entry) bool { return len(e.Drivers) == 0 })))
+		}
+		if code := stage(message); code != "" && !slices.Contains(s.codes, code) {
 			s.codes = append([]string{code}, s.codes...)
 		}
 	case s.by == "" || s.by == either && by != anybody:
 		s.by = by
-	case s.by == caller && by == controller:
-		s.by = attacher
-	case s.by == caller && by != anybody:
-		s.by = by
+	case s.by == caller:
+		s.by = callerBehind(by)
 	}
 	return &s
+}
+
+// driverSays reports whether the words behind the message's first gRPC code are a CSI driver's:
+// the runtime of containers and the client of a call without an answer write such codes as well.
+func driverSays(message string) bool {
+	return strings.Contains(strings.ToLower(message), "rpc error") && frame(message) != runtime && !kubeletwords.NoAnswer(message)
+}
+
+// callerBehind is who called the driver, where the component writes of the call.
+func callerBehind(by string) string {
+	switch by {
+	case anybody:
+		return caller
+	case controller:
+		return attacher
+	}
+	return by
 }
 
 // saysMore reports whether the text has words that tell more than that something took too long.
@@ -234,6 +253,10 @@ func ownOfKubelet(text string) *sentence {
 	return nil
 }
 
+// beganContainer is how the kubelet begins the event of a container that could not be made or
+// started, whose reason is mostly the runtime's (recordContainerEvent).
+const beganContainer = `^(?:Warning\s.*\s)?Error: `
+
 // frames are the beginnings of messages, with the component that writes them and the page
 // about the failing step.
 var frames = []struct {
@@ -241,7 +264,9 @@ var frames = []struct {
 	by    string
 	code  string
 }{
-	{regexp.MustCompile(`(?i)\bOCI runtime\b|\bcontainerd task\b|\bfailed to generate (?:container|spec)\b|\bto rootfs\b`), runtime, "VD416"},
+	{regexp.MustCompile(beganContainer + `(?:secrets? "|configmaps? "|couldn't find key )`), kubelet, ""},
+	{regexp.MustCompile(`(?i)\bOCI runtime\b|\bcontainerd task\b|\bfailed to generate (?:container|spec)\b|\bto rootfs\b|\bError response from daemon\b|(?-i:` + beganContainer + `)`), runtime, "VD416"},
+	{regexp.MustCompile(`(?i)\bhas GET error for volume attachment\b.* no relationship found\b`), kubelet, "VD302"},
 	{regexp.MustCompile(`(?i)\bDetachVolume\.|\bDetach ?Error`), controller, "VD103"},
 	{regexp.MustCompile(`(?i)\bAttachVolume\.|Multi-Attach error|\bWaiting for detach for volume`), controller, "VD410"},
 	{regexp.MustCompile(`(?i)\bUnm(?:ount|ap)(?:Volume|Device)\b`), kubelet, "VD104"},
@@ -294,13 +319,17 @@ func saidBy(text string, drivers []string) string {
 	}
 	by := frame(text)
 	switch {
+	case by == runtime:
+		return runtime
+	case kubeletwords.NoAnswer(text):
+		return callerBehind(by)
 	case by == anybody && len(drivers) == 0 && ofKernel.MatchString(text):
 		return kernel
-	case by == anybody && len(drivers) == 0 && ofNodeTool.MatchString(text) && !strings.Contains(strings.ToLower(text), "rpc error"):
+	case by == anybody && len(drivers) == 0 && ofNodeTool.MatchString(text) && !driverSays(text):
 		return nodeTool
 	case by == anybody:
 		return says
-	case len(drivers) == 0 && !strings.Contains(strings.ToLower(text), "rpc error"):
+	case len(drivers) == 0 && !driverSays(text):
 		if by != controller {
 			return by
 		}

@@ -24,9 +24,10 @@ func sayMeaning(w io.Writer, message string) bool {
 	}
 	entries := whatItMeans(message)
 	if said != nil || slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
-		// Beside a component's sentence, plain words and wrappers add nothing.
+		// Beside a component's sentence, plain words and wrappers add nothing, and a driver that
+		// cannot be reached has said nothing.
 		entries = slices.DeleteFunc(entries, func(e driverwords.Entry) bool {
-			return e.Wrapper || said != nil && (e.Layer == driverwords.PlainWords || len(e.Drivers) == 0 && said.has(e.Words))
+			return e.Wrapper || said != nil && (e.Layer == driverwords.PlainWords || len(e.Drivers) == 0 && (said.has(e.Words) || e.Meaning == driverwords.DriverUnavailable))
 		})
 	}
 	entries = slices.DeleteFunc(entries, func(e driverwords.Entry) bool { // it adds nothing
@@ -82,12 +83,16 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 	fmt.Fprintf(w, "  Means     %s\n", saysOf(e))
 	if e.Wrapper {
 		fmt.Fprintf(w, "            The cause is not in these words.\n")
+		pages(w, pagesAbout(e.Meaning, message))
 		diagnoseIt(w)
 		return
 	}
 	fmt.Fprintf(w, "  Who acts  %s\n", whoActs(e, message))
 	var kinds []step.Kind
-	for _, e := range alike {
+	for i, e := range alike {
+		if i > 0 && len(e.Drivers) == 0 && len(alike[i-1].Drivers) == 0 {
+			continue // of any other driver there is one help
+		}
 		whose := ""
 		if len(alike) > 1 {
 			whose = cmp.Or(strings.Join(e.Drivers, ", "), "any other driver") + ": "
@@ -102,9 +107,7 @@ func verdict(w io.Writer, message string, alike []driverwords.Entry) {
 	for _, kind := range slices.Compact(kinds) {
 		fmt.Fprintf(w, "  Hits      %s:\n            %s\n", step.Of(kind).Whom, step.Of(kind).Count)
 	}
-	for _, code := range pagesAbout(e.Meaning, message) {
-		fmt.Fprintf(w, "  Page      %s\n", safetext.Kubectl("volume-doctor", "explain", code))
-	}
+	pages(w, pagesAbout(e.Meaning, message))
 	last := ""
 	for _, e := range alike {
 		if e.Source != last {
@@ -168,10 +171,14 @@ func (s *sentence) card(w io.Writer) {
 	if s.acts != "" {
 		fmt.Fprintf(w, "  Who acts  %s\n", s.acts)
 	}
-	for _, code := range s.codes {
+	pages(w, s.codes)
+	diagnoseIt(w)
+}
+
+func pages(w io.Writer, codes []string) {
+	for _, code := range codes {
 		fmt.Fprintf(w, "  Page      %s\n", safetext.Kubectl("volume-doctor", "explain", code))
 	}
-	diagnoseIt(w)
 }
 
 // has reports whether the words of a driver's entry are a part of the sentence.
@@ -247,7 +254,7 @@ func hintsOf(message string) map[string]float64 {
 
 // wholeStage reports whether the page is the one about a stage, whatever fails there.
 func wholeStage(code string) bool {
-	return code == "VD104" || code == "VD511" || code == "VD512" || code == "VD515"
+	return slices.Contains([]string{"VD104", "VD302", "VD416", "VD511", "VD512", "VD515"}, code)
 }
 
 // pagesOfMeanings are the checks that look for only one meaning. All other meanings belong to

@@ -258,8 +258,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 // another time.
 func forceOverdue(s *snapshot.Snapshot, d reconcile.Decision, wanting []*reconcile.VolumeToAttach) time.Duration {
 	i := slices.IndexFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount })
-	isUnread := func(kind snapshot.Kind) bool { return !s.Complete(kind) }
-	if i < 0 || len(d.MayKeep) > 0 || slices.ContainsFunc([]snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Nodes, snapshot.Leases}, isUnread) {
+	if i < 0 || len(d.MayKeep) > 0 || slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind != snapshot.Events && g.Kind != snapshot.StorageClasses }) {
 		return 0
 	}
 	if after, _ := d.Until[i].Running(d); after > 0 {

@@ -104,6 +104,7 @@ func proposeDelete(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (
 	if slices.Contains(madeByOthers, f.Code) {
 		// The program that made it may use it in a way that no pod and no kubelet shows.
 		r.Guards = []Guard{allowedGuard(DeleteAttachment)}
+		r.OnlyIf = fmt.Sprintf("nothing on node %s uses the volume, which is detached under it", va.Spec.NodeName)
 	}
 	return r, nil
 }

@@ -50,6 +50,7 @@ func proposeUnpublish(v *View, f finding.Finding) (Repair, error) {
 	return Repair{
 		Do:      creation(va),
 		WhyNot:  "to attach the volume again would only bring the failure back",
+		OnlyIf:  fmt.Sprintf("nothing on node %s uses the volume, which is detached under it", f.Holder),
 		Guards:  []Guard{holderGuard(v, f.Holder), allowedGuard(UnpublishOrphan)},
 		follows: facts.FollowFor,
 		landed:  func(v *View) bool { return created(v, va) != nil },

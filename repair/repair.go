@@ -173,6 +173,9 @@ type Repair struct {
 	// back everything.
 	Undo   *Operation `json:"undo,omitempty"`
 	WhyNot string     `json:"whyNot,omitempty"`
+	// OnlyIf is what the user has to make sure of before allowing the repair; "" where other
+	// flags or the sentence about the repair say it.
+	OnlyIf string `json:"-"`
 	// ByHand reports whether a person can reverse Do although nothing here does.
 	ByHand bool `json:"-"`
 	// PreImage are the fields that Do writes, as they were, in the object's form.
@@ -251,7 +254,8 @@ func propose(v *View) []Repair {
 		}
 		advise(&findings[i])
 		if r != nil && summaries[i].SafeOnce != "" {
-			summaries[i].SafeOnceTold = r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i])
+			summaries[i].SafeOnceTold = r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i]) ||
+				r.BlockedBy.Guard == notAlive && slices.ContainsFunc(findings[i].Steps, func(s finding.Step) bool { return s.Kind == step.DrainNode })
 			summaries[i].SafeOnceChanges = slices.ContainsFunc(step.Marks(summaries[i].SafeOnce), func(m step.Mark) bool { return m.Kind.Undo() != "" || m.Kind == step.Fix })
 			safe := v.Facts.SafeOnce(findings[i], summaries[i].SafeOnce)
 			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
@@ -302,6 +306,7 @@ func (r *Repair) proposed(v *View) *finding.Repair {
 		Does:       r.does(),
 		Risk:       string(r.Risk),
 		Reversible: r.Undo != nil,
+		OnlyIf:     r.OnlyIf,
 		Lower:      r.Lower,
 		Commands:   []string{},
 	}

@@ -44,6 +44,7 @@ const attachedPath = "/status/attached"
 func proposeRepublish(v *View, f finding.Finding, va *storagev1.VolumeAttachment) (Repair, error) {
 	return Repair{
 		SoThat: "the driver is asked to attach it again",
+		OnlyIf: fmt.Sprintf("the storage system does not have the volume attached to node %s", va.Spec.NodeName),
 		Do: Operation{
 			Verb: VerbPatch, Target: refTo(snapshot.VolumeAttachments, va), Subresource: "status",
 			Patch: patchOf(va.ObjectMeta, patchOp{"test", attachedPath, Compact(true)}, patchOp{"replace", attachedPath, Compact(false)}),

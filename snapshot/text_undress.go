@@ -14,7 +14,7 @@ var (
 	// numbered matches the first line of a text whose lines were numbered by cat, an editor, grep
 	// or bat, including the text after the number.
 	numbered = regexp.MustCompile(`^ *\d+(\t|(?:[: ]| ?[|│] )(?:apiVersion:|kind:|items:|---|- |[{\[]))`)
-	number   = regexp.MustCompile(`^ *\d+(\t|:| ?[|│] ?| )?`)
+	lineNo   = regexp.MustCompile(`^ *\d+(\t|:| ?[|│] ?| )?`)
 	painted  = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
 	// curled matches values in typographic quotes, which messengers and word processors insert.
 	curled = regexp.MustCompile(`(?:creationTimestamp|resourceVersion)[“”]?: [“‘”’]`)
@@ -38,7 +38,7 @@ func undress(head []byte) func(line []byte) []byte {
 	case replied.Match(before):
 		return answered()
 	case numbered.Match(first):
-		return func(line []byte) []byte { return number.ReplaceAll(line, nil) }
+		return func(line []byte) []byte { return lineNo.ReplaceAll(line, nil) }
 	case fence.Match(before):
 		return fenced()
 	case bytes.IndexByte(head, 0x1b) >= 0:

@@ -68,9 +68,10 @@ func hasItems(raw []byte) bool {
 var unmarshalers = jsonv2.WithUnmarshalers(jsonv2.JoinUnmarshalers(
 	jsonv2.UnmarshalFunc(boundedQuantity), jsonv2.UnmarshalFunc(quickTime)))
 
-// boundedQuantity rejects numbers that would keep the decoder of quantities busy for hours.
+// boundedQuantity rejects numbers that would keep the decoder of quantities busy for hours. Nearly all
+// are short and have no exponent.
 func boundedQuantity(raw []byte, q *resource.Quantity) error {
-	if hasAbsurdNumber(raw) {
+	if (len(raw) > 64 || bytes.ContainsAny(raw, `eE\`)) && hasAbsurdNumber(raw) {
 		return errors.New("a number that no API server accepts")
 	}
 	return q.UnmarshalJSON(raw)

@@ -13,8 +13,6 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	kjson "sigs.k8s.io/json"
-
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/yamljson"
 )
@@ -397,37 +395,12 @@ func (y *yamlReader) document(at place) error {
 	return y.object(at, raw)
 }
 
-// object reads a document that is one JSON object. An object that is not a list is not split into
-// items.
+// object reads a document that is one JSON object.
 func (y *yamlReader) object(at place, raw []byte) error {
-	if ok, err := y.single(at, raw); ok {
-		return err
-	}
-	if t, ok := singleObject(raw); ok {
-		return y.c.object(at, t, raw)
+	if s, object := y.c.usual(raw, nil); object != nil && !hasItems(raw) {
+		return y.c.take(at, s, raw, object)
 	}
 	return y.c.jsonText(raw, at)
-}
-
-// single reads a usual object that cannot be a list, and reports whether it was one.
-func (y *yamlReader) single(at place, raw []byte) (bool, error) {
-	s, object := y.c.usual(raw, nil)
-	if object == nil || hasItems(raw) {
-		return false, nil
-	}
-	return true, y.c.take(at, s, raw, object)
-}
-
-// singleObject returns the type of a JSON object unless it may be a list.
-func singleObject(raw []byte) (t typeName, ok bool) {
-	var head struct {
-		APIVersion string          `json:"apiVersion"`
-		Kind       string          `json:"kind"`
-		Items      json.RawMessage `json:"items"`
-	}
-	strict, err := kjson.UnmarshalStrict(raw, &head, kjson.DisallowDuplicateFields)
-	return typeName{head.APIVersion, head.Kind}, err == nil && len(strict) == 0 &&
-		head.APIVersion != "" && head.Kind != "" && !isListKind(head.Kind) && head.Items == nil
 }
 
 // yamlLine matches the place in the parser's messages.

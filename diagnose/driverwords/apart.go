@@ -89,7 +89,7 @@ var (
 	quoted   = regexp.MustCompile(`\\?["'\x60]([^\s"'\x60\\]*)\\?["'\x60]`)
 	calls    = regexp.MustCompile(`\[?\b(?:Controller|Node)(?:Un)?(?:Publish|Stage|Expand|Attach|Detach|GetVolume)(?:Volume|Stats)?\b\]?:?`)
 	exits    = regexp.MustCompile(`(?i)\(?\bexit (?:status|code) \d+\)?`)
-	programs = regexp.MustCompile(`\b(nsenter|modprobe): `) // a program that the error is of
+	programs = regexp.MustCompile(`\b(nsenter|modprobe|[A-Z][a-z]+-(?:Disk|Partition\w*|Volume)) ?: `) // a program that the error is of
 	either   = regexp.MustCompile(`([a-z])/([a-z])`)
 	ofPath   = regexp.MustCompile(`(<\w+>)\s*: `) // an error number's text follows its path
 	spaces   = regexp.MustCompile(`[ \t\r\n]+`)

@@ -18,6 +18,8 @@ const (
 	machine = `(?:nodes?|hosts?|instances?|machines?|vms?|vmi|servers?|droplets?|linodes?|compute)`
 	volume  = `(?:volumes?|disks?|images?|shares?|luns?|file ?systems?|buckets?|pvcs?|pvs?|datasets?|zvols?|containers?|devices?|resources?|snapshots?)`
 	few     = `.*?`
+	// inState is what stands before the name of a state. "error creating" is no state.
+	inState = `(?:^|\b(?:is|are|was|were|be|being|still|currently|status|state|phase|in|transient)(?: is| =|=)? )`
 )
 
 func of(meaning Meaning, words ...string) class {
@@ -28,6 +30,8 @@ func of(meaning Meaning, words ...string) class {
 // errors. missing reads what is not found, after certain and before likely.
 var (
 	certain = []class{
+		of(NodeRefused, `[a-z]+-(?:disk|partition\w*|volume) access (?:is )?denied`),
+		of(ChangedLately, `maximum modification rate`, `wait at least \d+ (?:hours|minutes)`, `(?:more than )?once (?:in|every|per|within) \d+ (?:hours|minutes)`),
 		of(WrongFilesystem, `unknown file ?system type ceph bluestore`),
 		of(ToolMissing, `unknown file ?system type (?:nfs4?|cifs|smb3|ceph|fuse\S*|glusterfs|lustre|beegfs|9p)`, `connect to (?:iscsid|multipathd|rpcbind|statd)`),
 		of(PermissionDenied, `authori[sz]ation fail\w*`),
@@ -44,7 +48,7 @@ var (
 		of(AttachLimit, `attachments? limit exceeded`, `max(?:imum)?(?: allowed)? (?:number|count|limit) of (?:\w+ )?(?:volumes?|disks?|attachments?|devices?|luns?)(?: \w+){0,3}`, `cannot attach (?:any )?more`,
 			`limit (?:of )?(?:\w+ )?attachments?`, `(?:disk|volume|device|attachment)s? limit exceeded `+few+machine, `no (?:free|available) luns?`, `too many (?:volumes?|disks?|attachments?|devices) `+few+`(?:attached|`+machine+`)`,
 			`exceeds? `+few+`(?:volume|disk|attach\w*) limit`, `attach(?:ment)?s? `+few+`limit `+few+`(?:reached|exceeded)`, `no more (?:volumes?|disks?|devices?) (?:can|could|may) be attached`,
-			`max(?:imum)? (?:[\w-]+ )*(?:volumes?|disks?|attachments?|devices?|luns?) (?:count|number|limit)`,
+			`max(?:imum)? (?:[\w-]+ )*(?:volumes?|disks?|attachments?|devices?|luns?) (?:count|number|limit)`, `exceed\w* (?:the )?limit (?:of )?max(?:imum)? (?:[\w-]+ )*(?:volumes?|disks?|devices?)`,
 			`all `+few+`slots `+few+`(?:in use|used|taken|occupied)`, `no (?:free|available) `+few+`slots?`, `(?:find|get|allocate) (?:an? |any )?(?:free|unused|available) (?:device )?(?:slots?|names?|letters?|luns?)`),
 		of(QuotaReached, `quota`, `limit exceeded`, `limit (?:has been |was |is )?reached`, `exceeded `+few+`limit`, `resource pool exhausted`, `not enough resources`, `insufficient `+few+`(?:quota|resources)`, `out of capacity`,
 			`free gid`),
@@ -98,7 +102,7 @@ var (
 		of(VolumeFailed, volume+` `+few+`(?:is |in |state |status |got |= )(?:an? )?(?:error|failed|faulted|offline|unexpected|invalid|degraded|inactive|unhealthy|crashed)`, `(?:error|failed|unexpected|invalid) ?(?:(?:share|volume|disk|pool|provisioning|image) )?(?:state|status)`, volume+` `+few+`not online`, `no (?:online|healthy|deployed) replicas?`, `requires `+few+`before being attached`, `task failed`, `invalid ?state`),
 		of(NotAttached, `not (?:been |yet )*(?:attached|published|mapped|connected|assigned|exported)`, `has not been (?:attached|published)`, `is detached`, `no `+few+`attachments?`, `publish ?context `+few+`(?:missing|empty|required|not)`, `(?:missing|required|must be|not) `+few+`publish ?context`, `already detached`),
 		of(DeviceMissing, `(?:device|disk|lun|block device|device path|path|drive)s? .*?(?:timed? ?out|within timeout|not (?:ready|appear|show|exist|visible|attached|same|connected|ready|verified)\w*|disappeared|gone)`, `(?:fail\w*|error|unable|not able|cannot|could not) (?:to |when |while )?(?:find|get|getting|determine|resolve|wait for|locate|verify(?:ing)?|lookup) (?:(?:[^\so]\S*|o[^\sf]\S*) ){0,3}?(?:device|device path|disk path|lun|sys device)s?`, `no (?:device )?path`, `no medium`, `find disk by lun`),
-		of(VolumeNotReady, `not (?:yet |been )*(?:ready|available|provisioned|in valid state|initiali[sz]ed)`, `transient`, volume+` `+few+`to be (?:bound|ready)`, `creating`, `no info about`, `is not (?:yet )?bound`, `in phase pending`, `not (?:yet )?become ready`),
+		of(VolumeNotReady, `not (?:yet |been )*(?:ready|available|provisioned|in valid state|initiali[sz]ed)`, `transient`, volume+` `+few+`to be (?:bound|ready)`, inState+`creating`, `no info about`, `is not (?:yet )?bound`, `in phase pending`, `not (?:yet )?become ready`),
 		of(BadParameters, `(?:parameter|attribute|property|argument|field|option|key|value|id|class|source|endpoint|protocol|request|type|information|address|name|path|url|info|volume id)s? .*?(?:missing|required|invalid|not (?:set|supported|specified|provided|valid|allowed|a directory)|unknown|unsupported|mismatch|empty|is required)`,
 			`(?:invalid|missing|unknown|unsupported|illegal|malformed|incorrect|bad|required|empty|mismatch\w*) .*?(?:parameters?|attributes?|arguments?|options?|values?|fields?|types?|keys?|id|ip|provider|format|input|name|annotation|info)`, `is a required`, `error parsing`, `fail\w* to (?:parse|initiali[sz]e)`, `could not (?:parse|split)`, `should (?:at least )?(?:contain|be)`, `must (?:be|have|contain|start|not)`, `parameter mismatch`, `exceeds? (?:the )?maximum size`, `larger than max\w*`, `no `+few+`(?:was )?specified`, `different protocol`),
 		of(DriverConfig, `config(?:uration)?(?:uration| map)?s? .*?(?:missing|not|lacks|invalid|empty|error|no)`, `(?:missing|invalid|empty|wrong|fetching|no|bad) .*?config(?:uration)?s?`, `(?:is |are )?(?:disabled|not enabled|undefined)`, `environment variable`, `allowed list`, `variable`, `domain labels?`, `monitor list`, `feature switch`),

@@ -108,7 +108,7 @@ func FindAll(message string) []Entry {
 	onlyNamed := slices.ContainsFunc(found, named)
 	var list []Entry
 	for _, n := range found {
-		e := table[n]
+		e := table[n].in(message)
 		if onlyNamed && (len(e.Drivers) > 0 && !named(n) || len(list) > 0) {
 			continue
 		}

@@ -91,6 +91,8 @@ const (
 	ObjectRejected     Meaning = "object-rejected"
 	NameNotFound       Meaning = "name-not-found"
 	PathTooLong        Meaning = "path-too-long"
+	NodeRefused        Meaning = "node-refused"
+	ChangedLately      Meaning = "changed-lately"
 )
 
 // About describes a meaning.

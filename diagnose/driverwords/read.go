@@ -67,7 +67,7 @@ func (a *answers) read(q question) (Entry, bool) {
 			clear(a.known)
 		}
 		found.entry, found.ok = read(q.driver, q.message, nil)
-		found.entry = found.entry.ofMapped(q.message)
+		found.entry = found.entry.in(q.message)
 		a.known[q] = found
 	}
 	return found.entry, found.ok
@@ -172,7 +172,7 @@ func (e Entry) OfAnother(message string) (Entry, bool) {
 }
 
 var (
-	passing = regexp.MustCompile(`\b(?:yet|still|being|already (?:exists|running|in progress|processed|being)|in progress|under ?way|ongoing|pending|attaching|detaching|deleting|creating|resizing|migrating|flatten\w*|optimizing|initiali[sz]\w*|starting|transient|throttl\w*|too many requests|rate|request limit|limiter|back-?off|try again|retr(?:y|ied|iable)|task state|locked|another (?:operation|request)|preempted|no relationship|watch error)\b`)
+	passing = regexp.MustCompile(`\b(?:yet|still|being|already (?:exists|running|in progress|processed|being)|in progress|under ?way|ongoing|pending|flatten\w*|optimizing|initiali[sz]\w*|transient|throttl\w*|too many requests|rate|request limit|limiter|back-?off|try again|retr(?:y|ied|iable)|task state|locked|another (?:operation|request)|preempted|no relationship|watch error)\b|` + inState + `(?:detaching|deleting|creating|resizing|migrating|starting)\b`)
 	lasting = regexp.MustCompile(`\bor\b.*\bfailed\b|\bin-use\b|\bstuck\b|\berror state\b|\bnot retriable\b|\bretriable false\b`)
 )
 
@@ -241,16 +241,31 @@ func Near(a, b Meaning) bool {
 	return false
 }
 
-// mapped is a device that the node itself makes of others: a decrypted one, or one of several
-// paths. A missing one proves nothing about attached devices.
-var mapped = regexp.MustCompile(`/dev/mapper/|/dev/dm-\d`)
+var (
+	// mapped is a device that the node itself makes of others: a decrypted one, or one of several
+	// paths. A missing one proves nothing about attached devices.
+	mapped = regexp.MustCompile(`/dev/mapper/|/dev/dm-\d`)
+	// unwritable is what the kernel answers to a write to a read-only device: no right is missing.
+	unwritable = regexp.MustCompile(`(?i)\boperation not permitted while (?:setting up superblock|writing)|\bpwrite failed: operation not permitted`)
+	// inError is a state that no storage system leaves by itself.
+	inError = regexp.MustCompile(`(?i)\b(?:status|state)["']?(?: is|:|=)* ?["']?error(?:\W|$)|\b(?:is|in) (?:an? )?error state\b`)
+)
 
-// ofMapped is the entry, or its meaning for a mapped device.
-func (e Entry) ofMapped(message string) Entry {
-	if e.Meaning != DeviceMissing || !mapped.MatchString(message) {
+// in is the entry, or what else it means where the message is about a mapped device, a read-only
+// one or a volume in the state error.
+func (e Entry) in(message string) Entry {
+	var other Meaning
+	switch {
+	case e.Meaning == DeviceMissing && mapped.MatchString(message):
+		other = MapperMissing
+	case e.Meaning == PermissionDenied && unwritable.MatchString(message):
+		other = ReadOnly
+	case (e.Meaning == BackendBusy || e.Meaning == VolumeNotReady || e.Meaning == OperationPending) && inError.MatchString(message):
+		other = VolumeFailed
+	default:
 		return e
 	}
-	about := meanings[MapperMissing]
-	e.Meaning, e.Actor, e.Helps = MapperMissing, about.Actor, about.Helps
+	about := meanings[other]
+	e.Meaning, e.Actor, e.Helps = other, about.Actor, about.Helps
 	return e
 }

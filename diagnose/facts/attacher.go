@@ -116,13 +116,21 @@ func sameController(a, b *corev1.Pod) bool {
 // the pod, which is Terminating, is gone, and any other workload once somebody deletes the pod.
 func (p *View) StuckAttacher(lease *coordinationv1.Lease) *corev1.Pod {
 	pod := p.heldBy(lease)
-	if pod == nil || NodeOf(pod) == "" || !p.Lost(p.Snapshot.Node(NodeOf(pod))) || ControlledBy(pod, "StatefulSet") != (pod.DeletionTimestamp != nil) ||
-		!p.Snapshot.Complete(snapshot.Pods) || slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
-		return other != pod && NodeOf(other) != NodeOf(pod) && other.Namespace == pod.Namespace && !reconcile.PodTerminated(other) && sameController(pod, other)
-	}) {
+	if pod == nil || NodeOf(pod) == "" || !p.Lost(p.Snapshot.Node(NodeOf(pod))) || !p.Snapshot.Complete(snapshot.Nodes) {
+		return nil
+	}
+	if ControlledBy(pod, "StatefulSet") != (pod.DeletionTimestamp != nil) || pod.DeletionTimestamp == nil && p.hasReplica(pod) {
 		return nil
 	}
 	return pod
+}
+
+// hasReplica reports whether another pod of the pod's workload is on another node or on none, or may
+// be.
+func (p *View) hasReplica(pod *corev1.Pod) bool {
+	return !p.Snapshot.Complete(snapshot.Pods) || slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
+		return NodeOf(other) != NodeOf(pod) && !reconcile.PodTerminated(other) && sameController(pod, other)
+	})
 }
 
 // StuckAttacherClause is the clause about StuckAttacher; "" where there is none.

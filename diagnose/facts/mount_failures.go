@@ -71,8 +71,8 @@ func FailingSince(failures []MountFailure) metav1.Time {
 // An object is "not registered" until the kubelet has begun with the pod: the volumes come first
 // where it waits for the node's network (SyncPod). Messages about empty caches count for
 // cachesFill only. A kubelet that did not reach the API server has reached it since, or its node
-// stops being Ready. The directory of a Block volume is gone where the kubelet cleans up the same
-// volume for another pod.
+// stops being Ready. The directory of a Block volume is gone where the kubelet cleans up after
+// another pod with the volume, or after its own try that failed a moment before.
 func (f MountFailure) Passing() bool {
 	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) || kubeletwords.DirectoryGone.MatchString(f.Reason) ||
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < cachesFill

@@ -41,9 +41,9 @@ func (p *View) StillUsed(va *storagev1.VolumeAttachment) error {
 	case len(users) > 0:
 		return fmt.Errorf("save the data of pod %s and {final} end it, and see that node %s no longer reports the disk in use", PodName(users[0]), va.Spec.NodeName)
 	case node == nil:
-		return fmt.Errorf("make sure that the machine behind node %s is off", va.Spec.NodeName)
+		return fmt.Errorf("make sure that the machine behind %s is powered off and stays off", va.Spec.NodeName)
 	case !reconcile.NodeReady(node):
-		return fmt.Errorf("make sure that the machine behind node %s is off, or bring the node back", va.Spec.NodeName)
+		return fmt.Errorf("make sure that the machine behind %s is powered off and stays off, or bring the node back", va.Spec.NodeName)
 	case slices.ContainsFunc(disks, func(disk corev1.UniqueVolumeName) bool { return p.InUse(node, disk) }):
 		return fmt.Errorf("{final} end what uses the disk on node %s, and see that the node no longer reports it in use", node.Name)
 	}

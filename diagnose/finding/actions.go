@@ -206,7 +206,9 @@ func actionsOf(f Finding, at time.Time) []Action {
 	case f.SelfHeals.Unknown && f.Severity == Info:
 		list = append(list, f.waiting("wait a minute and diagnose again; only if it has not ended by then:", at))
 	}
-	repairing := f.repairing()
+	repairing := slices.DeleteFunc(f.repairing(), func(asked Action) bool {
+		return asked.Kind == PowerOff && slices.ContainsFunc(list, func(a Action) bool { return strings.HasPrefix(a.Sentence, asked.Sentence) })
+	})
 	if slices.ContainsFunc(repairing, func(a Action) bool { return a.Kind == SeeDetached }) && slices.ContainsFunc(list, func(a Action) bool { return a.InWords() && a.When == Now }) {
 		repairing[0].Sentence = "or, instead of that: " + repairing[0].Sentence // no driver has to detach any more
 	}
@@ -360,7 +362,9 @@ func (f Finding) repairing() []Action {
 			list = append(list, Action{Kind: SeeDetached, Object: "volumeattachment/" + value, When: Check,
 				Sentence: fmt.Sprintf("make sure that the storage system does not have the volume of VolumeAttachment %s attached to its node", value)})
 		case "--allow":
-			asked = fmt.Sprintf("decide whether to allow %s: ", value)
+			if asked = fmt.Sprintf("decide whether to allow %s: ", value); f.Repair.OnlyIf != "" {
+				asked = fmt.Sprintf("only if %s, allow %s: ", f.Repair.OnlyIf, value)
+			}
 		}
 	}
 	// ApplyAll is for all findings that share the cause. Without either the repair is refused,

@@ -429,6 +429,8 @@ type Repair struct {
 	// Commands do the same by hand; there are none where a guard refuses it and no flag
 	// overrides that.
 	Commands []string `json:"commands"`
+	// OnlyIf is what the user has to make sure of before giving the consent --allow.
+	OnlyIf string `json:"onlyIf,omitempty"`
 	// Needs are the flags with which the user gives the consent that the repair needs.
 	Needs []string `json:"needs,omitempty"`
 	// Apply is the complete command line that makes this repair; "" where there are no

@@ -102,6 +102,9 @@ var (
 	// The reason follows.
 	WaitFailed = regexp.MustCompile(`(?s)unmounted volumes=\[([^\]]*)\](?:, unattached volumes=\[([^\]]*)\])?` +
 		`(?:, failed to process volumes=\[([^\]]*)\])?: ?(.*)$`)
+	// GaveUp matches the first code of a call that had no answer in time. Behind the same code other
+	// words are the driver's.
+	GaveUp = regexp.MustCompile(`(?i)^[^=]*code = (\w+) desc = (?:context deadline exceeded|received context error)`)
 	// MissingObject matches the kind and the name of a Secret or ConfigMap that does not exist.
 	MissingObject = regexp.MustCompile(`(?i)\b(secret|configmap)s? "([^"]+)" not found`)
 	// Published matches a missing ConfigMap that a controller publishes, so that no person
@@ -130,8 +133,8 @@ var (
 	// mount.
 	OtherMounts = regexp.MustCompile(`is still mounted by other references \[([^\]]+)\]`)
 	// DirectoryGone matches the record of a volume that could not be written, because its
-	// directory was removed meanwhile.
-	DirectoryGone = regexp.MustCompile(`failed to save volume data file \S+: open \S+: no such file or directory`)
+	// directory was removed meanwhile, or the one above it while the kubelet made it.
+	DirectoryGone = regexp.MustCompile(`failed to (?:save volume data file \S+: open|create data dir \S+:\s+mkdir) \S+: no such file or directory`)
 	// UnknownDriver matches the driver that the kubelet does not know.
 	UnknownDriver = regexp.MustCompile(`driver name (\S+) ` + DriverUnknown)
 )

@@ -114,8 +114,7 @@ var MountWords = []Word{
 	{Text: "volume capability not supported", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
 	{Text: "already exists", Speaker: Driver, Means: oldCall},
 	{Text: "code = aborted", Speaker: Driver, Means: oldCall},
-	{Text: DeadlineExceeded, Speaker: Driver, Means: noAnswer},
-	{Text: ContextDeadline, Speaker: Driver, Means: noAnswer},
+	{Pattern: GaveUp, Speaker: Driver, Means: noAnswer},
 	{Text: "connection refused", Speaker: Driver, Means: "the driver's node plugin does not answer on its socket, although it has registered"},
 	{Text: "no such file or directory", Speaker: Driver, Means: "the driver's socket, or the device that it looks for, is not there"},
 	{Text: NotRegistered, Means: "the kubelet has not begun with the pod, as when the node's network is not ready, and else it passes within seconds; nothing is written once it has"},
@@ -188,6 +187,25 @@ func Find(words []Word, message string) (Word, bool) {
 		}
 	}
 	return Word{}, false
+}
+
+// firstCall is the first gRPC code of a message, with what stands behind it. ofClient is what the
+// client of a call writes there that got no answer: rpc_util.go, picker_wrapper.go and
+// internal/transport of grpc-go.
+var (
+	firstCall = regexp.MustCompile(`(?is)rpc error: code = (\w+)(?: desc = (.*))?`)
+	ofClient  = regexp.MustCompile(`(?i)^"?(?:context (?:deadline exceeded|canceled)(?:["',].*)?$|received context error while |latest balancer error: |connection error: desc = |transport is closing|error reading from server: |stream terminated by RST_STREAM|(?:grpc: )?the client connection is closing)`)
+)
+
+// NoAnswer reports whether the words behind the message's first gRPC code are those of the
+// client that made the call: the driver has said nothing.
+func NoAnswer(message string) bool {
+	call := firstCall.FindStringSubmatch(strings.TrimSpace(message))
+	if call == nil {
+		return false
+	}
+	gaveUp := strings.EqualFold(call[1], "DeadlineExceeded") || strings.EqualFold(call[1], "Canceled")
+	return gaveUp && call[2] == "" || (gaveUp || strings.EqualFold(call[1], "Unavailable")) && ofClient.MatchString(call[2])
 }
 
 // DriverAnswered reports whether the message contains the end of a failed call to a CSI driver.

@@ -28,7 +28,7 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 	if strings.HasPrefix(string(pair.Volume), reconcile.CSIPlugin+"/") && facts.AttachmentName(pair) == "" {
 		why = append(why, "the controller cannot read the volume's name, which has a \"^\" in its handle: it never detaches it")
 	}
-	if lease := f.ControllerDown(); lease != nil {
+	if lease := f.ControllerDown(); lease != nil && len(f.missing()) == 0 {
 		why = append(why, fmt.Sprintf("no kube-controller-manager leads, whose lease was last renewed at %s: nobody would begin to detach it", facts.Stamp(facts.Renewed(lease))))
 	}
 	va := f.Snapshot.VolumeAttachment(facts.AttachmentName(pair))

@@ -25,14 +25,8 @@ func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 		w := Wait{Pod: facts.PodName(pod), Controller: controllerText(pod), PersistentVolume: v.pv.Name, Volume: v.name}
 		p.Drain.Waits = append(p.Drain.Waits, f.drained(w, pod, v))
 		p.Loss.Waits = append(p.Loss.Waits, f.lostWith(w, pod, v))
-		hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)}}
-		switch {
-		case !f.reachable(v):
-			hang.Because = f.nowhere(v)
-		case f.NeverAttachedAgain(v.pv):
-			hang.Because, hang.Perhaps = "the volume is Terminating: no attacher attaches it to a node that does not have it yet", true
-		}
-		if hang.Because != "" {
+		if reachable := f.reachable(v); !reachable || f.NeverAttachedAgain(v.pv) {
+			hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)}, Because: f.nowhere(v), Perhaps: reachable}
 			p.Drain.Hangs = append(p.Drain.Hangs, hang)
 			p.Loss.Hangs = append(p.Loss.Hangs, hang)
 		}
@@ -82,7 +76,7 @@ func notKnown(missing []snapshot.Kind) string {
 func (f *flight) nowhere(v flightVolume) string {
 	switch suited := f.suited(v); {
 	case f.NeverAttachedAgain(v.pv):
-		return "the volume is Terminating: once it is detached, no attacher attaches it again"
+		return "the volume is Terminating: no attacher attaches it to a node that does not have it yet"
 	case len(suited) > 0:
 		return fmt.Sprintf("%s is registered on no other node that takes pods and may have it: the pod has nowhere to go", v.driver())
 	case v.pv.Spec.NodeAffinity == nil:

@@ -165,7 +165,7 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Room:  []Room{}, Stranded: []string{}, Timers: f.timers(),
-		Missing:     slices.DeleteFunc(slices.Clone(preflightNeeds), s.Complete),
+		Missing:     f.missing(),
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
 	p.Complete = len(p.Gaps) == 0
@@ -204,6 +204,16 @@ func (f *flight) briefs(report *finding.Report) []finding.Brief {
 		}
 	}
 	return briefs
+}
+
+// missing are the kinds without which there is no answer. Only an event may show that a controller whose lease has
+// expired is at work.
+func (f *flight) missing() []snapshot.Kind {
+	needs := slices.Clone(preflightNeeds)
+	if f.ControllerDown() != nil {
+		needs = append(needs, snapshot.Events)
+	}
+	return slices.DeleteFunc(needs, f.Snapshot.Complete)
 }
 
 // ready reports whether the node is Ready; nil where that is not known.

@@ -136,7 +136,7 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	case !start.IsZero() && start.Time.Before(snapshot.EventTime(e).Time):
 		s.On = "whoever owns the pod"
 		s.Said[len(s.Said)-1].Means = "the controller goes by what it read of the volume when the pod came: one node at a time; the volume's modes allow several now"
-		s.Ends, s.do = "", step.DeletePod.Of() + ", or " + step.RestartManager.Of() + ": the controller then reads the modes again"
+		s.Ends, s.do = "", step.DeletePod.Of()+", or "+step.RestartManager.Of()+": the controller then reads the modes again"
 	}
 	return s
 }
@@ -361,6 +361,9 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		bound = facts.AttachGraceUnseen
 	}
 	t.doubt(&s, snapshot.VolumeAttachments) // they show since when, and whether another node has it
+	if t.OneNode(v.Volume) {
+		t.doubt(&s, snapshot.Nodes) // another one may have it
+	}
 	if t.mayBeHeld(v) {
 		t.doubt(&s, snapshot.Volumes)
 	}

@@ -242,7 +242,7 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		s.lacks = ", whose claim's name is taken"
 		s.never = "delete the claim for this pod's sake: its data may be somebody else's, and goes with it"
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace)
-	case claim.Status.Phase == corev1.ClaimLost && t.Snapshot.Volume(claim.Spec.VolumeName) == nil && t.knows(snapshot.Volumes, ""):
+	case claim.Status.Phase == corev1.ClaimLost && t.Snapshot.Volume(claim.Spec.VolumeName) == nil && (claim.Spec.VolumeName == "" || t.knows(snapshot.Volumes, "")):
 		s.On, s.Detail = Nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
 		return t.due(s, metav1.Time{}, 0)
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, claimProtection):

@@ -70,13 +70,19 @@ func (t *tracer) unread(kinds []snapshot.Kind) snapshot.Kind {
 // unread is the kind of an unread object that may show an earlier stage than the broken one, or
 // another actor; "" where no such object can.
 func (v VolumeTrace) unread(broken StageName) snapshot.Kind {
-	first := brokenOrder
-	if at := slices.Index(brokenOrder, broken); at > 0 && v.stage(broken).State == StageBlocked {
-		first = first[:at+1] // a later stage may be blocked as well, but does not come first
-	}
+	at := slices.Index(brokenOrder, broken)
+	isBlocked := at >= 0 && v.stage(broken).State == StageBlocked
 	for _, s := range v.Stages {
-		if s.unread != "" && slices.Contains(first, s.Stage) {
-			return s.unread
+		kind := s.unread
+		if s.Stage != broken && s.Stage != StageScheduled { // it may be blocked, and so come first
+			kind = cmp.Or(s.unread, s.unseen, s.untimed)
+		}
+		if s.unheard && !isBlocked {
+			kind = cmp.Or(kind, snapshot.Events)
+		}
+		// of the later stages only one that nobody can end comes before a blocked one
+		if kind != "" && (!isBlocked || s.State == StageUnknown || slices.Contains(brokenOrder[:at+1], s.Stage)) {
+			return kind
 		}
 	}
 	return ""
@@ -100,7 +106,7 @@ func (t *Trace) withoutActors() {
 		if untimed == "" {
 			continue
 		}
-		isDated := !t.undate()
+		isDated := !t.undate(untimed)
 		because := ": not all " + string(untimed) + " could be read"
 		if kind == "" {
 			if !isDated {
@@ -179,10 +185,11 @@ func knownStages(v VolumeTrace, verdict Verdict) []Stage {
 const surelyLong = facts.ProvisionSilence + facts.LongestCopy
 
 // undate makes a verdict on a wait one that does not tell whether the wait is longer than is usual, unless
-// it surely is. It reports whether the verdict was another one.
-func (t *Trace) undate() bool {
+// it surely is. A volume that was not read may be on a node whose pod has any grace period. It reports whether
+// the verdict was another one.
+func (t *Trace) undate(kind snapshot.Kind) bool {
 	v := &t.Verdict
-	isOld := v.State == finding.Stuck && v.Since != nil && t.TakenAt.Sub(v.Since.Time) >= surelyLong
+	isOld := kind != snapshot.Volumes && v.State == finding.Stuck && v.Since != nil && t.TakenAt.Sub(v.Since.Time) >= surelyLong
 	if v.State != finding.InFlight && v.State != finding.Stuck || isOld {
 		return false
 	}

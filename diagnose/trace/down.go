@@ -150,7 +150,7 @@ func (t *tracer) everMounted() bool {
 // it has unmounted it.
 func (t *tracer) mayBeMounted(v *tracedVolume) bool {
 	return t.pod.DeletionTimestamp != nil && t.node != nil && reconcile.NodeReady(t.node) && v.Driver != "" &&
-		(!v.attachable || facts.Lists(t.node, v.Volume) && facts.InUse(t.node, v.Volume)) &&
+		(!v.attachable || v.unsure || facts.Lists(t.node, v.Volume) && facts.InUse(t.node, v.Volume)) &&
 		(v.pv == nil || facts.UnmetAffinity(v.pv, t.node) == "" && facts.WrongMode(t.pod, v.Name, v.pv) == "")
 }
 
@@ -256,6 +256,7 @@ func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since
 func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 	if t.node != nil && !reconcile.NodeReady(t.node) {
 		s.State, s.On, s.reason = StageBlocked, kubeletOf(t.pod.Spec.NodeName), "NodeNotReady"
+		t.doubtAlive(s, t.node)
 		if on, ends := t.endsOnLost(t.node, t.pod); on != "" && t.pod.DeletionTimestamp != nil {
 			s.On, s.Ends, s.Detail = on, ends, "only the node's kubelet unmounts it, and nothing is heard of that"
 		}

@@ -122,6 +122,55 @@ func TestLoggedMount(t *testing.T) {
 	}
 }
 
+// TestLoggedSince: where the kubelet's log has later words than the event on which a finding rests,
+// and somebody else has to act by them, the trace takes these, and leaves the finding out.
+func TestLoggedSince(t *testing.T) {
+	const (
+		mode    = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = InvalidArgument desc = unsupported access mode`
+		missing = `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef a/gone failed: kubernetes.io/csi: failed to find the secret gone in the namespace a with error: secrets "gone" not found`
+		refused = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = Could not attach volume: InvalidVolume.NotFound`
+		aborted = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Aborted desc = An operation with the given Volume ID already exists`
+		creator = "whoever is to create secret/gone"
+	)
+	for name, row := range map[string]struct {
+		events []string // all but the last are a minute older than the one after them
+		ago    float64  // of the last event
+		logged string
+		actor  string
+		code   finding.Code
+	}{
+		"no log":                         {[]string{mode}, 8, "", "the cluster admin", "VD411"},
+		"the log says something else":    {[]string{mode}, 8, missing, creator, finding.PodStuck},
+		"it says the same":               {[]string{mode}, 8, mode, "the cluster admin", "VD411"},
+		"the event came after it":        {[]string{mode}, 0.1, missing, "the cluster admin", "VD412"},
+		"it only follows from the event": {[]string{refused, aborted}, 8, aborted, "the storage admin", "VD411"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := testworld.New().Pending(30)
+			for i, said := range row.events {
+				w.Event("FailedMount", said, row.ago+float64(len(row.events)-1-i))
+				e := w.Events[len(w.Events)-1]
+				e.FirstTimestamp, e.Count = testworld.MinutesAgo(29-float64(i)), 9
+			}
+			view := &trace.KubeletView{Samples: []metrics.Sample{started(60)}}
+			if row.logged != "" {
+				view.Failures = []controllerlog.KubeletFailure{logged(0.5, testworld.Volume, "uid-app", row.logged)}
+			}
+			doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: view})
+			var codes []finding.Code
+			for _, f := range doc.Findings {
+				codes = append(codes, f.Code)
+			}
+			if doc.Verdict.Actor != row.actor || doc.Verdict.State != finding.Stuck || len(codes) != 1 || codes[0] != row.code {
+				t.Errorf("it waits for %q, which is %s, with %s; want %q with %s: %s", doc.Verdict.Actor, doc.Verdict.State, codes, row.actor, row.code, doc.Verdict.Message)
+			}
+			for _, wrong := range testworld.TraceActorsDiffer(w.Snapshot(), doc) {
+				t.Error(wrong)
+			}
+		})
+	}
+}
+
 // TestLoggedUnmount: on the way down the kubelet writes no events: only its log shows the
 // failure.
 func TestLoggedUnmount(t *testing.T) {

@@ -119,13 +119,15 @@ func (t *tracer) heldBy(v *tracedVolume, s Stage, holder types.NodeName, holders
 	node := t.Snapshot.Node(pair.Node)
 	live := t.World.LivePods(pair)
 	va, decision := t.Snapshot.VolumeAttachment(facts.AttachmentName(pair)), t.Plan.Decision(pair)
-	s.unread = t.usersUnread(v)
+	users := t.usersUnread(v)
+	s.unread = cmp.Or(users, s.unread)
 	stays := false
 	switch {
 	case len(live) > 0 && facts.AllDeleting(live):
 		s.On, s.Ends = kubeletOf(string(pair.Node)), "its containers end, it is unmounted and unstaged there; then the controller detaches it"
 		s.Detail += fmt.Sprintf(": pod %s is Terminating there", facts.PodName(live[0]))
 		bound = max(bound, t.GraceEnds(live[0]).Add(facts.KillTakes).Sub(since.Time))
+		t.doubtAlive(&s, node)
 		if on, ends := t.endsOnLost(node, live[0]); on != "" {
 			s.On, s.Ends = on, ends+"; then the controller detaches it"
 			if node != nil {
@@ -144,12 +146,12 @@ func (t *tracer) heldBy(v *tracedVolume, s Stage, holder types.NodeName, holders
 		if slices.ContainsFunc(live, facts.RunsOn) && facts.StaysOn(node) {
 			bound, stays = facts.ConflictGrace, true
 		}
-	case s.unread != "":
+	case users != "":
 		s.Ends = fmt.Sprintf("the volume is detached from node %s", holder)
-		s.Detail += "; which pod uses it there is not known: not all " + string(s.unread) + " could be read"
+		s.Detail += "; which pod uses it there is not known: not all " + string(users) + " could be read"
 	case va != nil && facts.Deleting(va): // whatever the kubelet does
 		detach := t.detaching(va)
-		s.On, s.Ends, s.unread, s.untimed = detach.On, detach.Ends, detach.unread, detach.untimed
+		s.On, s.Ends, s.unread, s.untimed = detach.On, detach.Ends, cmp.Or(s.unread, detach.unread), detach.untimed
 		s.Detail += ": it has been detaching since " + facts.Stamp(*va.DeletionTimestamp)
 		if takes := detach.dueAt.Sub(since.Time); detach.State == StageBlocked {
 			bound = takes
@@ -254,6 +256,13 @@ func (t *tracer) endsOnLost(node *corev1.Node, pod *corev1.Pod) (on, ends string
 		return PodCollector, "the pod object is removed, because the node has the out-of-service taint"
 	default:
 		return "node " + node.Name, "the node returns, or gets the out-of-service taint because its machine is known to be off"
+	}
+}
+
+// doubtAlive notes in the stage that an unread lease may show whether the kubelet of a node that is not Ready lives.
+func (t *tracer) doubtAlive(s *Stage, node *corev1.Node) {
+	if node != nil && !reconcile.NodeReady(node) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
+		s.unread = cmp.Or(s.unread, snapshot.Leases)
 	}
 }
 

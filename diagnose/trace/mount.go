@@ -116,7 +116,8 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 	s := Stage{Stage: StageRegistered, State: StageWaiting, On: fmt.Sprintf("the node plugin of %s on %s", v.Driver, node),
 		Ends: "the node plugin registers with the kubelet, which writes the driver into the CSINode"}
 	va := t.attachmentOf(v)
-	isMountable := va == nil || va.Status.Attached || facts.Deleting(va) // else the kubelet does not get to the driver
+	// otherwise the kubelet does not get to the driver
+	isMountable := !v.attachable || va == nil && !t.knows(snapshot.VolumeAttachments, "") || va != nil && (va.Status.Attached || facts.Deleting(va))
 	if failures := t.mountFailures(v); len(failures) > 0 && isMountable {
 		last := failures[len(failures)-1]
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
@@ -138,7 +139,9 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		if va != nil && facts.Deleting(va) { // before that, the kubelet may have tried to mount it
 			t.doubt(&s, snapshot.Events)
 		}
-		t.doubtState(&s, snapshot.Events, snapshot.Pods)  // an event may show that the kubelet lacks it, also one of another pod
+		if isMountable {
+			t.doubtState(&s, snapshot.Events, snapshot.Pods) // an event may show that the kubelet lacks it, also one of another pod
+		}
 		if t.node == nil && (!v.attachable || v.unsure) { // the node may not exist
 			t.doubt(&s, snapshot.Nodes)
 		}
@@ -361,6 +364,9 @@ func (t *tracer) unattachedThen(w waitWords, v *tracedVolume) bool {
 // whether the node is already lost or still Ready; "" where it may be at work. It has to act
 // before any driver there. The kubelet may have reported to a node that was not read since.
 func (t *tracer) silentSince(s *Stage) string {
+	if s.On != kubeletOf(t.pod.Spec.NodeName) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) { // a silent kubelet would have to act first
+		s.unread = cmp.Or(s.unread, snapshot.Leases)
+	}
 	lease := t.Snapshot.Lease(corev1.NamespaceNodeLease, t.pod.Spec.NodeName)
 	if lease == nil || lease.Spec.RenewTime == nil || t.Age(facts.Renewed(lease)) < facts.NodeMonitorGrace || t.KubeletLives(t.node) {
 		return ""
@@ -382,9 +388,6 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 	s.Ends = "the driver answers, or its call ends after 2 min and is repeated"
 	if v.Driver == "" {
 		s.Ends = "the kubelet mounts it within seconds where nothing is missing"
-	}
-	if s.unread == "" && s.On != kubeletOf(t.pod.Spec.NodeName) && !t.knows(snapshot.Leases, corev1.NamespaceNodeLease) {
-		s.unread = snapshot.Leases // a silent kubelet would have to act first
 	}
 	if v.claim != nil && t.userOnNode(v) == nil { // the kubelet may report the failure for another pod that waits for the volume
 		t.doubt(&s, snapshot.Pods)

@@ -98,6 +98,10 @@ func TestDriverThatNeverRegistered(t *testing.T) {
 // the node use, and reports its failure to one of them: the other one waits for the same.
 func TestWordsToAnotherPod(t *testing.T) {
 	const missing = `MountVolume.MountDevice failed for volume "pv-data" : fetching NodeStageSecretRef default/keys failed: kubernetes.io/csi: failed to find the secret keys in the namespace default with error: secrets "keys" not found`
+	const (
+		refusedDevice = `MapVolume.SetUpDevice failed for volume "pv-data" : rpc error: code = Internal desc = the device is not there`
+		noDir         = `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: failed to create data dir /plugins/pv-data/data:  mkdir /plugins/pv-data/data: `
+	)
 	told := func() *testworld.World {
 		w := testworld.New().Pending(1)
 		other := testworld.NewPod("other", "n1")
@@ -136,6 +140,10 @@ func TestWordsToAnotherPod(t *testing.T) {
 			w.Event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
 				"kubernetes.io/csi: failed to save volume data file /plugins/vol_data.json: open /plugins/vol_data.json: no such file or directory", 0.1)
 		}), verdict: "in-flight staged", says: []string{"next to act: CSI driver ebs.csi.aws.com on n1"}},
+		{name: "its directory went after the try before", world: testworld.New().Pending(1).Event("FailedMapVolume", refusedDevice, 0.1).Event("FailedMapVolume", noDir+"no such file or directory", 0.1),
+			verdict: "in-flight staged", says: []string{"next to act: CSI driver ebs.csi.aws.com on n1"}},
+		{name: "there is no room for its directory", world: testworld.New().Pending(1).Event("FailedMapVolume", refusedDevice, 0.1).Event("FailedMapVolume", noDir+"no space left on device", 0.1),
+			verdict: "in-flight staged", says: []string{"next to act: the kubelet of n1"}},
 		{name: "there is no room for it", world: testworld.With(told(), func(w *testworld.World) {
 			w.Event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
 				"kubernetes.io/csi: failed to save volume data file /plugins/vol_data.json: open /plugins/vol_data.json: no space left on device", 0.1)

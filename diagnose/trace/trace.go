@@ -5,6 +5,7 @@ package trace
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,8 @@ type Trace struct {
 	Volumes        []VolumeTrace  `json:"volumes"`
 	// Kubelet is what the node's kubelet itself reports, where it was asked.
 	Kubelet *KubeletAccount `json:"kubelet,omitempty"`
+	// unheard is the actor by the objects alone, where the kubelet was asked.
+	unheard string
 	// Findings are the findings of the checks that concern the pod or its volumes.
 	Findings      []finding.Brief        `json:"findings"`
 	SkippedChecks []finding.SkippedCheck `json:"skippedChecks"`
@@ -203,6 +206,9 @@ type Stage struct {
 // unsaid reports whether no message is about the stage as it is now.
 func (s Stage) unsaid() bool { return len(s.Said) == 0 || s.passed }
 
+// doubted reports whether an object that could not be read may change the stage.
+func (s Stage) doubted() bool { return s.unread != "" || s.unseen != "" || s.untimed != "" }
+
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
 
@@ -270,6 +276,7 @@ func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 	trace_.withoutActors()
 	if heard != nil {
 		trace_.corroborate(s, heard)
+		trace_.unheard = OfPod(view, pod, nil).Verdict.Actor
 	}
 	return trace_
 }
@@ -399,6 +406,16 @@ func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
 		})
 		return f.Actor == "" || !f.Severity.AtLeast(finding.Warning) || !ofVolume && !ofPod
 	})
+}
+
+// Outdated reports whether the finding names an actor by words after which the kubelet's log has
+// others about the wait: somebody else has to act now.
+func (t *Trace) Outdated(f finding.Finding) bool {
+	last := t.Quoted()
+	if last == nil || !strings.HasPrefix(last.By, kubeletLog) || f.Said == nil || f.Said.At == nil || !f.Said.At.Before(last.At) {
+		return false
+	}
+	return t.Verdict.Actor != t.unheard && t.Verdict.Actor != f.Actor && len(t.naming([]finding.Finding{f})) > 0
 }
 
 // comesBy is when the first overdue volume recovers by itself or, where none is overdue, the

@@ -77,11 +77,17 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	// A failure on a node that is not Ready may be due to the driver, which is gone with the
 	// node, or be older than the attachment.
 	toldApart := t.node == nil || reconcile.NodeReady(t.node) || t.knows(snapshot.CSINodes, "") && t.knows(snapshot.VolumeAttachments, "")
-	blocked := toldApart && slices.ContainsFunc(list, func(v VolumeTrace) bool {
-		return slices.ContainsFunc(v.Stages, func(s Stage) bool { return s.State == StageBlocked && s.reason != "NodeNotReady" && !s.follows })
-	})
-	if other := t.beforeVolumes(list); other.Reason != "" && !blocked {
-		if t.partial() {
+	blocked, doubted := false, t.partial()
+	for _, v := range list {
+		for _, s := range v.Stages {
+			if toldApart && s.State == StageBlocked && s.reason != "NodeNotReady" && !s.follows {
+				blocked = true
+			}
+			doubted = doubted || s.doubted()
+		}
+	}
+	if other := t.beforeVolumes(list); other.Reason != "" && (!blocked || doubted) {
+		if doubted {
 			other.State = finding.Unsure
 			other.Message += "; whether a volume keeps it as well is not known: not everything could be read"
 		}
@@ -93,6 +99,10 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 			"Whether pod %s waits for a volume or for node %s is not known: not all nodes could be read", facts.PodName(t.pod), t.pod.Spec.NodeName)}
 	case len(open) == 1:
 		return t.unsure(unknown[0], unknown[0].Broken)
+	case len(list) > 0 && t.unproven(list[0]) != "":
+		verdict := t.unsure(list[0], list[0].Broken)
+		verdict.Message += fmt.Sprintf("; not all %s could be read, which may show that it was mounted before", t.unproven(list[0]))
+		return verdict
 	case len(list) > 0 && len(open) > 1:
 		return t.waitForOne(list)
 	case len(list) > 0:
@@ -101,6 +111,21 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 		return t.unsure(unknown[0], unknown[0].Broken)
 	default:
 		return Verdict{State: finding.NoWait, Reason: "NoVolumes", Message: fmt.Sprintf("Pod %s waits for no volume: its containers mount none", facts.PodName(t.pod))}
+	}
+}
+
+// unproven is the kind of an unread object that may show that the volume was mounted before its claim lost it, or
+// that the node pulls the images of the pod, which comes after the mounts; "" where no such object can.
+func (t *tracer) unproven(v VolumeTrace) snapshot.Kind {
+	claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))
+	wasBound := v.Broken == StageClaimBound && claim != nil && claim.Spec.VolumeName != ""
+	switch {
+	case t.node == nil && !t.knows(snapshot.Nodes, "") && t.lastEvent(trim.PullingReason) != nil:
+		return snapshot.Nodes
+	case wasBound && !t.knows(snapshot.Events, t.pod.Namespace):
+		return snapshot.Events
+	default:
+		return ""
 	}
 }
 

@@ -29,7 +29,7 @@ func vaPVMissingAdvice(p *facts.View, va *storagev1.VolumeAttachment, name strin
 		then = "diagnose then shows how the VolumeAttachment is detached"
 	}
 	if err := usesDisk(p, va, name); err != nil {
-		return fmt.Sprintf("{note} %s; then {change} make PersistentVolume %s again: %s", err, name, then), nil
+		return fmt.Sprintf("{note} %s; {do} {change} make PersistentVolume %s again: %s", err, name, then), nil
 	}
 	pv, err := volumeAgain(p, va, name)
 	if err != nil {

@@ -163,12 +163,12 @@ func (p *View) BringBack(lease *coordinationv1.Lease) string {
 func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSidecar func(corev1.Container) bool) {
 	f.Advice = p.BringBack(lease)
 	var down []*corev1.Pod
-	some, ready := false, false
+	found, ready := false, false
 	for _, pod := range p.Snapshot.Pods {
 		if pod.Namespace != lease.Namespace || !slices.ContainsFunc(pod.Spec.Containers, isSidecar) {
 			continue
 		}
-		some = true
+		found = true
 		if ready = ready || Ready(pod); !Ready(pod) {
 			down = append(down, pod)
 		}
@@ -181,7 +181,7 @@ func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSi
 		}
 		return
 	}
-	if scaled := p.scaledToZero(lease); scaled != nil && !some {
+	if scaled := p.scaledToZero(lease); scaled != nil && !found {
 		name := scaled.Namespace + "/" + scaled.Name
 		f.Cause += fmt.Sprintf(": Deployment %s is scaled to 0", name)
 		f.Advice = fmt.Sprintf("{change} scale Deployment %s up again, after a look at who scaled it to 0", name)

@@ -25,9 +25,16 @@ var ThirdPartyDeletesVAs = check.Check{
 	Needs:    check.AttachmentKinds(),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD106"}, Match: detachedByNewLeader},
+		{From: []finding.Code{"VD505"}, Match: ofOneDisk},
 	},
 	Never: "delete VolumeAttachments: that detaches the volume, mounted or not",
 	Run:   runThirdPartyDeletesVAs,
+}
+
+// ofOneDisk reports whether both findings are about one disk: while it has two volumes, a pod that
+// is deleted may lose it to a pod of the other one.
+func ofOneDisk(_ *facts.View, cause, effect finding.Finding) bool {
+	return cause.Volume != "" && cause.Volume == effect.Volume
 }
 
 func runThirdPartyDeletesVAs(p *check.Run) {

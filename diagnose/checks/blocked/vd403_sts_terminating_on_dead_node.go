@@ -113,7 +113,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		return // no data outlives the pod
 	}
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*f.Since)))
-	facts.Also(&f, "%s", facts.ShutDownClause(node))
+	f.Cause = finding.Clauses(f.Cause, facts.ShutDownClause(node))
 	if len(held) == 0 {
 		f.Never = "force-delete the pod: its containers may run on, on a machine that is only cut off"
 	} else {

@@ -55,9 +55,6 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		Evidence:  []finding.Evidence{{Object: "pod/" + facts.PodName(pod), Field: "containerStatuses " + broken.Container, Value: broken.Words}},
 		Advice:    "{check} read the kubelet's log about the volume; {fix} fix what it names; {delete-pod}: a new pod gets a new mount",
 	}
-	if e := saidInEvent(p.View, pod, broken.Words); e != nil {
-		f.Said.Count, f.Said.At = facts.TimesSeen(e), new(snapshot.EventTime(e))
-	}
 	if pv := p.BoundVolume(pod, broken.Volume); pv != nil {
 		f.PersistentVolume = pv.Name
 	}
@@ -85,17 +82,6 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		}
 	}
 	p.Report(f)
-}
-
-// saidInEvent is the last event about the pod that has the words; nil where there is none.
-func saidInEvent(p *facts.View, pod *corev1.Pod, words string) *corev1.Event {
-	var last *corev1.Event
-	for _, e := range p.Snapshot.EventsAbout("Pod", pod) {
-		if strings.Contains(e.Message, words) && (last == nil || snapshot.EventTime(last).Before(new(snapshot.EventTime(e)))) {
-			last = e
-		}
-	}
-	return last
 }
 
 // withoutPath is the message about a path without the path: the headline names the volume.

@@ -3,13 +3,13 @@ package nodestatus
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -71,15 +71,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		Evidence: facts.ReplacedMachine(va, node, was, is),
 		SelfHeals: finding.SelfHeals{Because: "nobody compares the machine; the VolumeAttachment says attached, and only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
-		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; {do} {change} cordon node %s; {do} {final} end %s: the "+
-			"controller detaches the volume by itself, and has it attached where the successor goes; {do} {change} uncordon node %[2]s once the pod runs elsewhere", was, node.Name, unstarted(pods)),
+		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; {do} {change} cordon node %s; %s: the "+
+			"controller detaches the volume by itself, and has it attached where the successor goes; {do} {change} uncordon node %[2]s once the pod runs elsewhere", was, node.Name, step.DeletePod.Of(facts.PodNames(pods)...)),
 	}))
-}
-
-// unstarted are the pods in the advice: they have to end before the controller detaches.
-func unstarted(pods []*corev1.Pod) string {
-	if len(pods) == 1 {
-		return "pod " + facts.PodName(pods[0]) + ", which has not started"
-	}
-	return fmt.Sprintf("the %d pods that wait, none of which has started: %s", len(pods), strings.Join(facts.PodNames(pods), ", "))
 }

@@ -160,7 +160,7 @@ func spoken(message string) *sentence {
 	text := strings.ToLower(message)
 	byDriver := driverSays(message)
 	i := slices.IndexFunc(sentences, func(s sentence) bool {
-		return !(byDriver && s.by == caller) && !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
+		return (!byDriver || s.by != caller) && !slices.ContainsFunc(s.words, func(w string) bool { return !strings.Contains(text, w) })
 	})
 	if i < 0 {
 		if s, alone := reasons[strings.TrimSpace(text)]; alone {

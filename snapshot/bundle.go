@@ -16,6 +16,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/archive"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // besideName is the name of a file with kubectl output that a user adds to a bundle, for kinds that
@@ -31,8 +32,7 @@ const maxTold = 4 << 20
 // nothing about what it lacks.
 type tree struct {
 	*reading
-	roots  map[string]*root
-	stamps map[string]stamp
+	roots map[string]*root
 	// lists is the number of lists of bundles. The input is a bundle if there is one.
 	lists int
 
@@ -52,7 +52,7 @@ type tree struct {
 
 func newTree(limits limits, opts ReadOptions) *tree {
 	r := newReading(limits, opts)
-	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), drivers: r.collector(), roots: map[string]*root{}, stamps: map[string]stamp{}}
+	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), drivers: r.collector(), roots: map[string]*root{}}
 	t.plain.oneOfMany = true
 	t.unzipped = limits.unpacked
 	return t
@@ -75,6 +75,8 @@ type root struct {
 	version string
 	began   time.Time
 	times   fileTime
+	// stamped is the number of times in its timestamp file.
+	stamped int
 	// ended reports whether the tool finished gathering.
 	ended bool
 }
@@ -149,14 +151,16 @@ func isBundleFile(p string) bool {
 
 // wanted reports whether the file is read at all.
 func (t *tree) wanted(p string) bool {
-	if base := path.Base(p); base == stampName || base == crustGatherStamp || base == kitErrors {
-		return true
-	}
 	p, _ = unzippedName(p)
-	if !readable(p) {
+	switch {
+	case hidden(p):
+		return false
+	case isBundleFile(p):
+		return true
+	case !readable(p):
 		return isText(p) && t.failed == nil && !t.isBundle()
 	}
-	if isBundleFile(p) || isDriversFile(p) || isBeside(p) || versionFiles[path.Base(p)].tell != nil {
+	if isDriversFile(p) || isBeside(p) || versionFiles[path.Base(p)].tell != nil {
 		return true
 	}
 	return t.failed == nil && !t.isBundle()
@@ -216,8 +220,6 @@ func (t *tree) file(name, p string, in io.Reader) error {
 	}
 	f, ok := bundleFileOf(p)
 	switch {
-	case path.Base(p) == stampName:
-		return t.stamp(p, in)
 	case ok:
 		r, err := t.root(f, name)
 		if err != nil {
@@ -339,7 +341,7 @@ func (p *part) judge(f bundleFile, name string, before int, err error) {
 		err = fmt.Errorf("%s: other objects than %s in it", plain(name), f.part.kind)
 	case f.part.form == oneFile && p.lists[""]+p.lists[f.part.kind] == 0 && p.refused[f.part.kind].Kind == "":
 		err = fmt.Errorf("%s: no list in it", plain(name))
-	case p.onlyIn.others(f.part.namespace):
+	case !sets.New(f.part.namespace).IsSuperset(p.namespaces):
 		err = fmt.Errorf("%s: not all objects in it are of namespace %s", plain(name), plain(f.part.namespace))
 	}
 	if f.part.form == oneFile { // no more objects will come
@@ -430,12 +432,8 @@ func (t *tree) assemble(c *collector) {
 	c.notes = append(c.notes, t.drivers.notes...)
 	for _, r := range roots {
 		c.version = cmp.Or(c.version, r.version)
-		began := t.stamps[r.path].began
-		if began.IsZero() {
-			began = r.began
-		}
-		if !began.IsZero() && (c.began.IsZero() || began.Before(c.began)) {
-			c.began = began
+		if !r.began.IsZero() && (c.began.IsZero() || r.began.Before(c.began)) {
+			c.began = r.began
 		}
 	}
 	for _, r := range roots {
@@ -460,7 +458,7 @@ func (t *tree) bundles() []*root {
 	var roots []*root
 	for _, r := range t.roots {
 		if len(r.parts) > 0 {
-			r.ended = t.stamps[r.path].lines >= 2 && t.stamps[r.path].lines%2 == 0 || !r.singles
+			r.ended = r.stamped >= 2 && r.stamped%2 == 0 || !r.singles
 			roots = append(roots, r)
 		}
 	}

@@ -1,11 +1,9 @@
 package snapshot
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"io"
 	"strings"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 var mustGather = &format{name: "must-gather", singles: true}
 
 var mustGatherPaths = []bundlePath{
+	{format: mustGather, path: "timestamp", tell: always(tellTimes)},
 	{format: mustGather, path: "cluster-scoped-resources/core/namespaces/NAME.yaml", tell: tellNamespace},
 	{format: mustGather, path: "cluster-scoped-resources/config.openshift.io/clusteroperators/" + controllerManager + ".yaml", tell: always(tellVersion)},
 	{format: mustGather, path: "cluster-scoped-resources/GROUP/PLURAL.yaml", holds: inGroup},
@@ -71,29 +70,16 @@ func tellVersion(r *root, text []byte) {
 	}
 }
 
-// stampName is the file to which each inspection adds one line when it begins and one when it ends.
-const stampName = "timestamp"
-
-type stamp struct {
-	began time.Time
-	lines int
-}
-
-func (t *tree) stamp(p string, in io.Reader) error {
-	lines := bufio.NewScanner(io.LimitReader(in, maxTold))
-	var s stamp
-	for lines.Scan() {
-		text, _, _ := bytes.Cut(lines.Bytes(), []byte(" m=")) // without the reading of Go's monotonic clock
-		at, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", string(bytes.TrimSpace(text)))
+// tellTimes reads the file to which each inspection adds a line when it begins and one when it ends.
+func tellTimes(r *root, text []byte) {
+	for line := range bytes.Lines(text) {
+		line, _, _ = bytes.Cut(line, []byte(" m=")) // without the reading of Go's monotonic clock
+		at, err := time.Parse("2006-01-02 15:04:05.999999999 -0700 MST", string(bytes.TrimSpace(line)))
 		if err != nil {
 			continue // another file of that name
 		}
-		if s.lines++; s.began.IsZero() || at.Before(s.began) {
-			s.began = at
+		if r.stamped++; r.began.IsZero() || at.Before(r.began) {
+			r.began = at
 		}
 	}
-	if s.lines > 0 {
-		t.stamps[strings.TrimSuffix(strings.TrimSuffix(p, stampName), "/")] = s
-	}
-	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/intern"
@@ -44,9 +45,10 @@ type collector struct {
 	*reading
 	objects Objects
 	seen    seen
-	onlyIn  onlyIn
-	each    byNamespace
-	counts  map[Kind]int
+	// namespaces are those of the objects that are kept; "" stands for objects without one.
+	namespaces sets.Set[string]
+	each       byNamespace
+	counts     map[Kind]int
 	// twice are the kinds with an object whose older state was read before a newer one.
 	twice map[Kind]bool
 	// listings are the lists of each kind, in the order in which they were read.
@@ -133,22 +135,23 @@ func (c *collector) dropLast() {
 
 func (r *reading) collector() *collector {
 	return &collector{
-		reading:   r,
-		seen:      seen{states: map[mark]state{}},
-		counts:    map[Kind]int{},
-		twice:     map[Kind]bool{},
-		listings:  map[Kind][]*listing{},
-		ignored:   map[typeName]int{},
-		pages:     map[Kind][]page{},
-		unread:    map[Kind]string{},
-		refused:   map[Kind]Gap{},
-		broken:    map[Kind]Gap{},
-		each:      byNamespace{},
-		lists:     map[Kind]int{},
-		typed:     map[string]int{},
-		told:      map[Kind]*Gap{},
-		left:      left{ofUse: r.opts.PodsOfUse, replicas: replicas{}},
-		workloads: workloads{},
+		reading:    r,
+		seen:       seen{states: map[mark]state{}},
+		namespaces: sets.New[string](),
+		counts:     map[Kind]int{},
+		twice:      map[Kind]bool{},
+		listings:   map[Kind][]*listing{},
+		ignored:    map[typeName]int{},
+		pages:      map[Kind][]page{},
+		unread:     map[Kind]string{},
+		refused:    map[Kind]Gap{},
+		broken:     map[Kind]Gap{},
+		each:       byNamespace{},
+		lists:      map[Kind]int{},
+		typed:      map[string]int{},
+		told:       map[Kind]*Gap{},
+		left:       left{ofUse: r.opts.PodsOfUse, replicas: replicas{}},
+		workloads:  workloads{},
 	}
 }
 
@@ -232,7 +235,7 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 	if err != nil {
 		return fail("%w", err)
 	}
-	otherPods := c.left.n
+	otherPods := len(c.left.pods)
 	*c.reading = reading{limits: c.limits, opts: c.opts} // releases the memory, which is large for a large file
 	c.seen, c.left = seen{}, left{}
 	s := New(takenAt.UTC(), source, c.objects, gaps)
@@ -328,7 +331,7 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 		return nil
 	}
 	c.left.take(&o.left)
-	for pod := range o.left.all() {
+	for _, pod := range o.left.pods {
 		known, err := c.seen.merge(pod.identity(), &o.seen)
 		if err != nil {
 			return err
@@ -336,7 +339,6 @@ func (c *collector) mergeKind(o *collector, kind Kind) error {
 		c.total++
 		if known.kept() {
 			c.left.pods = append(c.left.pods, pod)
-			c.left.n++
 			c.countKnown(kind, known)
 		}
 	}
@@ -351,8 +353,7 @@ func (c *collector) takeKind(o *collector, kind Kind) {
 		s.add(&c.objects, object)
 	}
 	if kind == Pods {
-		c.left.taken = append(append(c.left.taken, o.left.taken...), o.left.pods)
-		c.left.n += o.left.n
+		c.left.pods = append(c.left.pods, o.left.pods...)
 		c.left.take(&o.left)
 	}
 	c.counts[kind] += o.counts[kind]

@@ -2,7 +2,6 @@ package snapshot
 
 import (
 	"io"
-	"iter"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,9 +18,7 @@ type left struct {
 	ofUse func(*Objects) func(*corev1.Pod) bool
 	// wants is the decision based on the objects that came before the first pod.
 	wants func(*corev1.Pod) bool
-	n     int // counts them
 	pods  []leftPod
-	taken [][]leftPod // pods left by other collectors
 	// some are the first that runs in each namespace and on each node, and the first that does not
 	// run, with nothing else of it: what is missing beside pods is missing beside these, too.
 	some            []*corev1.Pod
@@ -30,18 +27,6 @@ type left struct {
 	other bool
 	// replicas counts them.
 	replicas replicas
-}
-
-func (l *left) all() iter.Seq[leftPod] {
-	return func(yield func(leftPod) bool) {
-		for _, pods := range append(l.taken, l.pods) {
-			for _, p := range pods {
-				if !yield(p) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // leftPod holds the fields by which an object of another kind may refer to the pod.
@@ -77,7 +62,6 @@ func (l *left) leaves(pod *corev1.Pod, others *Objects, sharer *intern.Interner)
 	if l.wants(pod) {
 		return false
 	}
-	l.n++
 	l.sample(pod)
 	l.replicas.add(pod)
 	p := leftPod{pod.Namespace, pod.Name, pod.Spec.NodeName}
@@ -118,15 +102,7 @@ func (l *left) take(o *left) {
 
 // drop forgets those of the pods that is accepts.
 func (l *left) drop(is func(identity) bool) {
-	for i, pods := range append(l.taken, l.pods) {
-		kept := slices.DeleteFunc(pods, func(p leftPod) bool { return is(p.identity()) })
-		l.n -= len(pods) - len(kept)
-		if i < len(l.taken) {
-			l.taken[i] = kept
-		} else {
-			l.pods = kept
-		}
-	}
+	l.pods = slices.DeleteFunc(l.pods, func(p leftPod) bool { return is(p.identity()) })
 	l.some = slices.DeleteFunc(l.some, func(pod *corev1.Pod) bool { return is(identity{Pods, pod.Namespace, pod.Name}) })
 }
 
@@ -137,7 +113,7 @@ func (l *left) check(others *Objects) error {
 	}
 	wants := l.ofUse(others)
 	var pod corev1.Pod
-	for p := range l.all() {
+	for _, p := range l.pods {
 		pod.Namespace, pod.Name, pod.Spec.NodeName = p.namespace, p.name, p.node
 		if wants(&pod) {
 			return leftOneError{wants}

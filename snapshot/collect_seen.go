@@ -140,22 +140,6 @@ func (s *seen) at(o state, name string) place {
 	return place{file: strings.ReplaceAll(s.files[o.file], ownName, name), line: int(o.line), document: int(o.document), item: int(o.item)}
 }
 
-// onlyIn is the namespace that all objects have in common, if there is one.
-type onlyIn struct {
-	namespace   string
-	any, differ bool
-}
-
-func (o *onlyIn) note(namespace string) {
-	o.differ = o.differ || o.any && namespace != o.namespace
-	o.namespace, o.any = namespace, true
-}
-
-// others reports whether some object is not of the namespace.
-func (o *onlyIn) others(namespace string) bool {
-	return o.differ || o.any && o.namespace != namespace
-}
-
 // byNamespace are, by kind, the lists that were asked for one namespace at a time.
 type byNamespace map[Kind]*spanned
 

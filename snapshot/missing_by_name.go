@@ -60,7 +60,7 @@ func (c *collector) all(kind Kind) iter.Seq[identity] {
 		if kind != Pods {
 			return
 		}
-		for pod := range c.left.all() {
+		for _, pod := range c.left.pods {
 			if !yield(pod.identity()) {
 				return
 			}

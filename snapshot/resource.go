@@ -5,6 +5,7 @@ import (
 	"iter"
 	"reflect"
 	"slices"
+	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	appsv1 "k8s.io/api/apps/v1"
@@ -120,6 +121,17 @@ func TargetNames() map[string]Kind {
 
 func resourceOf(kind Kind) *row {
 	return resources[slices.IndexFunc(resources, func(r *row) bool { return r.Kind == kind })]
+}
+
+// rowNamed returns the row of a kind by its plural, its singular or another name that a command accepts, in
+// lower case; nil if there is none.
+func rowNamed(name string) *row {
+	for _, r := range resources {
+		if string(r.Kind) == name || strings.ToLower(r.Object) == name || slices.Contains(r.Names, name) {
+			return r
+		}
+	}
+	return nil
 }
 
 // ListOf returns the list of Objects whose items have type P, a pointer type.

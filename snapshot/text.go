@@ -183,17 +183,10 @@ func collectedKind(rest []byte) Kind {
 	if json.Unmarshal(rest, &head) != nil || head.Type != "collection" {
 		return ""
 	}
-	_, plural, found := strings.Cut(head.ResourceType, "storage.k8s.io.")
-	if !found {
-		plural = head.ResourceType
+	if r := rowNamed(strings.TrimPrefix(head.ResourceType, "storage.k8s.io.")); r != nil {
+		return r.Kind
 	}
-	i := slices.IndexFunc(resources, func(r *row) bool {
-		return string(r.Kind) == plural+"s" || string(r.Kind) == plural || strings.ToLower(r.Object) == plural
-	})
-	if i < 0 {
-		return ""
-	}
-	return resources[i].Kind
+	return ""
 }
 
 // itemType returns the type of a list's items; the zero type for a list of any kind.

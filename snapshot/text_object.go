@@ -103,7 +103,7 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	if known == newer && s.Kind == Pods && c.left.ofUse != nil {
 		return leftOneError{} // the older state may not have been kept
 	}
-	c.onlyIn.note(key.namespace)
+	c.namespaces.Insert(key.namespace)
 	c.each.note(key, at)
 	if known == newer {
 		c.altered.forget(key)

@@ -147,13 +147,11 @@ func kindsAsked(names string) []Kind {
 	var kinds []Kind
 	for name := range strings.SplitSeq(names, ",") {
 		name, _, _ = strings.Cut(name, ".")
-		i := slices.IndexFunc(resources, func(r *row) bool {
-			return string(r.Kind) == name || strings.ToLower(r.Object) == name || slices.Contains(r.Names, name)
-		})
-		if i < 0 {
+		r := rowNamed(name)
+		if r == nil {
 			return Kinds()
 		}
-		kinds = append(kinds, resources[i].Kind)
+		kinds = append(kinds, r.Kind)
 	}
 	return kinds
 }
@@ -168,10 +166,8 @@ func (c *collector) refuse(said, file, asked string) {
 	kinds := Kinds()
 	if m := refusedResource.FindStringSubmatch(said); m != nil {
 		kinds = nil
-		for _, r := range resources {
-			if name := m[1] + m[2] + m[3]; string(r.Kind) == name || strings.ToLower(r.Object) == name {
-				kinds = []Kind{r.Kind}
-			}
+		if r := rowNamed(m[1] + m[2] + m[3]); r != nil {
+			kinds = []Kind{r.Kind}
 		}
 	} else if asked := cmp.Or(string(kindByFile(file)), asked); asked != "" {
 		kinds = kindsAsked(asked)

@@ -32,7 +32,8 @@ func InOrder(events []*corev1.Event) []*corev1.Event {
 
 // MountFailuresIn returns the failed mounts of the pod's volume among the events, in their order.
 // The kubelet calls the volume by one of the names. A failure from before the present attachment
-// does not count.
+// does not count. Nor does a directory of a Block volume that was gone: the kubelet cleaned up after
+// another pod with the volume, or after its own try that failed a moment before, and makes it again.
 func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ...string) []MountFailure {
 	var list []MountFailure
 	var began []metav1.Time
@@ -43,7 +44,7 @@ func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ..
 		if e.Reason != "FailedMount" && e.Reason != "FailedMapVolume" {
 			continue
 		}
-		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) && SaidSince(e, began...) {
+		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) && SaidSince(e, began...) && !kubeletwords.DirectoryGone.MatchString(m[3]) {
 			list = append(list, MountFailure{e, m[1], m[3]})
 		}
 	}
@@ -65,16 +66,14 @@ func FailingSince(failures []MountFailure) metav1.Time {
 
 // Passing reports whether the mount failed for a reason that ends by itself, without a further
 // event: the kubelet did not yet know what the pod needs (Get in
-// pkg/kubelet/util/manager/watch_based_manager.go), did not reach the API server, or cleaned up a
-// directory that it had just made.
+// pkg/kubelet/util/manager/watch_based_manager.go), or did not reach the API server.
 //
 // An object is "not registered" until the kubelet has begun with the pod: the volumes come first
 // where it waits for the node's network (SyncPod). Messages about empty caches count for
 // cachesFill only. A kubelet that did not reach the API server has reached it since, or its node
-// stops being Ready. The directory of a Block volume is gone where the kubelet cleans up after
-// another pod with the volume, or after its own try that failed a moment before.
+// stops being Ready.
 func (f MountFailure) Passing() bool {
-	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) || kubeletwords.DirectoryGone.MatchString(f.Reason) ||
+	return ContainsAny(f.Reason, kubeletwords.NotRegistered) || ServerUnreached(f.Reason) ||
 		ContainsAny(f.Reason, kubeletwords.CachesEmpty, kubeletwords.NotPermitted) && snapshot.EventTime(f.Event).Sub(FirstTime(f.Event).Time) < cachesFill
 }
 

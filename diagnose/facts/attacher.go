@@ -189,6 +189,9 @@ func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSi
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "deployment/" + name, Field: "spec.replicas", Value: "0"})
 		return
 	}
+	if elsewhere := slices.DeleteFunc(slices.Clone(down), func(pod *corev1.Pod) bool { return NodeOf(pod) != "" && p.Lost(p.Snapshot.Node(NodeOf(pod))) }); len(elsewhere) > 0 {
+		down = elsewhere // what keeps a pod on a lost node is known
+	}
 	if len(down) == 0 || len(down) > 1 && ready {
 		f.Cause += ": its pods crash, are not scheduled or were scaled down"
 		return

@@ -223,8 +223,9 @@ func (p *View) restartController(driver, named string) (s finding.Step, says str
 // its node plugin on the node.
 func (p *View) readLog(driver string, node types.NodeName, controller bool) (says string, commands []string) {
 	var pod *corev1.Pod
+	where := ""
 	if lease := p.AttacherLease(driver); controller && lease != nil {
-		pod = p.LeaseHolder(lease)
+		pod, where = p.LeaseHolder(lease), " in namespace "+lease.Namespace
 	} else if !controller && driver != "" {
 		if plugins := p.pluginsOn(driver, node); len(plugins) == 1 {
 			pod = plugins[0]
@@ -234,7 +235,7 @@ func (p *View) readLog(driver string, node types.NodeName, controller bool) (say
 	case pod != nil:
 		return "read the log of pod " + PodName(pod), []string{Logs(pod)}
 	case controller || node == "":
-		return "read the log of the controller of " + cmp.Or(driver, "the driver"), nil
+		return "read the log of the controller of " + cmp.Or(driver, "the driver") + where, nil
 	default:
 		return fmt.Sprintf("read the log of the node plugin of %s on %s", cmp.Or(driver, "the driver"), node), nil
 	}

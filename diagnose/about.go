@@ -5,29 +5,22 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/volumehealth"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// workloads are the owners of the pods, as namespace/Kind/name; sorted. A Deployment stands for
-// its ReplicaSets.
+// workloads are those of the pods, as namespace/Kind/name; sorted.
 func workloads(p *facts.View, pods []string) []string {
 	var names, alone []string
 	for _, pod := range named(p, pods) {
-		owner := metav1.GetControllerOf(pod)
-		switch {
-		case owner == nil || owner.Kind == "Node": // no owner, or a static pod
+		if w := facts.WorkloadOf(pod); w.Kind != "" {
+			names = append(names, w.Namespace+"/"+w.Kind+"/"+w.Name)
+		} else {
 			alone = append(alone, pod.Namespace+"/Pod/"+pod.Name)
-		case snapshot.DeploymentOf(pod) != "":
-			names = append(names, pod.Namespace+"/Deployment/"+snapshot.DeploymentOf(pod))
-		default:
-			names = append(names, pod.Namespace+"/"+owner.Kind+"/"+owner.Name)
 		}
 	}
 	if len(names) > 0 {

@@ -18,7 +18,7 @@ func (p *View) About(va Attachment, f finding.Finding) finding.Finding {
 		f.Subject = VaObject(va.VolumeAttachment)
 	}
 	f.Volume, f.Node, f.VolumeAttachment = va.Volume, va.Node, va.Name
-	f.PersistentVolume = cmp.Or(f.PersistentVolume, p.ShortVolume(va.Volume))
+	f.PersistentVolume = cmp.Or(f.PersistentVolume, p.ShortVolumeOf(va))
 	return f
 }
 

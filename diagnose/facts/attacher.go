@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -14,6 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -107,35 +111,129 @@ func sameController(a, b *corev1.Pod) bool {
 	return owner != nil && metav1.IsControlledBy(b, &metav1.ObjectMeta{UID: owner.UID})
 }
 
-// StuckAttacher is the last holder of an attacher's or a resizer's lease, where it is a
-// StatefulSet's pod that is Terminating on a lost node: it has no successor before it is gone.
-// Else nil.
+// StuckAttacher is the last holder of an attacher's or a resizer's lease, where it stands on a lost
+// node and its workload has no other pod elsewhere; else nil. A StatefulSet makes a successor once
+// the pod, which is Terminating, is gone, and any other workload once somebody deletes the pod.
 func (p *View) StuckAttacher(lease *coordinationv1.Lease) *corev1.Pod {
 	pod := p.heldBy(lease)
-	if pod == nil || pod.DeletionTimestamp == nil || !p.Lost(p.Snapshot.Node(NodeOf(pod))) || !p.Snapshot.Complete(snapshot.Nodes) {
+	if pod == nil || NodeOf(pod) == "" || !p.Lost(p.Snapshot.Node(NodeOf(pod))) || !p.Snapshot.Complete(snapshot.Nodes) {
 		return nil
 	}
-	if !ControlledBy(pod, "StatefulSet") {
+	if ControlledBy(pod, "StatefulSet") != (pod.DeletionTimestamp != nil) || pod.DeletionTimestamp == nil && p.hasReplica(pod) {
 		return nil
 	}
 	return pod
 }
 
+// hasReplica reports whether another pod of the pod's workload is on another node or on none, or may
+// be.
+func (p *View) hasReplica(pod *corev1.Pod) bool {
+	return !p.Snapshot.Complete(snapshot.Pods) || slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
+		return NodeOf(other) != NodeOf(pod) && !reconcile.PodTerminated(other) && sameController(pod, other)
+	})
+}
+
 // StuckAttacherClause is the clause about StuckAttacher; "" where there is none.
 func (p *View) StuckAttacherClause(lease *coordinationv1.Lease) string {
 	pod := p.StuckAttacher(lease)
-	if pod == nil {
+	switch {
+	case pod == nil:
 		return ""
+	case pod.DeletionTimestamp != nil:
+		return fmt.Sprintf("its pod %s is stuck Terminating on lost node %s, and its StatefulSet makes no other before that has gone", PodName(pod), pod.Spec.NodeName)
 	}
-	return fmt.Sprintf("its pod %s is stuck Terminating on lost node %s, and its StatefulSet makes no other before that has gone", PodName(pod), pod.Spec.NodeName)
+	return fmt.Sprintf("its pod %s is on lost node %s, and there is no other", PodName(pod), pod.Spec.NodeName)
 }
 
 // BringBack is the advice about a driver's controller whose sidecar does not renew the lease.
 func (p *View) BringBack(lease *coordinationv1.Lease) string {
-	if pod := p.StuckAttacher(lease); pod != nil {
-		return fmt.Sprintf("{fix} bring node %s back or, once its machine is known to be off, {taint-node %[1]s}, so that the driver's controller pod %s can start elsewhere", pod.Spec.NodeName, PodName(pod))
+	pod := p.StuckAttacher(lease)
+	switch {
+	case pod == nil:
+		return fmt.Sprintf("{fix} bring the driver's controller pods in namespace %s back", lease.Namespace)
+	case pod.DeletionTimestamp == nil && !Bare(pod):
+		return step.DeletePod.Of(PodName(pod)) + fmt.Sprintf(", the driver's controller on lost node %s: %s makes another one elsewhere", pod.Spec.NodeName, WorkloadOf(pod))
 	}
-	return fmt.Sprintf("{fix} bring the driver's controller pods in namespace %s back", lease.Namespace)
+	return fmt.Sprintf("{fix} bring node %s back or, once its machine is known to be off, {taint-node %[1]s}, so that the driver's controller pod %s can start elsewhere", pod.Spec.NodeName, PodName(pod))
+}
+
+// ExplainDown completes a finding about a sidecar that no longer renews its lease: why, what brings
+// it back, and the state of such pods in its namespace. Images do not show which driver a pod
+// serves.
+func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSidecar func(corev1.Container) bool) {
+	f.Advice = p.BringBack(lease)
+	var down []*corev1.Pod
+	found, ready := false, false
+	for _, pod := range p.Snapshot.Pods {
+		if pod.Namespace != lease.Namespace || !slices.ContainsFunc(pod.Spec.Containers, isSidecar) {
+			continue
+		}
+		found = true
+		if ready = ready || Ready(pod); !Ready(pod) {
+			down = append(down, pod)
+		}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + PodName(pod), Field: "status", Value: PluginState(pod)})
+	}
+	if stuck := p.StuckAttacher(lease); stuck != nil {
+		f.Cause += ": " + p.StuckAttacherClause(lease)
+		if stuck.DeletionTimestamp != nil {
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + PodName(stuck), Field: "metadata.deletionTimestamp", Value: Stamp(*stuck.DeletionTimestamp)})
+		}
+		return
+	}
+	if scaled := p.scaledToZero(lease); scaled != nil && !found {
+		name := scaled.Namespace + "/" + scaled.Name
+		f.Cause += fmt.Sprintf(": Deployment %s is scaled to 0", name)
+		f.Advice = fmt.Sprintf("{change} scale Deployment %s up again, after a look at who scaled it to 0", name)
+		f.AdviceCommands = []string{safetext.Kubectl("scale", "deployment/"+scaled.Name, "--namespace="+scaled.Namespace, "--replicas=1")}
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: "deployment/" + name, Field: "spec.replicas", Value: "0"})
+		return
+	}
+	if elsewhere := slices.DeleteFunc(slices.Clone(down), func(pod *corev1.Pod) bool { return NodeOf(pod) != "" && p.Lost(p.Snapshot.Node(NodeOf(pod))) }); len(elsewhere) > 0 {
+		down = elsewhere // what keeps a pod on a lost node is known
+	}
+	if len(down) == 0 || len(down) > 1 && ready {
+		f.Cause += ": its pods crash, are not scheduled or were scaled down"
+		return
+	}
+	pod := down[0]
+	f.AdviceCommands = []string{ShowWhy(pod)}
+	if NodeOf(pod) == "" {
+		f.Cause += fmt.Sprintf(": its pod %s gets no node", PodName(pod))
+		if c := Condition(pod, corev1.PodScheduled); c != nil && c.Message != "" {
+			says, _, _ := strings.Cut(c.Message, " preemption:")
+			f.Cause += ", as the scheduler says: " + strings.TrimSuffix(says, ".")
+		}
+		f.Advice = fmt.Sprintf("{fix} see to it that the scheduler finds a node for pod %s", PodName(pod))
+		return
+	}
+	f.Cause += ": its pods crash, are not scheduled or were scaled down"
+	f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", PodName(pod), PluginState(pod), f.Advice)
+}
+
+// scaledToZero is the Deployment without replicas whose pod last held the lease; nil where there is
+// none.
+func (p *View) scaledToZero(lease *coordinationv1.Lease) *appsv1.Deployment {
+	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	i := slices.IndexFunc(p.Snapshot.Deployments, func(d *appsv1.Deployment) bool {
+		return d.Namespace == lease.Namespace && ptr.Deref(d.Spec.Replicas, 1) == 0 && strings.HasPrefix(holder, d.Name+"-")
+	})
+	if i < 0 {
+		return nil
+	}
+	return p.Snapshot.Deployments[i]
+}
+
+// controllersOn is a clause about the drivers whose only attacher is on the node and leaves it with
+// the out-of-service taint; "" for none.
+func (p *View) controllersOn(node types.NodeName) string {
+	var list []string
+	for _, driver := range p.Attachers() {
+		if pod := p.OnlyAttacher(driver, node); pod != nil && !toleratesOutOfService(pod) {
+			list = append(list, fmt.Sprintf("; pod %s, the controller of %s, can then start elsewhere", PodName(pod), driver))
+		}
+	}
+	return strings.Join(list, "")
 }
 
 // heldBy is the pod that the lease names; nil where there is none.

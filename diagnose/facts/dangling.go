@@ -89,7 +89,7 @@ func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 
 // Dangling is the finding about a forgotten attachment.
 func (p *View) Dangling(va Attachment) finding.Finding {
-	pv, node := p.ShortVolume(va.Volume), p.Snapshot.Node(va.Node)
+	pv, node := p.ShortVolumeOf(va), p.Snapshot.Node(va.Node)
 	f := p.About(va, finding.Finding{
 		Since:   &va.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s is still attached to node %s, where no pod uses it", pv, va.Node),

@@ -166,6 +166,14 @@ func (p *View) ShortVolume(name corev1.UniqueVolumeName) string {
 	return string(name)
 }
 
+// ShortVolumeOf is the name of the attachment's own volume: one disk may have several.
+func (p *View) ShortVolumeOf(va Attachment) string {
+	if name := VolumeName(va.VolumeAttachment); p.Snapshot.Volume(name) != nil {
+		return name
+	}
+	return p.ShortVolume(va.Volume)
+}
+
 // List formats the names for a sentence.
 func List(names []corev1.UniqueVolumeName) string { return fmt.Sprintf("%v", names) }
 

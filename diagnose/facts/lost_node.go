@@ -54,6 +54,15 @@ func (p *View) KubeletLives(node *corev1.Node) bool {
 	return c != nil && c.Status != corev1.ConditionUnknown && (c.LastHeartbeatTime.IsZero() && grace == KubeletReports || p.Age(c.LastHeartbeatTime) < grace)
 }
 
+// ShutDownClause is a clause: the cloud provider reports that the node's machine is off; "" where it
+// does not.
+func ShutDownClause(node *corev1.Node) string {
+	if node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "node.cloudprovider.kubernetes.io/shutdown" }) {
+		return "its taint node.cloudprovider.kubernetes.io/shutdown says that the cloud has its machine shut down: see that nobody starts it"
+	}
+	return ""
+}
+
 // Lost reports whether the node does not exist, or is not Ready and its kubelet shows no sign
 // of life. Only then may the node be called lost, and its machine be off.
 func (p *View) Lost(node *corev1.Node) bool {

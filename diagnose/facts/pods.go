@@ -88,6 +88,11 @@ func IsResizer(c corev1.Container) bool {
 	return strings.Contains(c.Image, "csi-resizer") || strings.Contains(c.Name, "csi-resizer")
 }
 
+// IsProvisioner reports whether the container is an external-provisioner, by its image or its name.
+func IsProvisioner(c corev1.Container) bool {
+	return strings.Contains(c.Image, "csi-provisioner") || strings.Contains(c.Name, "csi-provisioner")
+}
+
 // sidecarHolder is the holder of a lease whose name has one of the prefixes; else "".
 func sidecarHolder(lease *coordinationv1.Lease, prefixes ...string) string {
 	if !slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(lease.Name, prefix) }) {

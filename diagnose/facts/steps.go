@@ -164,6 +164,9 @@ func (p *View) stepOf(f finding.Finding, m step.Mark) (s finding.Step, says stri
 	switch m.Kind {
 	case step.DeletePod:
 		return p.deletion(f, m.Object)
+	case step.StopPod:
+		s, says = p.stop(f, m.Object)
+		return s, says, nil
 	case step.RestartNodePlugin:
 		if named, on, everywhere := strings.Cut(m.Object, "@"); named != "" {
 			driver = named
@@ -222,8 +225,9 @@ func (p *View) restartController(driver, named string) (s finding.Step, says str
 // its node plugin on the node.
 func (p *View) readLog(driver string, node types.NodeName, controller bool) (says string, commands []string) {
 	var pod *corev1.Pod
+	where := ""
 	if lease := p.AttacherLease(driver); controller && lease != nil {
-		pod = p.LeaseHolder(lease)
+		pod, where = p.LeaseHolder(lease), " in namespace "+lease.Namespace
 	} else if !controller && driver != "" {
 		if plugins := p.pluginsOn(driver, node); len(plugins) == 1 {
 			pod = plugins[0]
@@ -233,7 +237,7 @@ func (p *View) readLog(driver string, node types.NodeName, controller bool) (say
 	case pod != nil:
 		return "read the log of pod " + PodName(pod), []string{Logs(pod)}
 	case controller || node == "":
-		return "read the log of the controller of " + cmp.Or(driver, "the driver"), nil
+		return "read the log of the controller of " + cmp.Or(driver, "the driver") + where, nil
 	default:
 		return fmt.Sprintf("read the log of the node plugin of %s on %s", cmp.Or(driver, "the driver"), node), nil
 	}
@@ -379,6 +383,9 @@ func (p *View) ofNode(f finding.Finding, kind step.Kind, node types.NodeName) fi
 	default: // nothing of the node is spared
 	}
 	s := p.hits("node/"+string(node), pods, func(who string) string { return fmt.Sprintf(onNode[kind], node, who) })
+	if kind == step.TaintNode {
+		s.Says += p.controllersOn(node)
+	}
 	if kind == step.TaintNode || kind == step.DrainNode || kind == step.RebootNode || kind == step.DeleteNode {
 		s.Says += p.disksGo(f, pods)
 	}
@@ -413,11 +420,10 @@ func (p *View) disksGo(f finding.Finding, pods []*corev1.Pod) string {
 	return "; " + diskGoes(disks, "set")
 }
 
-// deletion is the deletion of the named pods, or else of the finding's pods; "any " before the
-// names means one of them.
-func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says string, commands []string) {
-	var pods []*corev1.Pod
-	any := named == "any" || strings.HasPrefix(named, "any ")
+// podsToEnd are the named pods, or else the finding's pods. any reports that "any " stands before
+// the names: one of them.
+func (p *View) podsToEnd(f finding.Finding, named string) (pods []*corev1.Pod, any bool) {
+	any = named == "any" || strings.HasPrefix(named, "any ")
 	named = strings.TrimPrefix(strings.TrimPrefix(named, "any"), " ")
 	switch {
 	case named != "":
@@ -431,7 +437,12 @@ func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says s
 			pods = append(pods, p.podNamed(name))
 		}
 	}
-	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod == nil })
+	return slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return pod == nil }), any
+}
+
+// deletion is the deletion of podsToEnd.
+func (p *View) deletion(f finding.Finding, named string) (s finding.Step, says string, commands []string) {
+	pods, any := p.podsToEnd(f, named)
 	s, running := deletionOf(pods)
 	if disks := p.disksGo(f, pods); disks != "" {
 		s.Says, s.Told = s.Says+disks, false

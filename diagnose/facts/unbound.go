@@ -3,8 +3,10 @@ package facts
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,6 +86,36 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 	}
 	slices.SortStableFunc(u.Failures, func(a, b *corev1.Event) int { return snapshot.EventTime(a).Compare(snapshot.EventTime(b).Time) })
 	return u
+}
+
+// ProvisionerDown is the attacher's expired lease of a driver whose provisioner runs in the
+// attacher's pods, or ran there where no such pod is left; else nil. Provisioners have no lease of a
+// name that the driver's name gives.
+func (v *View) ProvisionerDown(driver string) *coordinationv1.Lease {
+	lease := v.AttacherLease(driver)
+	if !v.Snapshot.Complete(snapshot.Pods) || !v.expired(lease, driver, (*View).LastAnswer) {
+		return nil
+	}
+	attachers := 0
+	for _, pod := range v.Snapshot.Pods {
+		if pod.Namespace != lease.Namespace || !slices.ContainsFunc(pod.Spec.Containers, IsAttacher) {
+			continue
+		}
+		if attachers++; slices.ContainsFunc(pod.Spec.Containers, IsProvisioner) {
+			return lease
+		}
+	}
+	if attachers == 0 {
+		return lease
+	}
+	return nil
+}
+
+// NotInstalled reports whether the provisioner is a CSI driver that the cluster does not have. The
+// name of one has no slash, unlike those of most other provisioners.
+func (v *View) NotInstalled(provisioner string) bool {
+	return !strings.Contains(provisioner, "/") && !v.Installed(provisioner) && v.Snapshot.Complete(snapshot.CSIDrivers) && v.Snapshot.Complete(snapshot.CSINodes) &&
+		v.Snapshot.Complete(snapshot.Leases) && v.Age(Renewed(v.AttacherLease(provisioner))) > ProvisionSilence
 }
 
 // Takes is how long the claim may wait before it counts as stuck: longer where the provisioner

@@ -405,7 +405,7 @@ func (f Finding) does() string {
 		}
 	}
 	// Its name of 68 letters is in the command; the volume and the node tell more.
-	if name := attachmentName.FindString(says); r.ApplyAll == "" && name != "" && f.PersistentVolume != "" && f.Node != "" &&
+	if name := attachmentName.FindString(says); r.ApplyAll == "" && strings.HasPrefix(name, "VolumeAttachment csi-") && f.PersistentVolume != "" && f.Node != "" &&
 		strings.Contains(r.Apply, strings.ToLower(strings.Replace(name, " ", "/", 1)+" ")) {
 		says = strings.Replace(says, name, fmt.Sprintf("the VolumeAttachment of volume %s on node %s", f.PersistentVolume, f.Node), 1)
 	}

@@ -257,6 +257,8 @@ func plain(m Mark) string {
 		return m.Object
 	case DeletePod:
 		return "delete the pod"
+	case StopPod:
+		return "scale the workload of the pod to 0, or delete the pod if it has none"
 	case RestartNodePlugin:
 		return "restart the driver's node plugin on the node"
 	case RestartController:

@@ -11,6 +11,7 @@ type Kind string
 // The kinds, the narrowest first.
 const (
 	DeletePod         Kind = "delete-pod"
+	StopPod           Kind = "stop-pod" // so that it does not come back, unlike DeletePod
 	RestartNodePlugin Kind = "restart-node-plugin"
 	RestartController Kind = "restart-driver-controller"
 	RestartDriver     Kind = "restart-driver"
@@ -46,6 +47,7 @@ const (
 func Reaches() []Reach {
 	return []Reach{
 		{DeletePod, "The deletion of a pod ends that pod", "kubectl get pod POD -n NAMESPACE -o wide"},
+		{StopPod, "A workload that is scaled to 0 ends all its pods", "kubectl get pods -n NAMESPACE -o wide"},
 		{RestartNodePlugin, "A restart of a node plugin can hit all pods on the node with volumes of its driver: mounts that a process in its pod serves (FUSE, " +
 			"rbd-nbd) end with it. A finding says whether they do; drain these pods first. The pods there", onNode},
 		{RestartController, "While a driver's controller restarts, none of its volumes is attached or detached. They are", ofDriver},

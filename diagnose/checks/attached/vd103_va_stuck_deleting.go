@@ -59,7 +59,7 @@ func detachStuck(p *facts.View, va facts.Attachment) bool {
 }
 
 func stuckDeleting(p *check.Run, va facts.Attachment) {
-	pv, failure := p.ShortVolume(va.Volume), va.Status.DetachError
+	pv, failure := p.ShortVolumeOf(va), va.Status.DetachError
 	f := p.About(va, finding.Finding{
 		Since:    va.DeletionTimestamp,
 		Message:  fmt.Sprintf("Volume %s cannot be detached from node %s: the driver fails", pv, va.Node),

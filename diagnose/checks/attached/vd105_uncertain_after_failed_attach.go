@@ -55,7 +55,7 @@ func runUncertainAfterFailedAttach(p *check.Run) {
 // has waited for as long as events are kept.
 func nobodyWaitedSince(p *facts.View, va facts.Attachment) metav1.Time {
 	oldest := oldestEvent(p)
-	if oldest.IsZero() || p.Age(va.Status.AttachError.Time) < facts.ListsGrace || attachEvents(p, p.ShortVolume(va.Volume)) {
+	if oldest.IsZero() || p.Age(va.Status.AttachError.Time) < facts.ListsGrace || attachEvents(p, p.ShortVolumeOf(va)) {
 		return metav1.Time{}
 	}
 	// A pod that came and went between two events left none.
@@ -76,7 +76,7 @@ func keptAfterFailure(p *check.Run, va facts.Attachment, since metav1.Time) {
 	failure := va.Status.AttachError
 	f := p.About(va, finding.Finding{
 		Since:   &since,
-		Message: fmt.Sprintf("No pod wants volume %s on node %s, and its attach goes on", p.ShortVolume(va.Volume), va.Node),
+		Message: fmt.Sprintf("No pod wants volume %s on node %s, and its attach goes on", p.ShortVolumeOf(va), va.Node),
 		Cause:   "the pod went away after its attach had failed; the controller took the volume for mounted and has not come back to it",
 		Evidence: []finding.Evidence{
 			facts.FailedAttach(va.VolumeAttachment, failure),

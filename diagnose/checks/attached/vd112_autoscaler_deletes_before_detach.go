@@ -51,7 +51,7 @@ func runAutoscalerDeletesBeforeDetach(p *check.Run) {
 }
 
 func attachedToNowhere(p *check.Run, va facts.Attachment, proof goneProof) {
-	pv := p.ShortVolume(va.Volume)
+	pv := p.ShortVolumeOf(va)
 	f := p.About(va, finding.Finding{
 		Since:   &proof.since,
 		Message: fmt.Sprintf("Volume %s still counts as attached to node %s, which is gone", pv, va.Node),

@@ -32,7 +32,7 @@ func runVARecreatedOnDeadNode(p *check.Run) {
 }
 
 func recreatedOnDeadNode(p *check.Run, va facts.Attachment) {
-	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
+	node, pv := p.Snapshot.Node(va.Node), p.ShortVolumeOf(va)
 	pod := p.RanBefore(va.VolumeNode, facts.NotReadySince(node))[0]
 	f := p.About(va, finding.Finding{
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),

@@ -44,7 +44,7 @@ func detachFromDeletedNode(p *facts.View, va facts.Attachment) bool {
 }
 
 func detachFromNowhere(p *check.Run, va facts.Attachment) {
-	pv := p.ShortVolume(va.Volume)
+	pv := p.ShortVolumeOf(va)
 	f := p.About(va, finding.Finding{
 		Since:   va.DeletionTimestamp,
 		Message: fmt.Sprintf("Volume %s cannot be detached from node %s, which is gone: the driver cannot find it", pv, va.Node),

@@ -57,7 +57,7 @@ func hibernation(p *check.Run, driver string, o *orphans) {
 		names = append(names, string(va.Node))
 		waiters = append(waiters, p.KeptFrom(va.VolumeNode)...)
 		if i < shownOrphans {
-			f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "spec.nodeName", Value: fmt.Sprintf("%s, which is gone; attached volume %s", va.Node, p.ShortVolume(va.Volume))})
+			f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "spec.nodeName", Value: fmt.Sprintf("%s, which is gone; attached volume %s", va.Node, p.ShortVolumeOf(va))})
 		}
 	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + driver, Field: "nodes", Value: "the oldest that has or wants one of its volumes was made at " + facts.Stamp(since)})

@@ -25,9 +25,16 @@ var ThirdPartyDeletesVAs = check.Check{
 	Needs:    check.AttachmentKinds(),
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD106"}, Match: detachedByNewLeader},
+		{From: []finding.Code{"VD505"}, Match: ofOneDisk},
 	},
 	Never: "delete VolumeAttachments: that detaches the volume, mounted or not",
 	Run:   runThirdPartyDeletesVAs,
+}
+
+// ofOneDisk reports whether both findings are about one disk: while it has two volumes, a pod that
+// is deleted may lose it to a pod of the other one.
+func ofOneDisk(_ *facts.View, cause, effect finding.Finding) bool {
+	return cause.Volume != "" && cause.Volume == effect.Volume
 }
 
 func runThirdPartyDeletesVAs(p *check.Run) {
@@ -111,7 +118,7 @@ func taken(p *check.Run, pair reconcile.VolumeNode, runner *facts.Runner) findin
 
 func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 	pod, container, started := runner.Pod, runner.Container, runner.Started
-	pv, node := p.ShortVolume(va.Volume), p.Snapshot.Node(va.Node)
+	pv, node := p.ShortVolumeOf(va), p.Snapshot.Node(va.Node)
 	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &va.CreationTimestamp,
 		Message: fmt.Sprintf("Volume %s was detached and attached again under running pod %s on node %s", pv, facts.PodName(pod), va.Node),

@@ -40,7 +40,7 @@ func asksNewMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool
 }
 
 func detachAsksNewMachine(p *check.Run, va facts.Attachment, was, is string) {
-	node, pv := p.Snapshot.Node(va.Node), p.ShortVolume(va.Volume)
+	node, pv := p.Snapshot.Node(va.Node), p.ShortVolumeOf(va)
 	f := p.About(va, finding.Finding{
 		Since:     &node.CreationTimestamp,
 		Message:   fmt.Sprintf("The detach of volume %s asks the wrong machine: node %s was replaced", pv, va.Node),

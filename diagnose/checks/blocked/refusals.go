@@ -29,6 +29,8 @@ type refusal struct {
 	said string
 	// says is its meaning, and who has to act.
 	says string
+	// lacks is a clause: which Secret or ConfigMap is missing, or which key of it; "" for none.
+	lacks string
 	// objects is what the cluster's objects show about the cause; "" for nothing.
 	objects string
 	// helps is the advice, where more is known than the entry has.
@@ -109,7 +111,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	if lead.driver != "" {
 		by = "driver " + lead.driver
 	}
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s fails to %s volume %s", facts.PodName(lead.pods[0]), lead.node, by, verb, lead.volume)
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s", facts.PodName(lead.pods[0]), lead.node, cmp.Or(lead.lacks, fmt.Sprintf("%s fails to %s volume %s", by, verb, lead.volume)))
 	f.Detail = finding.Clauses("it says that "+lead.says, facts.Alike(pods))
 	f.Cause = "no object shows why"
 	lookUps := p.LookUps(facts.Said{Driver: lead.driver, Message: lead.said, Node: lead.node, Volume: p.Snapshot.Volume(lead.volume), Namespace: lead.pods[0].Namespace})

@@ -40,7 +40,7 @@ func runReuseWhileDetaching(p *check.Run) {
 }
 
 func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
-	pod, pv, deleted := pods[0], p.ShortVolume(va.Volume), *va.DeletionTimestamp
+	pod, pv, deleted := pods[0], p.ShortVolumeOf(va), *va.DeletionTimestamp
 	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames(pods),

@@ -113,6 +113,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		return // no data outlives the pod
 	}
 	f.Detail = fmt.Sprintf("it has been Terminating for %s; the StatefulSet makes no other pod of its name", facts.Rounded(p.Age(*f.Since)))
+	f.Cause = finding.Clauses(f.Cause, facts.ShutDownClause(node))
 	if len(held) == 0 {
 		f.Never = "force-delete the pod: its containers may run on, on a machine that is only cut off"
 	} else {
@@ -126,7 +127,7 @@ func terminatingOnDeadNode(p *check.Run, pod *corev1.Pod, statefulSet string, he
 		if i == 0 {
 			continue // keeps has named it
 		}
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolume(va.Volume))})
+		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true for volume %s, not being deleted", p.ShortVolumeOf(va))})
 	}
 	f.Severity = p.LostPodSeverity(p.LostPodSince(pod))
 	if len(pod.Finalizers) > 0 {

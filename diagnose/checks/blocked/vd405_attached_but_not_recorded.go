@@ -77,7 +77,7 @@ func mayWaitForDetach(p *facts.View, va facts.Attachment) bool {
 }
 
 func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease, pods []*corev1.Pod) {
-	pv := p.ShortVolume(va.Volume)
+	pv := p.ShortVolumeOf(va)
 	p.Report(p.About(va, finding.Finding{
 		Subject: facts.PodObject(pods[0]),
 		Pods:    facts.PodNames(pods),

@@ -89,7 +89,7 @@ func attacherExplained(p *facts.View, driver string) bool {
 }
 
 func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
-	pv := p.ShortVolume(va.Volume)
+	pv := p.ShortVolumeOf(va)
 	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pods[0]),
 		Pods:    facts.PodNames(pods),
@@ -105,6 +105,9 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Advice:    fmt.Sprintf("{check} look at the controller pods of %s: is a csi-attacher there, and Ready, and what does its log say?", va.Spec.Attacher),
 	})
 	if lease := p.AttacherLease(va.Spec.Attacher); lease != nil {
+		if p.LeaseHolder(lease) != nil {
+			f.Advice = "{read-log controller}: it holds the lease, and its csi-attacher tells why it takes nothing up"
+		}
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 	}
 	if noAttacherRuns(p.View, va.Spec.Attacher) {

@@ -102,7 +102,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.follows(p, before)
 	}
 	if m := missingIn(pod, v, last.Reason); m.object.Name != "" {
-		r.says, r.helps = facts.Acting(m.says(), r.actor), m.helps(entry.Helps)
+		r.says, r.lacks, r.helps = facts.Acting(m.says(), r.actor), m.lacks(r.volume), m.helps(entry.Helps)
 	}
 	if twin := p.Twin(pod, v); twin != "" && entry.Meaning == driverwords.WrongFilesystem {
 		r.objects, r.helps = twin+", and one XFS file system is mounted once on a machine", facts.HelpsTwin()
@@ -200,6 +200,14 @@ func (m missing) says() string {
 		return fmt.Sprintf("%s %s lacks the key %s", m.object.Kind, m.object.Name, m.key)
 	}
 	return fmt.Sprintf("%s %s does not exist", m.object.Kind, m.object.Name)
+}
+
+func (m missing) lacks(volume string) string {
+	what := "does not exist"
+	if m.key != "" {
+		what = "lacks the key " + m.key
+	}
+	return fmt.Sprintf("%s %s/%s, for volume %s, %s", m.object.Kind, m.object.Namespace, m.object.Name, volume, what)
 }
 
 // helps is the advice with the object's name.

@@ -71,7 +71,7 @@ func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended 
 		Subject: facts.PodObject(first),
 		Pods:    facts.PodNames(slices.Concat(pods, p.WaitingElsewhere(va.VolumeNode))),
 		Since:   &ended,
-		Message: fmt.Sprintf("Failed pod %s on node %s keeps the refused attach of volume %s going", facts.PodName(first), va.Node, p.ShortVolume(va.Volume)),
+		Message: fmt.Sprintf("Failed pod %s on node %s keeps the refused attach of volume %s going", facts.PodName(first), va.Node, p.ShortVolumeOf(va)),
 		Detail:  "it failed before it ran and has not been deleted; the driver is asked again and again to attach the volume, and refuses",
 		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
 		Cause:   "the kubelet keeps a volume that it has not mounted for a pod until the pod object is gone, and reports it in use; the controller therefore never takes the attach back",

@@ -75,6 +75,11 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 		f.Detail = fmt.Sprintf("container %s cannot start; the volume is mounted, and refuses access", broken.Container)
 		f.Cause = "the server or the file system of the volume lets neither the kubelet nor the runtime in"
 		f.Advice = "{check} check the rights on the share or the directory, and the user in the volume's Secret or its mount options: a new pod meets the same refusal"
+		if strings.Contains(driver, "cephfs") {
+			f.Cause += "; or the storage system has evicted the node as a client, which then gets this answer to all it asks"
+			f.Advice = "{check} see with \"ceph osd blocklist ls\" whether the address of the node is blocked, and check the rights of the user in the volume's Secret; " +
+				"{if where the node was evicted,} {delete-pod}: a new pod gets a new mount"
+		}
 	}
 	p.Report(f)
 }

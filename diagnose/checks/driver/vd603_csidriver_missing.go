@@ -44,7 +44,7 @@ func askedInVain(p *check.Run, driver string) {
 			continue // an in-tree volume that has moved to CSI needs no CSIDriver; csinode-driver-missing comes first
 		}
 		for _, pod := range p.WaitingPods(va.VolumeNode) {
-			list, vas = append(list, facts.PodVolume{Pod: pod, Volume: va.Volume, Name: p.ShortVolume(va.Volume)}), append(vas, va)
+			list, vas = append(list, facts.PodVolume{Pod: pod, Volume: va.Volume, Name: p.ShortVolumeOf(va)}), append(vas, va)
 		}
 	}
 	pods := facts.LongestFirst(facts.PodsOf(list))

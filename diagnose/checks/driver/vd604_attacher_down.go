@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -46,7 +45,7 @@ func runAttacherDown(p *check.Run) {
 			SelfHeals: finding.SelfHeals{Because: "nobody asks the driver; once its controller pods are back all follow by themselves, those that had failed " +
 				"before within about 5 min"},
 		}
-		bringBack(p.View, &f, lease, facts.IsAttacher)
+		p.ExplainDown(&f, lease, facts.IsAttacher)
 		if len(pods) == 0 {
 			f.Severity = finding.Warning
 		}
@@ -65,34 +64,6 @@ func endFirst(p *facts.View, f *finding.Finding, tasks []facts.Task) {
 	names := facts.PodNames(pods)
 	facts.Also(f, "somebody deleted the VolumeAttachment under running pod %s: once the attacher is back it takes the volume away", names[0])
 	f.Advice = step.DeletePod.Of(names...) + " before the attacher is back; {do} " + f.Advice
-}
-
-// bringBack completes a finding about a sidecar that no longer renews its lease: why, what brings
-// it back, and the state of such pods in its namespace. Images do not show which driver a pod
-// serves.
-func bringBack(p *facts.View, f *finding.Finding, lease *coordinationv1.Lease, isSidecar func(corev1.Container) bool) {
-	f.Advice = p.BringBack(lease)
-	var down []*corev1.Pod
-	ready := false
-	for _, pod := range p.Snapshot.Pods {
-		if pod.Namespace != lease.Namespace || !slices.ContainsFunc(pod.Spec.Containers, isSidecar) {
-			continue
-		}
-		if ready = ready || facts.Ready(pod); !facts.Ready(pod) {
-			down = append(down, pod)
-		}
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: facts.PluginState(pod)})
-	}
-	if stuck := p.StuckAttacher(lease); stuck != nil {
-		f.Cause += ": " + p.StuckAttacherClause(lease)
-		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(stuck), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*stuck.DeletionTimestamp)})
-		return
-	}
-	f.Cause += ": its pods crash, are not scheduled or were scaled down"
-	if len(down) == 1 || len(down) > 1 && !ready {
-		f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", facts.PodName(down[0]), facts.PluginState(down[0]), f.Advice)
-		f.AdviceCommands = []string{facts.Logs(down[0])}
-	}
 }
 
 // takenTasks returns the pods from under which an attacher that is not at work will detach volumes

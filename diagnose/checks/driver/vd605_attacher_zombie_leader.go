@@ -55,9 +55,8 @@ func idleLeader(p *check.Run, driver string, lease *coordinationv1.Lease, tasks 
 	f.Message = fmt.Sprintf("The attacher of %s renews its lease and does nothing", driver)
 	f.Detail = queue(p.View, tasks)
 	f.Cause = "the external-attacher hangs, sees nothing of the VolumeAttachments, or may not write them; its log tells which"
-	f.Advice = fmt.Sprintf("{check} read the log of the csi-attacher container that holds the lease in namespace %s: where it reports \"forbidden\", {change} give its "+
-		"ClusterRole get, list, watch and patch of volumeattachments and patch of volumeattachments/status; where it reports nothing, {restart-driver-controller}, "+
-		"so that another one takes over", lease.Namespace)
+	f.Advice = "{read-log controller}: where its csi-attacher reports \"forbidden\", {change} give its ClusterRole get, list, watch and patch of volumeattachments and patch of " +
+		"volumeattachments/status; where it reports nothing, {restart-driver-controller}, so that another one takes over"
 	endFirst(p.View, &f, tasks)
 	p.Report(f)
 }

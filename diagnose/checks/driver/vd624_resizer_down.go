@@ -47,7 +47,7 @@ func runResizerDown(p *check.Run) {
 		for _, claim := range wait[driver][:min(len(wait[driver]), enough)] {
 			f.Evidence = append(f.Evidence, facts.ChangeEvidence(claim)...)
 		}
-		bringBack(p.View, &f, lease, facts.IsResizer)
+		p.ExplainDown(&f, lease, facts.IsResizer)
 		p.Report(f)
 	}
 }

@@ -61,8 +61,6 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		PersistentVolume: pv.Name,
 		Evidence:         []finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},
 		SelfHeals:        finding.SelfHeals{Because: "the controller does not compare them again; it compares attachments only before it makes one, and to it both are wanted or mounted"},
-		Advice: "{final} stop all writers but one by deleting their pods (not by force): once the node has unmounted, the controller detaches; check the file system before " +
-			"the volume is used again",
 		Cause: "an attach went ahead while another node still had the volume: after a failed detach, after a forced one from a node that lived, " +
 			"or by another program's VolumeAttachment",
 	}
@@ -79,6 +77,7 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true on node %s, not being deleted", va.Node)})
 	}
 	f.Pods = facts.PodNames(users)
+	f.Advice = facts.StopWriters(users) + "; once a node has unmounted the volume, the controller detaches it: check the file system before it is used again"
 	f.Message = fmt.Sprintf("Single-node volume %s is attached to nodes %s", pv.Name, strings.Join(nodes, " and "))
 	if len(nodes) > 2 {
 		f.Message = fmt.Sprintf("Single-node volume %s is attached to %d nodes", pv.Name, len(nodes))

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -102,10 +101,10 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 			{Object: "pod/" + facts.PodName(waiter), Field: "status", Value: fmt.Sprintf("%s, %s", waiter.Status.Phase, place)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the pod that has it has to end first; " + who + " until the first one has ended"},
-		Advice:    step.DeletePod.Of("any "+facts.PodName(waiter), facts.PodName(holder)) + ", or {change} give each its own claim",
+		Advice:    "give each its own claim, or end one: " + step.StopPod.Of("any "+facts.PodName(waiter), facts.PodName(holder)),
 	}
-	if own := recreatedBy(waiter, holder); own != "" {
-		f.Advice = fmt.Sprintf("give each its own claim, or {final} scale %s to 0: a pod that is deleted by hand only comes back", own)
+	if w := facts.WorkloadOf(waiter); w.Scales() && w == facts.WorkloadOf(holder) {
+		f.Advice = fmt.Sprintf("give each its own claim, or {final} scale %s to 1", w)
 	}
 	if d := snapshot.DeploymentOf(waiter); d != "" && d == snapshot.DeploymentOf(holder) {
 		f.Cause = fmt.Sprintf("a rolling update of Deployment %s starts the new pod before it ends the old one, which is the claim's only allowed user", d)
@@ -113,23 +112,4 @@ func rwopConflict(p *check.Run, claim *corev1.PersistentVolumeClaim, holder *cor
 		f.Advice = fmt.Sprintf("{change} set the strategy of Deployment %s/%s to Recreate, so that it {final} ends pod %s first; deleted by hand, that pod comes back", holder.Namespace, d, facts.PodName(holder))
 	}
 	p.Report(f)
-}
-
-// recreatedBy names the controllers of both pods, one of which has to be scaled down; "" where a
-// pod has none, or both have the same.
-func recreatedBy(waiter, holder *corev1.Pod) string {
-	a, b := metav1.GetControllerOf(waiter), metav1.GetControllerOf(holder)
-	if a == nil || b == nil || a.UID == b.UID || a.Kind == "Job" || b.Kind == "Job" {
-		return ""
-	}
-	return fmt.Sprintf("the controller of one, %s or %s,", controllerText(waiter, a), controllerText(holder, b))
-}
-
-// controllerText is the controller that a person scales: the Deployment instead of its
-// ReplicaSet.
-func controllerText(pod *corev1.Pod, owner *metav1.OwnerReference) string {
-	if d := snapshot.DeploymentOf(pod); d != "" {
-		return "Deployment " + d
-	}
-	return owner.Kind + " " + owner.Name
 }

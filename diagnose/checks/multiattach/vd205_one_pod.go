@@ -9,7 +9,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -54,7 +53,7 @@ func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.P
 			"without it, or came while the first was being deleted",
 		SelfHeals: finding.SelfHeals{Because: "neither kubelet knows of the other pod"},
 		Never:     "force-delete a pod: its containers may go on writing to the volume",
-		Advice:    "{note} stop one writer now: {final} scale it down, or " + step.DeletePod.Of("any "+facts.PodName(first), facts.PodName(second)) + "; {check} check the data",
+		Advice:    facts.StopWriters([]*corev1.Pod{first, second}) + "; {check} check the data",
 	}
 	for _, pod := range []*corev1.Pod{first, second} {
 		state := fmt.Sprintf("%s on node %s", pod.Status.Phase, pod.Spec.NodeName)

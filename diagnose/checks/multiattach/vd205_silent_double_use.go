@@ -166,8 +166,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		Cause: "the controller attached the volume to a second node while the first still used it: it had forgotten the first one, for example because " +
 			"the VolumeAttachment there was deleted by hand",
 		SelfHeals: finding.SelfHeals{Because: "the controller does not know that both nodes have it"},
-		Advice: "{note} stop one writer now: {final} scale it down, or {delete-pod any} in the ordinary way, until its node no longer lists the volume in volumesInUse; " +
-			"{check} check the file system",
+		Advice:    facts.StopWriters(slices.Concat(first.users, second.users)) + ", until the node no longer lists the volume in volumesInUse; {check} check the file system",
 	}
 	f.Detail = fmt.Sprintf("pod %s uses it on node %s", facts.PodName(first.users[0]), first.node.Name)
 	if len(second.users) > 0 {
@@ -177,7 +176,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 		f.Message = fmt.Sprintf("Single-node volume %s is in use on node %s and attached to %s", pv.Name, first.node.Name, second.node.Name)
 		facts.Also(&f, "on node %s the next pod would write to it, too", second.node.Name)
 		f.SelfHeals = leavesUnused(p.View, volume, second)
-		f.Advice = fmt.Sprintf("{change} keep pods with this volume off node %s; {delete-pod} in the ordinary way, and let it return once its node no longer lists the volume in volumesInUse: "+
+		f.Advice = fmt.Sprintf("{change} keep pods with this volume off node %s; {stop-pod}, and let it return once its node no longer lists the volume in volumesInUse: "+
 			"nothing records that it is attached there; {check} check the file system", second.node.Name)
 		if isAttached(p.View, volume, first.node) {
 			f.Advice = fmt.Sprintf("{change} keep pods with this volume off node %s until it is detached from there; {check} check the file system", second.node.Name)

@@ -37,7 +37,7 @@ func unlisted(p *facts.View, node *corev1.Node, vas []facts.Attachment, test fun
 		}
 		for _, pod := range p.WantingPods(row) {
 			if test(pod, va) && p.ContainersUse(pod, va.Volume) {
-				list = append(list, facts.PodVolume{Pod: pod, Volume: va.Volume, Name: p.ShortVolume(va.Volume)})
+				list = append(list, facts.PodVolume{Pod: pod, Volume: va.Volume, Name: p.ShortVolumeOf(va)})
 			}
 		}
 	}

@@ -96,7 +96,7 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 	pod, pv := pods[0], p.ShortVolume(lost[0].Volume)
 	for _, va := range lost {
 		if p.Mounts(pod, va.Volume) {
-			pv = p.ShortVolume(va.Volume)
+			pv = p.ShortVolumeOf(va)
 			break
 		}
 	}
@@ -119,7 +119,7 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 	})
 	for _, va := range lost {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "metadata.creationTimestamp",
-			Value: fmt.Sprintf("%s, attached, for %s", facts.Stamp(va.CreationTimestamp), p.ShortVolume(va.Volume))})
+			Value: fmt.Sprintf("%s, attached, for %s", facts.Stamp(va.CreationTimestamp), p.ShortVolumeOf(va))})
 		if id := va.Annotations[reconcile.NodeIDAnnotation]; id == "" || id == node.Name {
 			f.Cause = "the Node object was deleted and made again, which emptied its status; or another machine has taken the node's name, which the objects " +
 				"do not tell where the driver knows the node by its name"

@@ -3,13 +3,13 @@ package nodestatus
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -60,7 +60,7 @@ func otherMachine(p *facts.View, va facts.Attachment) (was, is string, ok bool) 
 }
 
 func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*corev1.Pod) {
-	node, pod, pv := p.Snapshot.Node(va.Node), pods[0], p.ShortVolume(va.Volume)
+	node, pod, pv := p.Snapshot.Node(va.Node), pods[0], p.ShortVolumeOf(va)
 	p.Report(p.About(va, finding.Finding{
 		Subject:  facts.PodObject(pod),
 		Pods:     facts.PodNames(pods),
@@ -71,15 +71,7 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		Evidence: facts.ReplacedMachine(va, node, was, is),
 		SelfHeals: finding.SelfHeals{Because: "nobody compares the machine; the VolumeAttachment says attached, and only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
-		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; then cordon node %s and {final} end %s: the "+
-			"controller detaches the volume by itself, and has it attached where the successor goes", was, node.Name, unstarted(pods)),
+		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; {do} {change} cordon node %s; %s: the "+
+			"controller detaches the volume by itself, and has it attached where the successor goes; {do} {change} uncordon node %[2]s once the pod runs elsewhere", was, node.Name, step.DeletePod.Of(facts.PodNames(pods)...)),
 	}))
-}
-
-// unstarted are the pods in the advice: they have to end before the controller detaches.
-func unstarted(pods []*corev1.Pod) string {
-	if len(pods) == 1 {
-		return "pod " + facts.PodName(pods[0]) + ", which has not started"
-	}
-	return fmt.Sprintf("the %d pods that wait, none of which has started: %s", len(pods), strings.Join(facts.PodNames(pods), ", "))
 }

@@ -45,7 +45,7 @@ func runAttachedTrueButNot(p *check.Run) {
 			continue
 		}
 		for _, pod := range waitingUnstarted(p.View, va) {
-			if event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va); event != nil {
+			if event := deviceMissing(p.View, pod, p.ShortVolumeOf(va), va); event != nil {
 				notAttached(p, va, pod, event, entry)
 				break
 			}
@@ -97,7 +97,7 @@ func saysMissing(driver, message string) bool {
 }
 
 func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event, entry *storage.Entry) {
-	pv, since := p.ShortVolume(va.Volume), facts.FirstTime(event)
+	pv, since := p.ShortVolumeOf(va), facts.FirstTime(event)
 	f := p.About(va, finding.Finding{
 		Subject: facts.PodObject(pod),
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),

@@ -22,7 +22,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 	if len(users) == 0 || !attachedBefore(p, va, node, users, entry) {
 		return false
 	}
-	pv, pods := p.ShortVolume(va.Volume), waitingUnstarted(p.View, va)
+	pv, pods := p.ShortVolumeOf(va), waitingUnstarted(p.View, va)
 	f := p.About(va, finding.Finding{
 		Cause: "the volume was detached past the cluster, or a late detach took it away again",
 		Evidence: []finding.Evidence{
@@ -74,7 +74,7 @@ func attachedBefore(p *check.Run, va facts.Attachment, node *corev1.Node, users 
 		if since := facts.RunningSince(pod); !since.Before(&va.CreationTimestamp) && entry.Saw(since, 0) {
 			return true
 		}
-		event := deviceMissing(p.View, pod, p.ShortVolume(va.Volume), va)
+		event := deviceMissing(p.View, pod, p.ShortVolumeOf(va), va)
 		return event != nil && !facts.FirstTime(event).Time.Before(va.CreationTimestamp.Time) && entry.Saw(facts.FirstTime(event), 0)
 	})
 }

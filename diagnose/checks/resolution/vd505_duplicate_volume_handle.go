@@ -109,7 +109,7 @@ func twoVolumes(p *check.Run, d facts.SameDisk) {
 		}
 		f.Message += " and used"
 		f.Detail = facts.PodPlaces(places)
-		f.Advice = "{final} end the pods of one of the two in the ordinary way before both write. Then " + f.Advice
+		f.Advice = "{note} end the pods of one of the two before both write: {stop-pod any}; {do} " + f.Advice
 	case deletes:
 		f.Severity = finding.Info
 		f.Detail = "the deletion of one takes the other's data with it"

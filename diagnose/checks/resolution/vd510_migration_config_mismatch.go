@@ -130,7 +130,7 @@ func undetachable(p *check.Run) {
 		if _, _, ok := reconcile.ParseCSI(va.Volume); ok || !va.Holds() || !madeFromHandle(p.View, va) || p.Age(va.CreationTimestamp) < facts.DanglingGrace {
 			continue
 		}
-		pv := p.ShortVolume(va.Volume)
+		pv := p.ShortVolumeOf(va)
 		f := p.About(va, finding.Finding{
 			Since:   &va.CreationTimestamp,
 			Message: fmt.Sprintf("Volume %s can never be detached from node %s: its handle contains a ^", pv, va.Node),

@@ -30,6 +30,7 @@ var ClaimNotBound = check.Check{
 	OfNamespace: true,
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD613"}, Match: madeForNode},
+		{From: []finding.Code{"VD604"}, Match: sameController},
 	},
 	Never: "delete the claim of a pod that has run before: find out first what became of its volume",
 	Run:   runClaimNotBound,
@@ -91,7 +92,7 @@ func noPodWaits(p *check.Run, claim *corev1.PersistentVolumeClaim) {
 
 func reportUnbound(p *check.Run, claim *corev1.PersistentVolumeClaim, f finding.Finding) {
 	f.Subject = facts.ClaimObject(claim)
-	if len(f.AdviceCommands) == 0 {
+	if f.AdviceCommands == nil {
 		f.AdviceCommands = []string{safetext.Kubectl("describe", "persistentvolumeclaim/"+claim.Name, "-n", claim.Namespace)}
 	}
 	f.Evidence = append([]finding.Evidence{
@@ -182,6 +183,48 @@ func madeForNode(p *facts.View, cause, effect finding.Finding) bool {
 	}
 	return selectedNode(claim) == cause.Node && strings.Contains(effect.Said.Text, "CSINode") ||
 		strings.Contains(effect.Said.Text, "no available topology found")
+}
+
+// sameController reports whether the provisioner that makes nothing runs in the pods of the
+// attacher that is down.
+func sameController(p *facts.View, cause, effect finding.Finding) bool {
+	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
+	driver := p.DriverOf(cause)
+	return claim != nil && p.Unbound(claim).Provisioner == driver && strings.Contains(effect.Message, isDown(driver))
+}
+
+func isDown(provisioner string) string { return fmt.Sprintf("provisioner %s is down", provisioner) }
+
+// whySilent completes the finding about a provisioner that reports nothing, where the objects show
+// that its driver is not installed or that its controller is down.
+func whySilent(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, f finding.Finding) finding.Finding {
+	driver := about.Provisioner
+	if lease := p.ProvisionerDown(driver); lease != nil {
+		f.Message = isDown(driver)
+		f.Detail = finding.Clauses(fmt.Sprintf("the attacher in its pods renewed its lease last at %s", facts.Stamp(facts.Renewed(lease))), f.Detail)
+		f.Cause = "the driver's controller does not run"
+		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
+		p.ExplainDown(&f, lease, facts.IsProvisioner)
+		if f.AdviceCommands == nil {
+			f.AdviceCommands = []string{}
+		}
+		return f
+	}
+	if !p.NotInstalled(driver) {
+		return f
+	}
+	f.Message = fmt.Sprintf("provisioner %s is not installed", driver)
+	f.Detail = "there is no CSIDriver of that name, and no node registers it"
+	f.Cause = "the driver was never installed, or has been removed"
+	f.SelfHeals.Because = "nobody makes the volume"
+	f.Advice = fmt.Sprintf("{change} install driver %s, or {final} recreate claim %s with a storage class of another one", driver, facts.ClaimName(claim))
+	if meant := p.Meant(driver); meant != "" {
+		f.Advice += fmt.Sprintf(", such as %s, which is installed", meant)
+	}
+	f.AdviceCommands = []string{}
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "csidriver/" + driver, Field: "metadata.name", Value: "there is no such object"},
+		finding.Evidence{Object: "csinodes", Field: "spec.drivers", Value: fmt.Sprintf("none of %d lists it", len(p.Snapshot.CSINodes))})
+	return f
 }
 
 // selectedNodeGone is about a claim whose chosen node was removed before its volume was made. Any
@@ -327,7 +370,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 		}, p.Takes(about)}
 	}
 	if len(about.Failures) == 0 {
-		return unboundReason{finding.Finding{
+		return unboundReason{whySilent(p, claim, about, finding.Finding{
 			Message: fmt.Sprintf("provisioner %s has made no volume", about.Provisioner),
 			Detail:  "the provisioner has said nothing",
 			Cause:   fmt.Sprintf("the driver's controller, with its provisioner, does not run, is not installed under the name %s, or hangs", about.Provisioner),
@@ -337,11 +380,11 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			SelfHeals: finding.SelfHeals{Because: "the volume is made once the provisioner works; Kubernetes does nothing but wait for it"},
 			Never:     makeAgain,
 			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner", about.Provisioner),
-		}, facts.ProvisionSilence}
+		}), facts.ProvisionSilence}
 	}
 	last := about.Failures[len(about.Failures)-1]
 	if silent := p.Age(snapshot.EventTime(last)); silent > facts.ProvisionSilence {
-		return unboundReason{finding.Finding{
+		return unboundReason{whySilent(p, claim, about, finding.Finding{
 			Message:   fmt.Sprintf("provisioner %s has fallen silent", about.Provisioner),
 			Detail:    fmt.Sprintf("the provisioner has said nothing for %s; before that it failed", facts.Rounded(silent)),
 			Said:      facts.QuoteEvent(last),
@@ -350,7 +393,7 @@ func notProvisioned(p *facts.View, claim *corev1.PersistentVolumeClaim, about fa
 			SelfHeals: finding.SelfHeals{Because: "the provisioner has reported nothing; one that tries reports each failure"},
 			Never:     makeAgain,
 			Advice:    fmt.Sprintf("{check} check that the controller pods of %s run, and read the log of their provisioner: does it still try?", about.Provisioner),
-		}, facts.ProvisionTakes}
+		}), facts.ProvisionTakes}
 	}
 	f := finding.Finding{
 		Message:   fmt.Sprintf("provisioner %s fails to make its volume", about.Provisioner),

@@ -246,9 +246,11 @@ func stageMark(s trace.Stage, v trace.VolumeTrace) string {
 	}
 }
 
-// stageFails reports whether the stage is reached and not merely under way.
+// stageFails reports whether the stage is reached and not merely under way. What blocks a stage
+// usually ends by itself where it has a usual bound.
 func stageFails(s trace.Stage, v trace.VolumeTrace) bool {
-	return s.State == trace.StageBlocked || s.Stage == v.Broken && s.State == trace.StageWaiting && s.Overdue
+	late := s.Overdue || s.UsualBound == ""
+	return s.State == trace.StageBlocked && late || s.Stage == v.Broken && s.State == trace.StageWaiting && s.Overdue
 }
 
 // printTraceWide writes one row with all fields for each stage.

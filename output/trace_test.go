@@ -130,6 +130,7 @@ func TestOnlyWhatFailsIsRed(t *testing.T) {
 		{"under way", trace.Stage{Stage: trace.StageAttached, State: trace.StageWaiting}, trace.StageAttached, "…", false, true},
 		{"late", trace.Stage{Stage: trace.StageAttached, State: trace.StageWaiting, Overdue: true}, trace.StageAttached, "✗", true, true},
 		{"blocked", trace.Stage{Stage: trace.StageAttached, State: trace.StageBlocked}, trace.StageAttached, "✗", true, true},
+		{"blocked within its usual time, as in a hand-over", trace.Stage{Stage: trace.StageAttached, State: trace.StageBlocked, UsualBound: "3m"}, trace.StageAttached, "…", false, true},
 		{"blocked beside another", trace.Stage{Stage: trace.StageAttached, State: trace.StageBlocked}, trace.StageRegistered, "✗", true, true},
 		{"not known", trace.Stage{Stage: trace.StageAttached, State: trace.StageUnknown}, trace.StageAttached, "?", false, true},
 		{"not reached, and late", trace.Stage{Stage: trace.StageInVolumesInUse, State: trace.StageWaiting, Overdue: true}, trace.StageAttached, "·", false, false},

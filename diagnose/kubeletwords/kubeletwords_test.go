@@ -180,7 +180,7 @@ func TestTable(t *testing.T) {
 		`configmap "gone" not found`: "whoever is to create configmap/gone",
 		`fetching NodeStageSecretRef a/gone failed: secrets "gone" not found`:                            "whoever is to create secret/gone",
 		`failed to fetch token: serviceaccounts "app" not found`:                                         "whoever is to create serviceaccount/app",
-		`path "/mnt/disks/a" does not exist`:                                                             "whoever is to make /mnt/disks/a on $node",
+		`path "/mnt/disks/a" does not exist`:                                                             "the node admin",
 		`hostPath type check failed: /etc/x is not a directory`:                                          "whoever is to make /etc/x on $node",
 		`the device mount path "/x" is still mounted by other references [/y /z]`:                        "whoever mounted it at /y /z on $node",
 		`lstat /k/plugins/kubernetes.io/csi/volumeDevices/publish/pv-1/uid-1: no such file or directory`: "CSI driver $driver on $node",

@@ -41,7 +41,7 @@ func TestWhoFailedTheMount(t *testing.T) {
 		"applyFSGroup failed for vol vol-1: lchown /data/x: read-only file system": "the workload owner",
 		"rpc error: code = Internal desc = read-only file system":                  "the workload owner",
 		"rpc error: code = Internal desc = the moon is in the way":                 "CSI driver ebs.csi.aws.com on n1",
-		`path "/mnt/disks/a" does not exist`:                                       "whoever is to make /mnt/disks/a on n1",
+		`path "/mnt/disks/a" does not exist`:                                       "the node admin",
 		`failed to fetch token: serviceaccounts "app" not found`:                   "whoever is to create serviceaccount/app",
 		`failed to fetch token: serviceaccounts "app" is forbidden: the moon`:      "the cluster admin",
 		`Mount options are not supported for this volume type`:                     "the cluster admin",

@@ -117,7 +117,7 @@ func TestWordsToAnotherPod(t *testing.T) {
 		w.Events[0].Message = `MountVolume.NewMounter initialization failed for volume "pv-data" : path "/mnt/disks/a" does not exist`
 	}
 	for _, c := range []traceCase{
-		{name: "a local volume", world: testworld.With(told(), local), verdict: "in-flight mounted", says: []string{"next to act: whoever is to make /mnt/disks/a on n1"}},
+		{name: "a local volume", world: testworld.With(told(), local), verdict: "in-flight mounted", says: []string{"next to act: the node admin"}},
 		{name: "a local volume, which the other has", world: testworld.With(told(), func(w *testworld.World) {
 			local(w)
 			w.Pods[len(w.Pods)-1].Status = testworld.NewPod("x", "n1").Status

@@ -119,7 +119,7 @@ func recordedAsDetached(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Advice:    "{check} read the log of the driver's attacher about the VolumeAttachment, while the pod still runs",
 		Never:     "delete the pod or drain the node before that: its successor may wait for the volume",
 	})
-	if failed := va.Status.AttachError; failed != nil {
+	if failed := p.AttachError(va.VolumeAttachment); failed != nil {
 		f.Said = &finding.Quote{Text: failed.Message, By: facts.AttacherOf(va.Spec.Attacher), At: &failed.Time}
 		f.Evidence = append(f.Evidence, facts.FailedAttach(va.VolumeAttachment, failed))
 		f.Advice = "{fix} fix what the driver reports, while the pod still runs"

@@ -67,7 +67,7 @@ func paintStage(s trace.Stage, v trace.VolumeTrace, text string, opts Options) s
 		return paint(opts.Color, text, color.FgGreen)
 	case stageFails(s, v):
 		return paint(opts.Color, text, color.FgRed, color.Bold)
-	case s.State == trace.StageWaiting && s.Stage == v.Broken:
+	case (s.State == trace.StageWaiting || s.State == trace.StageBlocked) && s.Stage == v.Broken:
 		return paint(opts.Color, text, color.FgCyan)
 	case s.State == trace.StageUnknown:
 		return paint(opts.Color, text, color.FgYellow)

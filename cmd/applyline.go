@@ -2,7 +2,6 @@ package cmd
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/spf13/pflag"
 
@@ -97,18 +96,18 @@ func sayFile(r *finding.Report, file string) {
 	if file == "" || file == "-" {
 		return
 	}
-	const own = "kubectl volume-doctor "
+	read := func(command *string) {
+		if words, ok := safetext.KubectlWords(*command); ok && words[0] == "volume-doctor" {
+			*command = safetext.WithFlags(*command, "--filename="+file)
+		}
+	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
-		for j, command := range f.AdviceCommands {
-			if strings.HasPrefix(command, own) {
-				f.AdviceCommands[j] = safetext.WithFlags(command, "--filename="+file)
-			}
+		for j := range f.AdviceCommands {
+			read(&f.AdviceCommands[j])
 		}
 		for j := range f.Do {
-			if strings.HasPrefix(f.Do[j].Command, own) {
-				f.Do[j].Command = safetext.WithFlags(f.Do[j].Command, "--filename="+file)
-			}
+			read(&f.Do[j].Command)
 		}
 	}
 }

@@ -241,6 +241,7 @@ var (
 		"annotate":      regexp.MustCompile(`\b(?:annotate|off)\b`),
 		"patch":         regexp.MustCompile(`\b(?:reclaim policy|claimRef)\b`),
 		"create":        regexp.MustCompile(`\bmake\b`),
+		"scale":         regexp.MustCompile(`\bscale\b`),
 	}
 	looking = regexp.MustCompile(`(?i)\b(?:look|read|see|find|check|print|compare|diagnose|trace)\b`)
 	isLook  = map[string]bool{"get": true, "describe": true, "logs": true, "trace": true, "plan": true, "volume-doctor": true}

@@ -52,6 +52,7 @@ var (
 		shapeOf(`taint nodes node/`+nameWord+` node\.kubernetes\.io/out-of-service(?:=nodeshutdown:NoExecute|-)`, nil),
 		shapeOf(`annotate pv/`+nameWord+` nudged=[0-9]+`, map[string]string{"--overwrite": ""}),
 		shapeOf(`annotate persistentvolumeclaim/`+nameWord+` `+regexp.QuoteMeta(reconcile.SelectedNodeAnnotation)+`-`, namespaced),
+		shapeOf(`scale deployment/`+nameWord, map[string]string{"--namespace": nameWord, "--replicas": `1`}),
 		shapeOf(`delete pod/`+nameWord, map[string]string{"--namespace": nameWord}),
 		shapeOf(`patch (?:pv|persistentvolume|node|volumeattachment)[/ ]`+nameWord, map[string]string{"--subresource": "status", "--type": "json|merge", "-p": `.*`}),
 	}

@@ -170,7 +170,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	}
 	if stays && !first.Verdict.Undated && stage.Ends != "" {
 		ends, _, _ := strings.Cut(stage.Ends, "; ")
-		f.SelfHeals.Because = "it lasts until " + ends
+		f.SelfHeals.Because = "somebody has to act; it lasts until " + ends
 	} else if stage.Ends != "" && !strings.Contains(f.Advice, stage.Ends) {
 		f.SelfHeals.Because += "; what ends it: " + stage.Ends
 	}

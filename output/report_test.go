@@ -134,7 +134,7 @@ func TestOneCauseIsToldOnce(t *testing.T) {
 	if lines := strings.Count(text, "\n"); len(r.Findings) != 40 || lines > 20 {
 		t.Errorf("%d findings, %d lines:\n%s", len(r.Findings), lines, text)
 	}
-	for _, want := range []string{"error VD102 Node n1 is lost", "holds 40 volumes; 40 pods wait", "(10 pods)", "39 more VD102 node-lost-6min", "--max-repairs=40",
+	for _, want := range []string{"error VD102 Node n1 is lost", "holds 40 volumes; 40 pods wait", "default/db (10)", "39 more VD102 node-lost-6min", "--max-repairs=40",
 		"1 cause, 40 pods are stuck: 40 errors, 0 warnings"} {
 		if !strings.Contains(strings.Join(strings.Fields(text), " "), want) {
 			t.Errorf("lacks %q:\n%s", want, text)

@@ -57,8 +57,8 @@ func (p *View) KubeletLives(node *corev1.Node) bool {
 // ShutDownClause is a clause: the cloud provider reports that the node's machine is off; "" where it
 // does not.
 func ShutDownClause(node *corev1.Node) string {
-	if node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == "node.cloudprovider.kubernetes.io/shutdown" }) {
-		return "its taint node.cloudprovider.kubernetes.io/shutdown says that the cloud has its machine shut down: see that nobody starts it"
+	if node != nil && slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.Key == reconcile.ShutdownTaint }) {
+		return "its taint " + reconcile.ShutdownTaint + " says that the cloud has its machine shut down: see that nobody starts it"
 	}
 	return ""
 }

@@ -102,7 +102,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.follows(p, before)
 	}
 	if m := missingIn(pod, v, last.Reason); m.object.Name != "" {
-		r.says, r.lacks, r.helps = facts.Acting(m.says(), r.actor), m.lacks(r.volume), m.helps(entry.Helps)
+		r.says, r.lacks, r.helps = facts.Acting(m.says(), r.actor), m.lacks(), m.helps(entry.Helps)
 	}
 	if twin := p.Twin(pod, v); twin != "" && entry.Meaning == driverwords.WrongFilesystem {
 		r.objects, r.helps = twin+", and one XFS file system is mounted once on a machine", facts.HelpsTwin()
@@ -202,12 +202,12 @@ func (m missing) says() string {
 	return fmt.Sprintf("%s %s does not exist", m.object.Kind, m.object.Name)
 }
 
-func (m missing) lacks(volume string) string {
+func (m missing) lacks() string {
 	what := "does not exist"
 	if m.key != "" {
 		what = "lacks the key " + m.key
 	}
-	return fmt.Sprintf("%s %s/%s, for volume %s, %s", m.object.Kind, m.object.Namespace, m.object.Name, volume, what)
+	return fmt.Sprintf("%s %s/%s %s", m.object.Kind, m.object.Namespace, m.object.Name, what)
 }
 
 // helps is the advice with the object's name.

@@ -107,7 +107,7 @@ func TestNeverFitsTheStage(t *testing.T) {
 		{"vd308-csi-detached", "VD308", "delete the VolumeAttachment of a volume that a pod runs with, or patch status.attached"},
 		{"vd308-device-missing", "VD308", "patch status.attached, or attach the volume past the cluster: the controller knows nothing of that"},
 		{"vd308-storage-attached", "VD308", "detach the volume at the storage system: it is attached where it belongs"},
-		{"vd401-near-no-error", "VD409", "delete its VolumeAttachment: the driver may be attaching the volume now"},
+		{"vd401-near-no-error", "VD409", "delete its VolumeAttachment: its driver may be attaching now"},
 		{"vd102-near-many-nodes", "VD409", "recreate the claim: the new one may be empty, and waits for the same"},
 		{"vd305-near-lease-stale", "VD409", "delete its VolumeAttachment: the pod does not wait for that"},
 		{"vd301-near-no-attach", "VD409", "force-delete the pod: what is mounted for it may stay on the node"},

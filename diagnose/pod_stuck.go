@@ -41,7 +41,7 @@ func keptFrom(p *facts.View, cause, effect finding.Finding) bool {
 // has a VolumeAttachment.
 const (
 	neverWhenStuck      = "delete VolumeAttachments, strip finalizers or force-delete pods"
-	neverWhileAttaching = "delete its VolumeAttachment: the driver may be attaching the volume now"
+	neverWhileAttaching = "delete its VolumeAttachment: its driver may be attaching now"
 	neverAttached       = "delete its VolumeAttachment: the pod does not wait for that"
 )
 

@@ -53,13 +53,15 @@ func StopWriters(pods []*corev1.Pod) string {
 func (p *View) stop(f finding.Finding, named string) (finding.Step, string) {
 	pods, any := p.podsToEnd(f, named)
 	var says []string
+	var bare []*corev1.Pod
 	ended := slices.Clone(pods)
 	for _, pod := range pods {
 		w := WorkloadOf(pod)
 		clause := ""
 		switch {
 		case Bare(pod):
-			clause = "delete pod " + PodName(pod) + " (" + strings.TrimPrefix(goneForGood([]*corev1.Pod{pod}), "; ") + ")"
+			clause = "delete pod " + PodName(pod)
+			bare = append(bare, pod)
 		case w.Scales():
 			clause = "scale " + w.String() + " to 0"
 		case w.Kind == "Job":
@@ -97,5 +99,5 @@ func (p *View) stop(f finding.Finding, named string) (finding.Step, string) {
 	if any {
 		join = ", or "
 	}
-	return s, strings.Join(says, join)
+	return s, strings.Join(says, join) + goneForGood(bare)
 }

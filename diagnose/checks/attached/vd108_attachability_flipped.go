@@ -182,7 +182,7 @@ func flipped(p *check.Run, driver *storagev1.CSIDriver, left []*storagev1.Volume
 			{Object: "csidriver/" + driver.Name, Field: "spec.attachRequired", Value: "false"},
 			{Object: "csidriver/" + driver.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(driver.CreationTimestamp)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the controller passes over it; a restart changes nothing, as the driver attaches nothing"},
+		SelfHeals: finding.SelfHeals{Because: "the controller passes over it; a restart changes nothing: the driver attaches nothing"},
 		Advice:    "{check} find out whether the driver ever attached anything, and if so check at the storage system that nothing is attached",
 		ByHand: fmt.Sprintf("{final} delete the VolumeAttachments, such as %s: where no attacher runs, {final} take off their finalizer %s, which alone holds them",
 			first.Name, reconcile.AttacherFinalizer(driver.Name)),

@@ -54,7 +54,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 			{Object: "persistentvolume/" + pv.Name, Field: "volume handle", Value: fmt.Sprintf("%s, for which the name would be %s", va.Volume, facts.AttachmentName(va.VolumeNode))},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the controller never looks for this object; it looks for the name that the new handle gives"},
-		Advice:    "{check} make sure that nothing on the node has the old disk mounted; only then {final} detach it at the storage system, and leave this object as it is",
+		Advice:    "{check} make sure that nothing on the node has the old disk mounted; only then {final} detach it at the storage system, and leave this object alone",
 	})
 	node := p.Snapshot.Node(va.Node)
 	old, known := p.NodeHandle(va.VolumeAttachment)
@@ -76,7 +76,7 @@ func pvRecreated(p *check.Run, va facts.Attachment) {
 		since := facts.RunningSince(pod)
 		return !since.IsZero() && since.Before(&pv.CreationTimestamp) && pod.CreationTimestamp.Before(&pv.CreationTimestamp)
 	})
-	const thereafter = "{final} detach it at the storage system, and leave this object as it is"
+	const thereafter = "{final} detach it at the storage system, and leave this object alone"
 	switch {
 	case older >= 0:
 		facts.Also(&f, "pod %s on that node ran before that and has the old disk", facts.PodName(users[older]))

@@ -111,7 +111,7 @@ func taken(p *check.Run, pair reconcile.VolumeNode, runner *facts.Runner) findin
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + pod, Field: "status.containerStatuses", Value: fmt.Sprintf("container %s runs since %s", runner.Container, facts.Stamp(runner.Started))},
 		},
-		Advice: fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume; "+
+		Advice: fmt.Sprintf("{delete-pod %s}, and look at the kernel log of node %s and at the volume's file system; "+
 			"{check} find out in the API server's audit log who deleted the VolumeAttachment", pod, pair.Node),
 	}
 }
@@ -137,7 +137,7 @@ func attachedAgain(p *check.Run, va facts.Attachment, runner *facts.Runner) {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)})
 	}
 	look := fmt.Sprintf("{check} find out in the API server's audit log who deleted %s", deleted)
-	restart := fmt.Sprintf("{delete-pod %s}, and look at the kernel's log of node %s and at the file system of the volume", facts.PodName(pod), va.Node)
+	restart := fmt.Sprintf("{delete-pod %s}, and look at the kernel log of node %s and at the volume's file system", facts.PodName(pod), va.Node)
 	f.Advice = restart + "; " + look
 	heard := func() bool {
 		return reconcile.NodeReady(node) && facts.ReadyCondition(node).LastHeartbeatTime.After(va.CreationTimestamp.Time)

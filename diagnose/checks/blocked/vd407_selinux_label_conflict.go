@@ -84,7 +84,7 @@ func labelConflict(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 			f.Detail = fmt.Sprintf("pod %s has their volume mounted with that label", facts.PodName(rivals[0]))
 		}
 		f.Cause = "the driver's volumes are mounted with the pod's label (seLinuxMount), and pods with different labels cannot share such a mount on one node"
-		f.SelfHeals.Because = "pods with the other label have to leave first; the kubelet mounts the volume as soon as the last pod with the other label has left the node"
+		f.SelfHeals.Because = "pods with the other label have to leave first; the kubelet mounts the volume once the last of them has left the node"
 		f.Advice = "give both pods the same seLinuxOptions.level, or {change} set seLinuxChangePolicy to Recursive in both; or {final} let one of them run on another node, where the " +
 			"volume's access mode allows that"
 	}

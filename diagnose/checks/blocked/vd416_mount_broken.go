@@ -60,11 +60,11 @@ func reportBrokenMount(p *check.Run, pod *corev1.Pod, broken facts.BrokenMount) 
 	}
 	driver, _ := p.CsiVolume(pod, broken.Volume) // also of a driver that attaches nothing
 	if facts.ContainsAny(strings.ToLower(broken.Words), deadMount...) {
-		f.Cause = "what serves the mount has gone: a process of the driver, a server, or the device"
+		f.Cause = "what serves the mount is gone: the driver's process, a server or the device"
 		f.Advice = "{check} see that what serves the mount runs again; {delete-pod}: a new pod gets a new mount. " +
 			"Where other pods on the node use the volume, all of them have to leave first"
 		if driver != "" {
-			f.Advice = "{check} see that the driver's node plugin on the node, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, step.Check.Of()+" see that what serves the mount runs again")
+			f.Advice = "{check} see that the driver's node plugin, or what serves its mounts, runs again" + strings.TrimPrefix(f.Advice, step.Check.Of()+" see that what serves the mount runs again")
 		}
 		if alike := p.MountsAlike(driver, pod); len(alike) > 0 {
 			facts.Also(&f, "mounts of %s of %s on the node may have ended with it: %s",

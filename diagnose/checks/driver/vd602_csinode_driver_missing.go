@@ -65,7 +65,7 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 		Cause:    "the driver's node plugin does not run on the node, or has not been able to register with the kubelet",
 		Evidence: []finding.Evidence{p.RegisteredDrivers(node)},
 		SelfHeals: finding.SelfHeals{Because: "the node plugin has to register first; once it has, the attach follows within about 5 min; " +
-			"until then the attacher does not know the id of the node, and the kubelet has no plugin to call"},
+			"until then the attacher does not know the node's id, and the kubelet has no plugin to call"},
 		Advice: fmt.Sprintf("{check} look at the driver's node plugin on %s: is its pod there (taints, node selector), Ready, and does its registrar use the "+
 			"kubelet's directory?", node.Name),
 	}

@@ -16,7 +16,7 @@ var MigrationNoCSIDriver = check.Check{
 	Title:    "In-tree volumes have moved to CSI, and the CSI driver is not installed",
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
-	Never:    "delete the volumes or their VolumeAttachments: they are right, and wait for the driver",
+	Never:    "delete the volumes or their VolumeAttachments: they only lack the driver",
 	Run:      runMigrationNoCSIDriver,
 }
 

@@ -28,7 +28,7 @@ var TopologyMismatch = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD310"}, Match: wantsLabel},
 	},
-	Never: "relabel the node for a zone where it is not: more pods would get stuck there",
+	Never: "relabel the node for a zone where it is not: more pods would wait there",
 	Run:   runTopologyMismatch,
 }
 

@@ -364,7 +364,7 @@ var kinds = []kind{
 		d.claim(Volume{Name: name}, claimBound, localAt("/var/tmp"))
 	}},
 	{"local, path missing", 1, func(d *drawnPod, name string, _ *rand.Rand) {
-		d.claim(Volume{Name: name, Local: Creator}, claimBound, localAt("/no/disk"))
+		d.claim(Volume{Name: name, Local: NodeAdmin}, claimBound, localAt("/no/disk"))
 	}},
 	plain("nfs, no tool for it on the node", 1, Volume{Local: NodeAdmin}, corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "192.0.2.1", Path: "/"}}),
 	{"token", 1, func(d *drawnPod, name string, _ *rand.Rand) { d.token(name, "there") }},

@@ -80,6 +80,7 @@ func (g *globalFlags) readFile(streams genericiooptions.IOStreams) (*snapshot.Sn
 	if !g.all {
 		opts.PodsOfUse = g.podsOfUse
 	}
+	SaveMemory(80) // most of what is decoded of a file is garbage
 	s, warnings, err := g.decode(streams, opts)
 	for _, w := range warnings {
 		fmt.Fprintf(streams.ErrOut, "warning: %s\n", w)

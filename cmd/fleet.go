@@ -33,7 +33,7 @@ var ordinaryPass = fleetLimits{AtOnce: 32, Time: 20 * time.Second, Budget: clust
 
 // largePass is the second pass, for the clusters that exceeded the first one's budget, or
 // that were still sending when its time was over. They are read one after the other: the
-// largest that Kubernetes supports sends 754 MB, and takes 300 MB of memory
+// largest that Kubernetes supports sends 754 MB, and takes 500 MB of memory
 // (docs/evidence/performance.md).
 var largePass = fleetLimits{AtOnce: 1, Time: 2 * time.Minute, Budget: cluster.Budget{Sent: 1 << 30, Kept: 128 << 20}, Last: true}
 

@@ -118,7 +118,11 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 		f.Evidence = append(f.Evidence, p.RegisteredDrivers(p.Snapshot.Node(va.Node)))
 		f.Advice = fmt.Sprintf("{fix} bring the node plugin of %s back on node %s, and see it register: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}",
 			driver, va.Node)
-		if len(p.Plugins()[driver][va.Node]) > 0 {
+		plugins := p.Plugins()[driver][va.Node]
+		if i := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) }); i >= 0 {
+			facts.SeeWhyNotReady(&f, plugins[i])
+			f.Advice += ": once it registers, the kubelet unmounts the volume"
+		} else if len(plugins) > 0 {
 			f.Advice = "{restart-node-plugin}, so that it registers: the kubelet then unmounts the volume; if it does not, {drain-node} and {reboot-node}"
 		}
 	}

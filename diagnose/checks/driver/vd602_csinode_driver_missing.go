@@ -11,7 +11,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -107,8 +106,7 @@ func pluginFails(f *finding.Finding, driver string, plugins []*corev1.Pod) {
 	f.Cause = fmt.Sprintf("the driver's node plugin there, pod %s (%s), has not registered with the kubelet", facts.PodName(plugin), facts.PluginState(plugin))
 	refused(f, plugins)
 	if crashes < 0 && starts >= 0 {
-		f.Advice = fmt.Sprintf("{check} see why pod %s, the driver's node plugin on %s, is not Ready (%s)", facts.PodName(plugin), f.Node, facts.PluginState(plugin))
-		f.AdviceCommands = []string{safetext.Kubectl("describe", "pod/"+plugin.Name, "-n", plugin.Namespace)}
+		facts.SeeWhyNotReady(f, plugin)
 		return
 	}
 	readLog(f, driver, plugin)

@@ -99,5 +99,9 @@ func (p *View) stop(f finding.Finding, named string) (finding.Step, string) {
 	if any {
 		join = ", or "
 	}
-	return s, strings.Join(says, join) + goneForGood(bare)
+	text := strings.Join(says, join)
+	if _, lost, found := strings.Cut(goneForGood(bare), "; "); found {
+		text += " (" + lost + ")"
+	}
+	return s, text
 }

@@ -151,7 +151,7 @@ vet-all: ## all packages and their tests compile for the other systems of a rele
 
 # The linters have all that go vet looks for.
 lint: $(BIN)/golangci-lint-$(GOLANGCI_LINT_VERSION)
-	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee /dev/stderr)"
+	@test -z "$$(gofmt -l $$(git ls-files '*.go') | tee -a /dev/stderr)"
 	$(GATE_ENV) $< run ./...
 
 lint-all: lint vet-all ## the other modules, too, for which all that they link has to be built

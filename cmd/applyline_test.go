@@ -171,16 +171,16 @@ func TestFileLines(t *testing.T) {
 // TestOneWriteForManyFindings: a taint repairs the findings about all pods of its node. It is written once,
 // and its sentence says for how many findings.
 func TestOneWriteForManyFindings(t *testing.T) {
-	one := func(name, does string) finding.Finding {
+	one := func(name, node string) finding.Finding {
+		does := "adds the taint to taints of node " + node + " (can be undone; ended pods stay away)"
 		return finding.Finding{Code: "VD102", Check: "node-lost-6min", Node: "n1", Fingerprint: name, CausedBy: "web-0", Subject: finding.Object{Kind: "Pod", Namespace: "shop", Name: name},
-			Repair: &finding.Repair{Kind: "out-of-service-taint", Does: does, Commands: []string{"kubectl patch"}}}
+			Repair: &finding.Repair{Kind: "out-of-service-taint", Does: does, Commands: []string{"kubectl patch node/" + node}}}
 	}
-	const taint = "adds the taint to taints of node n1 (can be undone; ended pods stay away)"
 	for name, c := range map[string]struct{ second, want, not string }{
-		"one write":  {taint, "; one write for 2 findings:", "--max-repairs"},
-		"two writes": {"adds the taint to taints of node n2 (can be undone; ended pods stay away)", "--max-repairs=2", "one write"},
+		"one write":  {"n1", "; one write for 2 findings:", "--max-repairs"},
+		"two writes": {"n2", "--max-repairs=2", "one write"},
 	} {
-		first := one("web-0", taint)
+		first := one("web-0", "n1")
 		first.CausedBy = ""
 		r := finding.New(finding.Report{Findings: []finding.Finding{first, one("web-1", c.second)}})
 		sayApply(r, nil)

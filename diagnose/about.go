@@ -13,7 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// workloads are those of the pods, as namespace/Kind/name; sorted.
+// workloads are those of the pods, as namespace/Kind/name; sorted. Beside them stand the pods that have
+// none, since they count, too.
 func workloads(p *facts.View, pods []string) []string {
 	var names, alone []string
 	for _, pod := range named(p, pods) {

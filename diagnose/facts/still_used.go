@@ -1,6 +1,7 @@
 package facts
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -8,6 +9,7 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
@@ -41,9 +43,9 @@ func (p *View) StillUsed(va *storagev1.VolumeAttachment) error {
 	case len(users) > 0:
 		return fmt.Errorf("save the data of pod %s and {final} end it, and see that node %s no longer reports the disk in use", PodName(users[0]), va.Spec.NodeName)
 	case node == nil:
-		return fmt.Errorf("make sure that the machine behind %s is powered off and stays off", va.Spec.NodeName)
+		return errors.New(finding.MachineOff(va.Spec.NodeName))
 	case !reconcile.NodeReady(node):
-		return fmt.Errorf("make sure that the machine behind %s is powered off and stays off, or bring the node back", va.Spec.NodeName)
+		return errors.New(finding.MachineOff(va.Spec.NodeName) + ", or bring the node back")
 	case slices.ContainsFunc(disks, func(disk corev1.UniqueVolumeName) bool { return p.InUse(node, disk) }):
 		return fmt.Errorf("{final} end what uses the disk on node %s, and see that the node no longer reports it in use", node.Name)
 	}

@@ -348,6 +348,11 @@ func ObjectOf(command string) (verb, object string) {
 	return verb, object
 }
 
+// MachineOff is what has to be made sure of before anything is taken from the node's machine.
+func MachineOff(node string) string {
+	return fmt.Sprintf("make sure that the machine behind %s is powered off and stays off", node)
+}
+
 // repairing are the actions that the user has to confirm for the repair, and the repair.
 func (f Finding) repairing() []Action {
 	var list []Action
@@ -357,7 +362,7 @@ func (f Finding) repairing() []Action {
 		switch flag {
 		case "--fenced":
 			list = append(list, Action{Kind: PowerOff, Object: "node/" + value, When: Check,
-				Sentence: fmt.Sprintf("make sure that the machine behind %s is powered off and stays off", value)})
+				Sentence: MachineOff(value)})
 		case "--detached":
 			list = append(list, Action{Kind: SeeDetached, Object: "volumeattachment/" + value, When: Check,
 				Sentence: fmt.Sprintf("make sure that the storage system does not have the volume of VolumeAttachment %s attached to its node", value)})

@@ -137,6 +137,7 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 		f.Cause = "the kubelet does not run, or does not reach the API server: it no longer renews its lease"
 		f.Evidence = append(f.Evidence, p.RenewedLease(va.Node)...)
 		f.Advice = fmt.Sprintf("{fix} see to it that machine %s and its kubelet run again: the kubelet then unmounts the volume, or shows why it cannot", va.Node)
+		f.AdviceCommands = nil
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "nothing is unmounted until the kubelet works again; while the node counts as Ready, the controller waits without limit"}
 	}
 	if !proven {

@@ -109,7 +109,7 @@ func recordedAsDetached(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		Severity: finding.Warning,
 		Subject:  facts.PodObject(pods[0]),
 		Pods:     facts.PodNames(pods),
-		Message:  fmt.Sprintf("Pod %s runs on node %s, and by its VolumeAttachment volume %s is not attached", facts.PodName(pods[0]), va.Node, p.ShortVolume(va.Volume)),
+		Message:  fmt.Sprintf("Pod %s runs on node %s, and by its VolumeAttachment volume %s is not attached", facts.PodName(pods[0]), va.Node, p.ShortVolumeOf(va)),
 		Detail:   finding.Clauses("a pod that starts there next waits until the VolumeAttachment says attached", facts.Alike(pods)),
 		Cause:    "somebody other than the attacher reset status.attached, or made the VolumeAttachment again, and the attacher has not attached it since",
 		Evidence: []finding.Evidence{

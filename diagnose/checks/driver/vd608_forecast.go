@@ -101,9 +101,9 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 	message := fmt.Sprintf("Pods without a node want more volumes of %s than nodes can take", driver)
 	if kept := slices.DeleteFunc(slices.Clone(pods), func(pod *corev1.Pod) bool { return !keptOffByLimit(pod) }); len(kept) > 0 {
 		severity, pods = finding.Warning, kept // the forecast has come true
-		message = fmt.Sprintf("Pod %s gets no node: they are full of volumes of %s", facts.PodName(pods[0]), driver)
+		message = fmt.Sprintf("Pod %s gets no node that has room for its volumes of %s", facts.PodName(pods[0]), driver)
 		if n := len(pods); n > 1 {
-			message = fmt.Sprintf("%d pods get no node: they are full of volumes of %s", n, driver)
+			message = fmt.Sprintf("%d pods get no node that has room for their volumes of %s", n, driver)
 		}
 	}
 	atLeast := ""

@@ -101,8 +101,8 @@ func attachedSince(p *facts.View, node *corev1.Node, driver string, since metav1
 }
 
 // readLog is the advice about a plugin that is not registered: read the kubelet's answer in the
-// registrar's log, and restart it. One that crashes restarts by itself, and its log tells why; one that has not
-// started has no log.
+// registrar's log, and restart it. One that crashes restarts by itself, and its log tells why; one
+// that has not started has no log.
 func readLog(f *finding.Finding, driver string, plugin *corev1.Pod) {
 	if container := crashLoops(plugin); container != "" {
 		f.Advice = fmt.Sprintf("{check} read why container %s of pod %s ends again and again", container, facts.PodName(plugin))

@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -211,12 +212,16 @@ func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSi
 	f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", PodName(pod), PluginState(pod), f.Advice)
 }
 
+// ofDeployment matches the name of a Deployment's pod: its own, the hash of its ReplicaSet, and five
+// characters (SafeEncodeString in k8s.io/apimachinery/pkg/util/rand).
+var ofDeployment = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
+
 // scaledToZero is the Deployment without replicas whose pod last held the lease; nil where there is
 // none.
 func (p *View) scaledToZero(lease *coordinationv1.Lease) *appsv1.Deployment {
-	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
+	holder := ofDeployment.FindStringSubmatch(ptr.Deref(lease.Spec.HolderIdentity, ""))
 	i := slices.IndexFunc(p.Snapshot.Deployments, func(d *appsv1.Deployment) bool {
-		return d.Namespace == lease.Namespace && ptr.Deref(d.Spec.Replicas, 1) == 0 && strings.HasPrefix(holder, d.Name+"-")
+		return d.Namespace == lease.Namespace && ptr.Deref(d.Spec.Replicas, 1) == 0 && holder != nil && holder[1] == d.Name
 	})
 	if i < 0 {
 		return nil

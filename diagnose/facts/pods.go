@@ -53,10 +53,15 @@ func NeedsOf(o *snapshot.Objects) PodNeeds {
 // OfUse reports whether any code of this module needs the pod, by its name, node, phase, reason,
 // volumes and containers. Whoever filters with it must also keep the pods that a command names.
 func (n PodNeeds) OfUse(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, IsAttacher) || slices.ContainsFunc(pod.Spec.Containers, IsResizer) ||
+	return slices.ContainsFunc(pod.Spec.Volumes, volumeOfUse) || slices.ContainsFunc(pod.Spec.Containers, isControllerSidecar) ||
 		pod.Status.Phase == corev1.PodFailed && slices.Contains(shutDownReasons, pod.Status.Reason) ||
 		(pod.Status.Phase == corev1.PodPending || pod.DeletionTimestamp != nil) && pod.Spec.NodeName != "" || n.Drained.Has(pod.Spec.NodeName) ||
 		n.spaces.Has(pod.Namespace) && n.Holders.Has(types.NamespacedName{Namespace: pod.Namespace, Name: reconcile.AttacherName(pod.Name)})
+}
+
+// isControllerSidecar reports whether the container is a sidecar whose pod shows why a driver does nothing.
+func isControllerSidecar(c corev1.Container) bool {
+	return IsAttacher(c) || IsProvisioner(c) || IsResizer(c)
 }
 
 // volumeOfUse reports whether the volume may be attached, or belongs to a driver's node plugin.

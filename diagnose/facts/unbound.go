@@ -88,33 +88,44 @@ func (v *View) Unbound(claim *corev1.PersistentVolumeClaim) Unbound {
 	return u
 }
 
-// ProvisionerDown is the attacher's expired lease of a driver whose provisioner runs in the
-// attacher's pods, or ran there where no such pod is left; else nil. Provisioners have no lease of a
-// name that the driver's name gives.
+// ProvisionerDown is the attacher's expired lease of a driver whose provisioner is in the attacher's
+// pods, or was where no such pod is left, while no provisioner runs in that namespace; else nil. An
+// image does not show which driver it serves: one that runs may be this driver's.
 func (v *View) ProvisionerDown(driver string) *coordinationv1.Lease {
 	lease := v.AttacherLease(driver)
 	if !v.Snapshot.Complete(snapshot.Pods) || !v.expired(lease, driver, (*View).LastAnswer) {
 		return nil
 	}
-	attachers := 0
+	apart, together := false, false
 	for _, pod := range v.Snapshot.Pods {
-		if pod.Namespace != lease.Namespace || !slices.ContainsFunc(pod.Spec.Containers, IsAttacher) {
+		if pod.Namespace != lease.Namespace {
 			continue
 		}
-		if attachers++; slices.ContainsFunc(pod.Spec.Containers, IsProvisioner) {
-			return lease
+		if v.provisions(pod) {
+			return nil
+		}
+		if slices.ContainsFunc(pod.Spec.Containers, IsAttacher) {
+			provisions := slices.ContainsFunc(pod.Spec.Containers, IsProvisioner)
+			apart, together = apart || !provisions, together || provisions
 		}
 	}
-	if attachers == 0 {
-		return lease
+	if apart && !together {
+		return nil
 	}
-	return nil
+	return lease
+}
+
+// provisions reports whether a provisioner runs in the pod.
+func (v *View) provisions(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.State.Running != nil && IsProvisioner(corev1.Container{Name: c.Name, Image: c.Image})
+	}) && !v.Lost(v.Snapshot.Node(NodeOf(pod)))
 }
 
 // NotInstalled reports whether the provisioner is a CSI driver that the cluster does not have. The
-// name of one has no slash, unlike those of most other provisioners.
+// name of one is a domain name; other provisioners have a slash in theirs, or a single word.
 func (v *View) NotInstalled(provisioner string) bool {
-	return !strings.Contains(provisioner, "/") && !v.Installed(provisioner) && v.Snapshot.Complete(snapshot.CSIDrivers) && v.Snapshot.Complete(snapshot.CSINodes) &&
+	return strings.Contains(provisioner, ".") && !strings.Contains(provisioner, "/") && !v.Installed(provisioner) && v.Snapshot.Complete(snapshot.CSIDrivers) && v.Snapshot.Complete(snapshot.CSINodes) &&
 		v.Snapshot.Complete(snapshot.Leases) && v.Age(Renewed(v.AttacherLease(provisioner))) > ProvisionSilence
 }
 

@@ -185,22 +185,19 @@ func madeForNode(p *facts.View, cause, effect finding.Finding) bool {
 		strings.Contains(effect.Said.Text, "no available topology found")
 }
 
-// sameController reports whether the provisioner that makes nothing runs in the pods of the
-// attacher that is down.
+// sameController reports whether the claim waits for a provisioner that is down with the attacher:
+// both findings rest on its lease.
 func sameController(p *facts.View, cause, effect finding.Finding) bool {
-	claim := p.Snapshot.Claim(types.NamespacedName{Namespace: effect.Subject.Namespace, Name: effect.Subject.Name})
-	driver := p.DriverOf(cause)
-	return claim != nil && p.Unbound(claim).Provisioner == driver && strings.Contains(effect.Message, isDown(driver))
+	lease := p.ProvisionerDown(p.DriverOf(cause))
+	return lease != nil && slices.Contains(effect.Evidence, facts.LeaseEvidence(lease))
 }
-
-func isDown(provisioner string) string { return fmt.Sprintf("provisioner %s is down", provisioner) }
 
 // whySilent completes the finding about a provisioner that reports nothing, where the objects show
 // that its driver is not installed or that its controller is down.
 func whySilent(p *facts.View, claim *corev1.PersistentVolumeClaim, about facts.Unbound, f finding.Finding) finding.Finding {
 	driver := about.Provisioner
 	if lease := p.ProvisionerDown(driver); lease != nil {
-		f.Message = isDown(driver)
+		f.Message = fmt.Sprintf("provisioner %s is down", driver)
 		f.Detail = finding.Clauses(fmt.Sprintf("the attacher in its pods renewed its lease last at %s", facts.Stamp(facts.Renewed(lease))), f.Detail)
 		f.Cause = "the driver's controller does not run"
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))

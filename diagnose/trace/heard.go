@@ -66,16 +66,25 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 		if t.isMeant(v, f.Volume) && (f.Pod == "" || t.pod.Name == "" || f.Pod == uidThere(t.pod)) {
 			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
-			return f, !up && !started.IsZero() && f.At.After(started.Add(facts.StartRounded)) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+			ended := !atStart(f.Volume) && f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+			return f, !up && !started.IsZero() && f.At.After(started.Add(facts.StartRounded)) && !ended
 		}
 	}
 	return f, false
+}
+
+// atStart reports whether the name is one of the clean-up that a kubelet makes once, when it starts,
+// of volumes that it cannot take over: it knows only their directory (cleanupMounts, reconstruct_common.go).
+func atStart(name corev1.UniqueVolumeName) bool {
+	return !strings.Contains(string(name), "/")
 }
 
 // isMeant reports whether the kubelet's log means the volume by the name. A volume for which the
 // kubelet prepares no device has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
 func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 	switch {
+	case atStart(name):
+		return v.specName() == string(name)
 	case v.Volume != "":
 		return name == v.Volume
 	case v.pv != nil && v.pv.Spec.CSI != nil:
@@ -109,6 +118,9 @@ func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver stri
 		s.On = "CSI driver " + driver + " on " + t.pod.Spec.NodeName
 	}
 	s.Ends = "the kubelet tries again after at most 2m2s"
+	if atStart(f.Volume) {
+		b.Ends = strings.TrimPrefix(b.Ends+", and then the kubelet is restarted", ", and then ")
+	}
 	s.take(b)
 	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")
 	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: new(metav1.NewTime(f.At)), Text: f.Message, Means: b.Means}}

@@ -267,16 +267,35 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// TestLoggedLocal: the log names a local volume by its PersistentVolume.
+// TestLoggedLocal: the log names a local volume by its PersistentVolume, and by its directory
+// alone where the kubelet cleaned it up as it started, which it does once.
 func TestLoggedLocal(t *testing.T) {
-	for name, actor := range map[corev1.UniqueVolumeName]string{"kubernetes.io/local-volume/pv-data": kubeletwords.NodeAdmin, "kubernetes.io/local-volume/pv-data2": "the kubelet of n1"} {
+	const ofKubelet = "the kubelet of n1"
+	for _, row := range []struct {
+		name    corev1.UniqueVolumeName
+		minutes float64
+		actor   string
+		again   string
+	}{
+		{"kubernetes.io/local-volume/pv-data", 0.5, kubeletwords.NodeAdmin, "nothing on the node uses the mount any more"},
+		{"kubernetes.io/local-volume/pv-data", 30, ofKubelet, ""},
+		{"kubernetes.io/local-volume/pv-data2", 0.5, ofKubelet, ""},
+		{"pv-data", 30, kubeletwords.NodeAdmin, "nothing on the node uses the mount any more, and then the kubelet is restarted"},
+		{"pv-data2", 30, ofKubelet, ""},
+	} {
 		w := testworld.New().Stopped(1)
 		w.VolumeAttachments, w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached = nil, nil, nil
 		w.Volumes[0].Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/disks/1"}}
-		v := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(60)},
-			Failures: []controllerlog.KubeletFailure{logged(0.5, name, "uid-app", `error cleaning subPath mounts for volume "data" : unmount failed: exit status 32: target is busy`)}}}).Verdict
-		if v.Volume != "data" || v.Stage != trace.StageUnmounted || v.Actor != actor {
-			t.Errorf("%s: it waits for %q in %s for %s, want %s: %s", name, v.Volume, v.Stage, v.Actor, actor, v.Message)
+		doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(60)},
+			Failures: []controllerlog.KubeletFailure{logged(row.minutes, row.name, "uid-app", `error cleaning subPath mounts for volume "data" : unmount failed: exit status 32: target is busy`)}}})
+		var ends string
+		for _, s := range doc.Volumes[0].Stages {
+			if s.Stage == doc.Verdict.Stage {
+				ends = s.Ends
+			}
+		}
+		if v := doc.Verdict; v.Volume != "data" || v.Stage != trace.StageUnmounted || v.Actor != row.actor || !strings.Contains(ends, row.again) {
+			t.Errorf("%s, %v minutes ago: it waits for %q in %s for %s, want %s: %s; %s, want %q", row.name, row.minutes, v.Volume, v.Stage, v.Actor, row.actor, v.Message, ends, row.again)
 		}
 	}
 }

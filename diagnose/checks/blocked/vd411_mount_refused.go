@@ -60,14 +60,17 @@ func runMountRefused(p *check.Run) {
 	reportRefusals(p, refusals, "mount", "the kubelet retries, at most 2m2s apart")
 }
 
-// mountRefusal is the meaning of the failures of one volume. A volume that is not attached has
-// none: its wait comes before the mount.
+// mountRefusal is the meaning of the failures of one volume. A volume that is not attached, or
+// whose driver is not registered on the node, has none: its wait comes before the mount.
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
 	if claim := p.ClaimOf(pod, v); claim != nil && p.VolumeOf(claim) == nil {
 		return refusal{}, false // nor has one whose claim leads to no volume
 	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)
+	if _, registered := p.NodeID(facts.NodeOf(pod), driver); driver != "" && !registered && p.Snapshot.CSINode(facts.NodeOf(pod)) != nil {
+		return refusal{}, false
+	}
 	whose := p.Whose(pod, v, driver)
 	entry, known := facts.MountSays(kubeletwords.MountWords, last.Reason, whose)
 	grace := facts.MountFails

@@ -53,7 +53,7 @@ func (r *Repair) does() string {
 	return text + " (" + r.Undoing() + ")"
 }
 
-// Undoing says whether the write can be undone, and when and what not.
+// Undoing is the clause about the undo of the write: that it can be undone, or when or what cannot.
 func (r *Repair) Undoing() string {
 	switch {
 	case r.ByHand:

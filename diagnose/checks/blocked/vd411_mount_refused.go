@@ -61,14 +61,15 @@ func runMountRefused(p *check.Run) {
 }
 
 // mountRefusal is the meaning of the failures of one volume. A volume that is not attached, or
-// whose driver is not registered on the node, has none: its wait comes before the mount.
+// whose driver is not registered on the node, has none: its wait comes before the mount. Nor has
+// one that its driver never takes: what was said before comes to nothing.
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
 	if claim := p.ClaimOf(pod, v); claim != nil && p.VolumeOf(claim) == nil {
 		return refusal{}, false // nor has one whose claim leads to no volume
 	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)
-	if _, registered := p.NodeID(facts.NodeOf(pod), driver); driver != "" && !registered && p.Snapshot.CSINode(facts.NodeOf(pod)) != nil {
+	if _, registered := p.NodeID(facts.NodeOf(pod), driver); driver != "" && !registered && p.Snapshot.CSINode(facts.NodeOf(pod)) != nil || p.RefusesInline(v) {
 		return refusal{}, false
 	}
 	whose := p.Whose(pod, v, driver)

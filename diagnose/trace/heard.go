@@ -55,9 +55,9 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 	return events
 }
 
-// failedDown is the volume's last failed operation on the way down in the kubelet's log, where it
-// was not retried before the objects were read. A kubelet that has restarted since has forgotten
-// the pause. For a volume that no pod has any more, any pod's failure counts.
+// failedDown is the volume's last failed operation on the way down in the kubelet's log, where no
+// later try can have failed before the objects were read. A kubelet that has restarted since has
+// forgotten the pause. For a volume that no pod has any more, any pod's failure counts.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
@@ -66,7 +66,7 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 		if t.isMeant(v, f.Volume) && (f.Pod == "" || t.pod.Name == "" || f.Pod == uidThere(t.pod)) {
 			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
-			ended := !atStart(f.Volume) && f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+			ended := !atStart(f.Volume) && f.At.Add(f.Pause+facts.RetrySaid).Before(t.Snapshot.TakenAt)
 			return f, !up && !started.IsZero() && f.At.After(started.Add(facts.StartRounded)) && !ended
 		}
 	}

@@ -278,6 +278,7 @@ func TestLoggedLocal(t *testing.T) {
 		again   string
 	}{
 		{"kubernetes.io/local-volume/pv-data", 0.5, kubeletwords.NodeAdmin, "nothing on the node uses the mount any more"},
+		{"kubernetes.io/local-volume/pv-data", 1.05, kubeletwords.NodeAdmin, ""}, // its next try may not have failed yet
 		{"kubernetes.io/local-volume/pv-data", 30, ofKubelet, ""},
 		{"kubernetes.io/local-volume/pv-data2", 0.5, ofKubelet, ""},
 		{"pv-data", 30, kubeletwords.NodeAdmin, "nothing on the node uses the mount any more, and then the kubelet is restarted"},

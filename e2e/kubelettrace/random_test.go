@@ -1061,16 +1061,20 @@ func (l Look) written(v Volume) (status storagev1.VolumeAttachmentStatus) {
 }
 
 // repeats is how long after the text the kubelet may repeat it: its pause is at most as long as
-// it has failed before. Objects do not show that it has been started again, with short pauses.
+// the volume has failed before. Objects do not show that the kubelet has been started again, with
+// short pauses, or that the volume fails for another pod since.
 func (l Look) repeats(said trace.Said) time.Duration {
-	longest := retries
+	last := kubeletwords.Failed.FindStringSubmatch(said.Text)
+	if last == nil {
+		return retries
+	}
+	first := said.At.Time
 	for _, e := range l.snapshot.EventsOfPod(l.snapshot.Pod(types.NamespacedName{Namespace: l.Trace.Pod.Namespace, Name: l.Trace.Pod.Name})) {
-		if e.Message == said.Text {
-			failed := snapshot.EventTime(e).Sub(facts.FirstTime(e).Time)
-			longest = max(longest, min(failed, reconcile.BackoffLast)+facts.RetrySaid+time.Second)
+		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && m[2] == last[2] && facts.FirstTime(e).Time.Before(first) {
+			first = facts.FirstTime(e).Time
 		}
 	}
-	return longest
+	return max(retries, min(said.At.Sub(first), reconcile.BackoffLast)+facts.RetrySaid+time.Second)
 }
 
 // datedStage is dated for the texts about one stage of a volume.

@@ -164,7 +164,7 @@ var conflictWords = []string{"Multi-Attach error", "Waiting for detach"}
 // attaching is the stage of a volume whose VolumeAttachment exists.
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: facts.AttacherOf(va.Spec.Attacher)}
-	lease := t.StaleAttacherLease(va.Spec.Attacher)
+	lease := t.staleLease(&s, va.Spec.Attacher)
 	since := facts.Latest(waitsSince(t.pod), va.CreationTimestamp)
 	failure := t.AttachError(va)
 	registering := time.Duration(0)

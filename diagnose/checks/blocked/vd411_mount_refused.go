@@ -30,10 +30,8 @@ var MountRefused = check.Check{
 		{To: "VD308", Key: check.OfAttachment},
 		{To: "VD412", Key: check.OfPersistentVolume},
 		{To: "VD511", Key: check.OfPersistentVolume},
-		{To: "VD602", Key: check.OfPodsOnNode},
 		{To: "VD615", Key: check.OfPodsOnNode},
 		{To: "VD616", Key: check.OfPodsOnNode},
-		{To: "VD621", Key: check.OfPodsOnNode},
 	},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD307"}, Share: check.OnNode, Match: sameAttachment},
@@ -69,7 +67,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)
-	if _, registered := p.NodeID(facts.NodeOf(pod), driver); driver != "" && !registered && p.Snapshot.CSINode(facts.NodeOf(pod)) != nil || p.RefusesInline(v) {
+	if _, registered := p.NodeID(facts.NodeOf(pod), driver); driver != "" && !registered || p.RefusesInline(v) {
 		return refusal{}, false
 	}
 	whose := p.Whose(pod, v, driver)

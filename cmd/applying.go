@@ -242,7 +242,7 @@ func (m *applying) offerUndo(w io.Writer, c watched, v *repair.View) {
 			when += " after that"
 		}
 	}
-	fmt.Fprintf(w, "%s: %s\n", when, commandLine(c.Context(), m.taken, []string{"undo", m.journal}))
+	fmt.Fprintf(w, "%s: %s\n", when, repair.CommandLine(c.Context(), m.taken, []string{"undo", m.journal}))
 }
 
 // notRunning are the waiting pods that do not run yet. Only such a pod can show that a repair

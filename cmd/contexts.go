@@ -218,6 +218,5 @@ func (m *acrossContexts) lookAt(ctx context.Context, member member, l fleetLimit
 		return t, err
 	}
 	t.report = view.Report
-	t.report.Source.Context = member.Name
 	return t, nil
 }

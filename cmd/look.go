@@ -173,14 +173,14 @@ func (e *examination) look(s *snapshot.Snapshot, earlier *finding.Report) (*repa
 // narrowed is look without the requirement that the targets exist. The report also answers
 // for the named pods.
 func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, pods ...string) (*repair.View, []repair.Repair, error) {
-	taken := slices.Concat(e.taken, e.backendFlags())
 	request := diagnose.Request{
 		Checks: e.checks, Answer: toAnswer(e.targets, s, pods), Earlier: earlier, Since: e.since,
+		Settings: slices.Concat(e.taken, e.backendFlags()), File: e.file,
 		Scope: scopeOf(s, single(e.targets, s), *e.kube.Namespace, e.repairs),
 	}
 	if e.member != nil { // with several clusters it is left out of the one report about all
-		request.Flags = e.member.Flags()
-		taken = append(request.Flags[1:], taken...)
+		request.Name, request.Flags = e.member.Name, e.member.Flags()
+		request.Settings = append(request.Flags[1:], request.Settings...)
 	} else {
 		if err := e.leaveOut.fits(false, s.Source); err != nil {
 			return nil, nil, err
@@ -188,10 +188,6 @@ func (e *examination) narrowed(s *snapshot.Snapshot, earlier *finding.Report, po
 		request.LeaveOut = e.leaveOut.LeaveOut
 	}
 	request.Scope.Of = about(e.targets, *e.kube.Namespace)
-	request.Finish = func(r *finding.Report) {
-		sayFile(r, e.file)
-		sayApply(r, taken)
-	}
 	view, repairs := repair.Examine(s, e.options(), e.consent, request)
 	if e.member == nil {
 		e.leaveOut.sayHidden(view.Report.Suppressed)

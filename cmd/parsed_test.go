@@ -101,7 +101,7 @@ func TestPrintedCommandsAreParsed(t *testing.T) {
 	formats := map[string]int{}
 	for _, c := range corpus(t) {
 		s := read(t, c)
-		view, _ := repair.Examine(s, c.Settings, repair.Consent{}, diagnose.Request{Finish: func(r *finding.Report) { sayApply(r, nil) }})
+		view, _ := repair.Examine(s, c.Settings, repair.Consent{}, diagnose.Request{})
 		for _, format := range []string{"table", "wide", "markdown", "html", "json"} {
 			var b bytes.Buffer
 			if err := output.ReportFormats.Print(&b, format, view.Report, output.Options{}); err != nil {

@@ -237,7 +237,7 @@ func TestPastedCommands(t *testing.T) {
 			hostile, shown := map[string]bool{}, map[string]bool{} // commands: those with all names hostile, and all
 			codes := map[finding.Code]bool{}
 			look := func(c *testcases.Case, spareMessages bool) {
-				request := diagnose.Request{Finish: func(r *finding.Report) { sayApply(r, nil) }}
+				request := diagnose.Request{}
 				if i%2 == 0 {
 					request.Flags = []string{"--context=" + text}
 				}

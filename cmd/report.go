@@ -17,6 +17,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
+	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 )
 
 // withReport are the flags that go with --report: those for printing and for the exit code.
@@ -184,7 +185,7 @@ func distrust(f *finding.Finding) {
 	// To repair it, this program has to look itself.
 	look := ""
 	if f.Repair.Apply != "" || f.Repair.ApplyAll != "" {
-		look, _ = plain(safetext.Kubectl(append([]string{"volume-doctor", "diagnose"}, pointedAt(*f)...)...))
+		look, _ = plain(safetext.Kubectl(append([]string{"volume-doctor", "diagnose"}, repair.PointedAt(*f)...)...))
 	}
 	f.Repair.Apply, f.Repair.ApplyAll = look, ""
 }

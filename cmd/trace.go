@@ -11,7 +11,6 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
-	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -66,9 +65,7 @@ where not everything could be read (--allow-gaps lets such a gap pass).`,
 					return err
 				}
 			}
-			taken := takenOver(cmd.Flags())
-			view, _ := repair.Examine(s, g.options(), repair.Consent{}, diagnose.Request{
-				Finish: func(r *finding.Report) { sayApply(r, taken) }})
+			view, _ := repair.Examine(s, g.options(), repair.Consent{}, diagnose.Request{Settings: takenOver(cmd.Flags())})
 			documents := each(targets, func(t target) trace.Document { return traceOf(view, t, heard) })
 			if err := printTo(g, &outputs, streams.Out, documents, output.TraceFormats.Print); err != nil {
 				return err

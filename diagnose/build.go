@@ -27,14 +27,19 @@ type Request struct {
 	Since map[string]metav1.Time
 	// Scope is the part to report on; nil for the whole cluster.
 	Scope *Scope
+	// Name is the name of the cluster in the report; "" for the context of its snapshot.
+	Name string
 	// Flags are the flags with which kubectl reaches this cluster, such as --context=NAME: each
 	// command of an advice gets them.
 	Flags []string
+	// Settings are the other flags with which this program looks at the cluster in the same way:
+	// each command line that makes a repair gets them.
+	Settings []string
+	// File is the file that was read, for this program's commands of an advice: "" for none, and
+	// "-" for standard input, which no command line can name.
+	File string
 	// LeaveOut is what is already known.
 	LeaveOut finding.LeaveOut
-	// Finish completes the report before it is returned. Package repair, which imports this
-	// one, adds the repairs to its findings.
-	Finish func(*finding.Report)
 }
 
 // Scope is the part of the cluster that a report is about. The evidence comes from the whole
@@ -51,7 +56,8 @@ type Scope struct {
 	Repairs bool
 }
 
-// Build makes the requested report. Nothing changes it afterwards.
+// Build makes the requested report. Nothing changes it afterwards. Package repair, which imports
+// this one, makes the same report with the repairs.
 func Build(view *facts.View, request Request) *finding.Report {
 	r := examine(view, request.Checks)
 	for _, pod := range request.Answer { // the whole report decides: what is left out of it changes no verdict
@@ -67,25 +73,27 @@ func Build(view *facts.View, request Request) *finding.Report {
 		r = request.Scope.of(r)
 		r.Scope.Of = request.Scope.Of
 	}
-	if len(request.Flags) > 0 {
-		for i := range r.Findings {
-			commands := slices.Clone(r.Findings[i].AdviceCommands)
-			for j, command := range commands {
-				commands[j] = safetext.WithFlags(command, request.Flags...)
-			}
-			r.Findings[i].AdviceCommands = commands
-			for j := range r.Findings[i].Do { // made for this report alone
-				if a := &r.Findings[i].Do[j]; a.Command != "" {
-					a.Command = safetext.WithFlags(a.Command, request.Flags...)
-				}
-			}
+	if request.Name != "" {
+		r.Source.Context = request.Name
+	}
+	for i := range r.Findings {
+		r.Findings[i].AdviceCommands = slices.Clone(r.Findings[i].AdviceCommands)
+		for j := range r.Findings[i].AdviceCommands {
+			request.address(&r.Findings[i].AdviceCommands[j])
+		}
+		for j := range r.Findings[i].Do { // made for this report alone
+			request.address(&r.Findings[i].Do[j].Command)
 		}
 	}
-	r = r.Without(request.LeaveOut)
-	if request.Finish != nil {
-		request.Finish(r)
+	return r.Without(request.LeaveOut)
+}
+
+// address adds the flags to a command of an advice.
+func (q *Request) address(command *string) {
+	*command = safetext.WithFlags(*command, q.Flags...)
+	if words, ok := safetext.KubectlWords(*command); ok && words[0] == "volume-doctor" && q.File != "" && q.File != "-" {
+		*command = safetext.WithFlags(*command, "--filename="+q.File)
 	}
-	return r
 }
 
 // of is the requested part of the report, with the findings that explain why a requested pod is

@@ -75,6 +75,8 @@ type View struct {
 	Consent Consent
 	// Flags are the flags that kubectl needs to reach this cluster, such as --context=NAME.
 	Flags []string
+	// settings are the other flags of this program's command lines for the cluster.
+	settings []string
 
 	// Facts answers questions about the objects, for guards as for checks.
 	Facts *facts.View
@@ -109,18 +111,9 @@ func Look(s *snapshot.Snapshot, opts diagnose.Options, consent Consent) *View {
 // comes before one that lets a pod start.
 func Examine(s *snapshot.Snapshot, opts reconcile.Options, consent Consent, request diagnose.Request) (*View, []Repair) {
 	v := newView(s, opts, consent)
-	v.Flags = request.Flags
-	var repairs []Repair
-	finish := request.Finish
-	request.Finish = func(r *finding.Report) {
-		v.Report = r
-		repairs = propose(v)
-		if finish != nil {
-			finish(r)
-		}
-	}
+	v.Flags, v.settings = request.Flags, request.Settings
 	v.Report = diagnose.Build(v.Facts, request)
-	return v, repairs
+	return v, propose(v)
 }
 
 func newView(s *snapshot.Snapshot, opts reconcile.Options, consent Consent) *View {
@@ -238,8 +231,8 @@ func (r *Repair) RestsOnFencing() bool {
 	return slices.ContainsFunc(r.Guards, func(g Guard) bool { return g.Name == GuardFenced })
 }
 
-// propose fills in the repairs of the view's report, and returns those that no guard
-// refuses.
+// propose adds the repairs to the findings of the view's report, which nobody else has seen yet, and
+// returns those that no guard refuses.
 func propose(v *View) []Repair {
 	v.Finds("") // made before guards run side by side, as are the look-ups
 	v.lookup()
@@ -250,7 +243,6 @@ func propose(v *View) []Repair {
 			summaries[i] = chosen[i].proposed(v)
 		}
 	})
-	repairs := []Repair{}
 	for i, r := range chosen {
 		if r != nil {
 			findings[i].Repair = summaries[i]
@@ -267,6 +259,10 @@ func propose(v *View) []Repair {
 		if r != nil && r.Kind == OutOfServiceTaint && len(summaries[i].Commands) > 0 {
 			findings[i].Steps = append(findings[i].Steps, v.Facts.TaintHits(findings[i]))
 		}
+	}
+	addCommandLines(v)
+	repairs := []Repair{}
+	for i, r := range chosen {
 		findings[i].Actions = finding.ActionsOf(findings[i], v.Snapshot.TakenAt)
 		if r != nil && r.BlockedBy == nil {
 			r.Finding = findings[i]

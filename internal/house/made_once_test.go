@@ -3,6 +3,7 @@ package house
 import (
 	"go/ast"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -46,6 +47,67 @@ func TestMadeOnce(t *testing.T) {
 	if looked < 20 {
 		t.Errorf("only %d methods were looked at", looked)
 	}
+}
+
+// TestNobodyChangesAReport: where reports are shown, served or acted on, nothing assigns to a field
+// of a report, be it a parameter or a field of something else.
+func TestNobodyChangesAReport(t *testing.T) {
+	looked := 0
+	for _, path := range sources(t) {
+		if !slices.Contains([]string{"cmd", "explain", "mcp", "output", "repair/apply", "standing"}, filepath.ToSlash(filepath.Dir(path))) {
+			continue
+		}
+		reports := map[string]bool{"report": true, "Report": true}
+		file := parsed(t, path)
+		ast.Inspect(file, func(n ast.Node) bool {
+			if f, ok := n.(*ast.Field); ok && len(f.Names) == 1 && isReport(f.Type) {
+				reports[f.Names[0].Name] = true
+			}
+			return true
+		})
+		ast.Inspect(file, func(n ast.Node) bool {
+			if s, ok := n.(*ast.AssignStmt); ok {
+				for _, to := range s.Lhs {
+					looked++
+					if changes(to, reports) {
+						t.Errorf("%s assigns to a field of a report", path)
+					}
+				}
+			}
+			return true
+		})
+	}
+	if looked < 1000 {
+		t.Errorf("only %d assignments were looked at", looked)
+	}
+}
+
+// isReport reports whether the type is *finding.Report.
+func isReport(e ast.Expr) bool {
+	pointer, ok := e.(*ast.StarExpr)
+	if !ok {
+		return false
+	}
+	name, ok := pointer.X.(*ast.SelectorExpr)
+	return ok && name.Sel.Name == "Report"
+}
+
+// changes reports whether the place is a field of one of the reports.
+func changes(place ast.Expr, reports map[string]bool) bool {
+	switch e := place.(type) {
+	case *ast.IndexExpr:
+		return changes(e.X, reports)
+	case *ast.SelectorExpr:
+		switch of := e.X.(type) {
+		case *ast.Ident:
+			return reports[of.Name]
+		case *ast.SelectorExpr:
+			return reports[of.Sel.Name] || changes(of, reports)
+		default:
+			return changes(of, reports)
+		}
+	}
+	return false
 }
 
 // rootOf is the variable that the expression's place belongs to.

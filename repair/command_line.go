@@ -1,17 +1,32 @@
-package cmd
+package repair
 
 import (
 	"slices"
 	"strconv"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// sayApplyAll gives each cause the command line that makes its repair together with the equal
+// addCommandLines gives every repair of the view's report that can be made the command line of
+// this program that makes it.
+func addCommandLines(v *View) {
+	for _, f := range v.Report.Findings {
+		if f.Repair != nil && len(f.Repair.Commands) > 0 {
+			words := append([]string{"diagnose"}, PointedAt(f)...)
+			f.Repair.Apply = CommandLine(v.Snapshot.Source.Context, v.settings, words, append([]string{"--apply"}, f.Repair.Needs...)...)
+		}
+	}
+	addLinesForAll(v)
+}
+
+// addLinesForAll gives each cause the command line that makes its repair together with the equal
 // repairs of the findings that follow from it, where all are about one node: one line for the
 // node, in place of one for each of its pods. Where one write repairs them all, it also counts the
-// findings of other checks that this write repairs. flags name the cluster.
-func sayApplyAll(r *finding.Report, flags []string) {
+// findings of other checks that this write repairs.
+func addLinesForAll(v *View) {
+	r := v.Report
 	roots := map[string]*finding.Repair{}
 	for i := range r.Findings {
 		roots[r.Findings[i].Fingerprint] = r.Findings[i].Repair
@@ -33,7 +48,7 @@ func sayApplyAll(r *finding.Report, flags []string) {
 			last = append(last, "--max-repairs="+strconv.Itoa(len(alike)))
 		}
 		roots[first.Fingerprint].Alike, roots[first.Fingerprint].Others = len(alike), len(tree)-len(alike)
-		roots[first.Fingerprint].ApplyAll = commandLine(r.Source.Context, flags, what, append(last, first.Repair.Needs...)...)
+		roots[first.Fingerprint].ApplyAll = CommandLine(v.Snapshot.Source.Context, v.settings, what, append(last, first.Repair.Needs...)...)
 	}
 }
 
@@ -50,4 +65,33 @@ func sameRepair(a, b finding.Finding) bool {
 func sameWrite(a, b finding.Finding) bool {
 	return a.Context == b.Context && a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&
 		len(a.Repair.Commands) > 0 && slices.Equal(a.Repair.Commands, b.Repair.Commands)
+}
+
+// CommandLine is a command line of this program for the cluster of the context; the words in last
+// come after the flags that name the cluster.
+func CommandLine(context string, settings, words []string, last ...string) string {
+	words = append([]string{"volume-doctor"}, words...)
+	if context != "" {
+		words = append(words, "--context="+context)
+	}
+	return safetext.Kubectl(append(append(words, settings...), last...)...)
+}
+
+// PointedAt is the narrowest target for diagnose that has the finding. A finding about no
+// target is found by its check.
+func PointedAt(f finding.Finding) []string {
+	for _, r := range snapshot.Resources() {
+		if len(r.Names) == 0 || r.Object != f.Subject.Kind {
+			continue
+		}
+		words := []string{r.Names[0] + "/" + f.Subject.Name}
+		if r.Namespaced {
+			words = append(words, "-n", f.Subject.Namespace)
+		}
+		return words
+	}
+	if f.VolumeAttachment != "" {
+		return []string{"volumeattachment/" + f.VolumeAttachment}
+	}
+	return []string{"--check=" + f.Check}
 }

@@ -53,7 +53,7 @@ func (r *Repair) does() string {
 	return text + " (" + r.Undoing() + ")"
 }
 
-// Undoing says whether the write can be undone, and when and what not.
+// Undoing is a clause: whether the write can be undone, when it cannot, and what stays.
 func (r *Repair) Undoing() string {
 	switch {
 	case r.ByHand:

@@ -100,10 +100,10 @@ func (l *left) take(o *left) {
 	}
 }
 
-// drop forgets the pods for which is is true.
-func (l *left) drop(is func(identity) bool) {
-	l.pods = slices.DeleteFunc(l.pods, func(p leftPod) bool { return is(p.identity()) })
-	l.some = slices.DeleteFunc(l.some, func(pod *corev1.Pod) bool { return is(identity{Pods, pod.Namespace, pod.Name}) })
+// drop forgets the pods that gone reports.
+func (l *left) drop(gone func(identity) bool) {
+	l.pods = slices.DeleteFunc(l.pods, func(p leftPod) bool { return gone(p.identity()) })
+	l.some = slices.DeleteFunc(l.some, func(pod *corev1.Pod) bool { return gone(identity{Pods, pod.Namespace, pod.Name}) })
 }
 
 // check returns an error if one of the pods that were not kept is wanted after all.

@@ -57,8 +57,8 @@ const (
 // undoes lists these clauses, the worst last.
 var undoes = []string{ForNow, PodsStayAway, ForGood}
 
-// Undo is the clause that says whether an action of the kind can be undone; "" where it changes
-// nothing, or nobody knows.
+// Undo is a clause: whether an action of the kind can be undone; "" where it changes nothing, or
+// nobody knows.
 func (k Kind) Undo() string {
 	switch k {
 	case Do, Check, ReadLog, Later, Wait, If, Fix, Note:

@@ -70,8 +70,7 @@ func (b *bounded) Read(p []byte) (int, error) {
 	if b.left < 0 {
 		return 0, b.err
 	}
-	// One byte more than allowed tells an answer that is too long from one that
-	// ends there.
+	// It asks for one byte more than is allowed: an answer that has this byte is too long.
 	n, err := b.in.Read(p[:min(int64(len(p)), b.left+1)])
 	b.left -= int64(n)
 	if b.left < 0 {

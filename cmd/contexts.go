@@ -207,7 +207,7 @@ func (m *acrossContexts) lookAt(ctx context.Context, member member, l fleetLimit
 	}
 	defer c.Close()
 	s, first, err := one.readTwice(ctx, c, errOut)
-	if err := l.judge(ctx, c, err); err != nil {
+	if err := l.judge(ctx, c.OverBudget(), c.Sent(), err); err != nil {
 		return t, err
 	}
 	if t.used, err = one.usesNamespace(ctx, c.Cluster, s); err != nil {

@@ -63,23 +63,17 @@ const steadySent = 1 << 20
 // errLater says that the cluster is left for the second pass.
 var errLater = errors.New("too large or too slow for the first pass")
 
-// limited has the methods of cluster.Cluster that fleetLimits needs.
-type limited interface {
-	OverBudget() bool
-	Sent() int64
-}
-
-// judge turns the result of a look into its error. In a pass that is not the last, the
+// judge turns the result of a look, which may have exceeded its budget, into its error. In a pass that is not the last, the
 // cluster is looked at again if it was too large, or slow and still sending. A cluster that
 // is too large even for the last pass is left out of the report: half of a cluster proves
 // little, and examining it would cost more than reading it.
-func (l fleetLimits) judge(ctx context.Context, c limited, err error) error {
+func (l fleetLimits) judge(ctx context.Context, over bool, sent int64, err error) error {
 	switch {
-	case c.OverBudget() && l.Last:
+	case over && l.Last:
 		return fmt.Errorf("it sends more than %d MiB, or %d MiB of what has to be kept: examine it alone, with --context", l.Budget.Sent>>20, l.Budget.Kept>>20)
 	case l.Last:
 		return err
-	case c.OverBudget(), ctx.Err() != nil && c.Sent() >= steadySent:
+	case over, ctx.Err() != nil && sent >= steadySent:
 		return errLater
 	default:
 		return err

@@ -22,7 +22,7 @@ type fleetProgress struct {
 }
 
 // newFleetProgress is a progress for that many clusters. Lines go to w, and the count goes to
-// the terminal; nil where there is none.
+// terminal, which is nil where there is no terminal.
 func newFleetProgress(w, terminal io.Writer, clusters int) *fleetProgress {
 	p := &fleetProgress{w: w, all: clusters}
 	if terminal != nil && clusters > 1 {

@@ -12,15 +12,6 @@ import (
 	"time"
 )
 
-// spent is a cluster that has sent so many bytes.
-type spent struct {
-	bytes int64
-	over  bool
-}
-
-func (s spent) OverBudget() bool { return s.over }
-func (s spent) Sent() int64      { return s.bytes }
-
 // TestOneCostsNothingElse: of 100 clusters, thirty hang in every possible way. Each of them
 // is named, the others are all read, and everything takes no longer than one that hangs and
 // one that is slow.
@@ -39,18 +30,18 @@ func TestOneCostsNothingElse(t *testing.T) {
 			switch {
 			case i >= 30:
 				time.Sleep(time.Millisecond)
-				return fmt.Sprint(i), l.judge(ctx, spent{}, nil)
+				return fmt.Sprint(i), l.judge(ctx, false, 0, nil)
 			case i < 10: // a program that cannot be stopped
 				<-release
 				return "", nil
 			case i < 20: // an API server that does not answer
 				<-ctx.Done()
-				return "", l.judge(ctx, spent{}, ctx.Err())
+				return "", l.judge(ctx, false, 0, ctx.Err())
 			case i < 25: // too large for the first pass
-				return fmt.Sprint(i), l.judge(ctx, spent{over: !l.Last}, nil)
+				return fmt.Sprint(i), l.judge(ctx, !l.Last, 0, nil)
 			case !l.Last: // slow, but still sending
 				<-ctx.Done()
-				return "", l.judge(ctx, spent{bytes: steadySent}, ctx.Err())
+				return "", l.judge(ctx, false, steadySent, ctx.Err())
 			default:
 				return fmt.Sprint(i), nil
 			}
@@ -138,22 +129,23 @@ func TestJudge(t *testing.T) {
 	wrong := errors.New("refused")
 	for name, tc := range map[string]struct {
 		ctx  context.Context
-		c    spent
+		over bool
+		sent int64
 		last bool
 		err  error
 		want error
 	}{
 		"read":                      {ctx: t.Context()},
 		"refused":                   {ctx: t.Context(), err: wrong, want: wrong},
-		"too large":                 {ctx: t.Context(), c: spent{over: true}, want: errLater},
-		"too large in the end":      {ctx: t.Context(), c: spent{over: true}, last: true},
-		"hangs":                     {ctx: over, c: spent{bytes: steadySent - 1}, err: wrong, want: wrong},
-		"slow":                      {ctx: over, c: spent{bytes: steadySent}, err: wrong, want: errLater},
-		"slow in the end":           {ctx: over, c: spent{bytes: steadySent}, last: true, err: wrong, want: wrong},
-		"large, and then it failed": {ctx: t.Context(), c: spent{bytes: steadySent}, err: wrong, want: wrong},
+		"too large":                 {ctx: t.Context(), over: true, want: errLater},
+		"too large in the end":      {ctx: t.Context(), over: true, last: true},
+		"hangs":                     {ctx: over, sent: steadySent - 1, err: wrong, want: wrong},
+		"slow":                      {ctx: over, sent: steadySent, err: wrong, want: errLater},
+		"slow in the end":           {ctx: over, sent: steadySent, last: true, err: wrong, want: wrong},
+		"large, and then it failed": {ctx: t.Context(), sent: steadySent, err: wrong, want: wrong},
 	} {
-		got := (fleetLimits{Last: tc.last}).judge(tc.ctx, tc.c, tc.err)
-		if tc.c.over && tc.last {
+		got := (fleetLimits{Last: tc.last}).judge(tc.ctx, tc.over, tc.sent, tc.err)
+		if tc.over && tc.last {
 			if got == nil || !strings.Contains(got.Error(), "examine it alone") {
 				t.Errorf("%s: %v", name, got)
 			}

@@ -8,7 +8,7 @@ func TestFileLines(t *testing.T) {
 		for command, want := range map[string]string{
 			"kubectl volume-doctor trace pod/web-0 -n shop": "kubectl volume-doctor trace pod/web-0 -n shop" + flag,
 			"kubectl describe pod/web-0 -n shop":            "kubectl describe pod/web-0 -n shop",
-			"": "",
+			"":                                              "",
 		} {
 			if (&Request{File: file}).address(&command); command != want {
 				t.Errorf("%q: got %q, want %q", file, command, want)

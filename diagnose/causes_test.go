@@ -63,8 +63,10 @@ func TestCausesAreExercised(t *testing.T) {
 				}
 			}
 		}
-		if c.Group != nil && !seen(own, c.Group.Codes) && !seen(c.Group.Codes, own) {
-			t.Errorf("no case has %s share its cause with another of %v", c.Code, c.Group.Codes)
+		for name, codes := range finding.Groups {
+			if slices.Contains(codes, c.Code) && !seen(own, codes) && !seen(codes, own) {
+				t.Errorf("no case has %s share its cause with another of %s", c.Code, name)
+			}
 		}
 	}
 }
@@ -125,15 +127,12 @@ func sharing(t *testing.T, path string, p *facts.View, r check.Relation, effect 
 	return matches
 }
 
-// TestCausesAreCodes: the checks name existing checks, and each pair of them once. The members
-// of a group are the checks that name it.
+// TestCausesAreCodes: the checks name existing checks, and each pair of them once. A group has
+// existing checks, each of which is in no other group.
 func TestCausesAreCodes(t *testing.T) {
-	known, grouped := map[finding.Code]bool{}, map[*check.Group][]finding.Code{}
+	known := map[finding.Code]bool{}
 	for _, c := range Checks() {
 		known[c.Code] = c.Run != nil
-		if c.Group != nil {
-			grouped[c.Group] = append(grouped[c.Group], c.Code)
-		}
 	}
 	for _, c := range Checks() {
 		var seen []finding.Code
@@ -151,10 +150,18 @@ func TestCausesAreCodes(t *testing.T) {
 			}
 		}
 	}
-	for _, g := range groupsOf(Checks()) {
-		codes := slices.Sorted(slices.Values(g.Codes))
-		if !slices.Equal(codes, grouped[g]) {
-			t.Errorf("the group of %v is named by %v", codes, grouped[g])
+	grouped := map[finding.Code]string{}
+	for _, g := range check.Groups {
+		for _, code := range finding.Groups[g.Name] {
+			if !known[code] || grouped[code] != "" {
+				t.Errorf("%s is no check, or in the groups %q and %q", code, grouped[code], g.Name)
+			}
+			grouped[code] = g.Name
+		}
+	}
+	for name, codes := range finding.Groups {
+		if grouped[codes[0]] != name {
+			t.Errorf("check.Groups does not have %q", name)
 		}
 	}
 }

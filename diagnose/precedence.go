@@ -67,7 +67,7 @@ func link(p *facts.View, checks []check.Check, findings []finding.Finding) {
 			linkEffects(p, relation, findings, byCode[c.Code], byCode)
 		}
 	}
-	for _, group := range groupsOf(checks) {
+	for _, group := range check.Groups {
 		linkGroup(p, group, findings, byCode)
 	}
 	linkAlike(p, findings)
@@ -100,16 +100,6 @@ func linkAlike(p *facts.View, findings []finding.Finding) {
 	}
 }
 
-func groupsOf(checks []check.Check) []*check.Group {
-	var groups []*check.Group
-	for _, c := range checks {
-		if c.Group != nil && !slices.Contains(groups, c.Group) {
-			groups = append(groups, c.Group)
-		}
-	}
-	return groups
-}
-
 // linkEffects sets the first cause that matches, for each effect without a nearer cause.
 func linkEffects(p *facts.View, r check.Relation, findings []finding.Finding, effects []int, byCode map[finding.Code][]int) {
 	shared := func(i int) string {
@@ -135,10 +125,10 @@ func linkEffects(p *facts.View, r check.Relation, findings []finding.Finding, ef
 	}
 }
 
-func linkGroup(p *facts.View, g *check.Group, findings []finding.Finding, byCode map[finding.Code][]int) {
+func linkGroup(p *facts.View, g check.Group, findings []finding.Finding, byCode map[finding.Code][]int) {
 	first := map[string]int{}
 	var members []int
-	for _, code := range g.Codes {
+	for _, code := range finding.Groups[g.Name] {
 		for _, i := range byCode[code] {
 			key := g.Key(p, findings[i])
 			if key == "" || findings[i].CausedBy != "" {

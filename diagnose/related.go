@@ -32,7 +32,7 @@ func Related(c check.Check) Relatives {
 		if followsFrom(other, c.Code) {
 			r.BringsAbout = append(r.BringsAbout, other)
 		}
-		if c.Group != nil && other.Group == c.Group && other.Code != c.Code {
+		if other.Code != c.Code && finding.SameGroup(other.Code, c.Code) {
 			r.SharesCause = append(r.SharesCause, other)
 		}
 	}

@@ -2,6 +2,7 @@ package explain
 
 import (
 	"bytes"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -124,5 +125,18 @@ func TestSaid(t *testing.T) {
 	}
 	if _, ok := Said("no.such.driver"); ok {
 		t.Error("a driver whose words nobody knows has a page")
+	}
+}
+
+// TestMessages: each message of a component names a known speaker, its meaning and a page.
+func TestMessages(t *testing.T) {
+	all := slices.AppendSeq(slices.Clone(sentences), maps.Values(reasons))
+	for _, s := range all {
+		if !slices.Contains(slices.Collect(maps.Values(speakers)), s.by) || s.means == "" || len(s.codes) == 0 || slices.Contains(s.words, "") {
+			t.Errorf("%+v", *s)
+		}
+	}
+	if len(all) < 90 {
+		t.Errorf("only %d messages", len(all))
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 
@@ -18,7 +17,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/golden"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
@@ -66,21 +64,7 @@ var corpus = sync.OnceValues(func() ([]corpusCase, error) {
 
 func examined(name string, s *snapshot.Snapshot, settings reconcile.Options) corpusCase {
 	view, _ := repair.Examine(s, settings, repair.Consent{}, diagnose.Request{})
-	for _, f := range view.Report.Findings {
-		if f.Repair != nil && len(f.Repair.Commands) > 0 {
-			f.Repair.Apply = applyLineOf(f)
-		}
-	}
 	return corpusCase{name, s, settings, view.Report, NewPlan(s, view.World, view.Plan, nil)}
-}
-
-// applyLineOf stands in for the command line that package cmd makes from its flags.
-func applyLineOf(f finding.Finding) string {
-	words := []string{"volume-doctor", "diagnose", strings.ToLower(f.Subject.Kind) + "/" + f.Subject.Name}
-	if f.Subject.Namespace != "" {
-		words = append(words, "-n", f.Subject.Namespace)
-	}
-	return safetext.Kubectl(append(append(words, "--apply"), f.Repair.Needs...)...)
 }
 
 func eachCase(t *testing.T, check func(t *testing.T, c corpusCase)) {

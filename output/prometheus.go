@@ -6,6 +6,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 )
 
@@ -17,7 +18,7 @@ func printPrometheus(b *strings.Builder, r *finding.Report, _ Options) error {
 		family("volume_doctor_finding_info", "One for each finding, always 1.", findingInfos(r)...),
 		family("volume_doctor_waiting_pods", "Pods that wait for a volume, or whose end waits for one.", waitingCounts(r)...),
 		family("volume_doctor_gaps", "Lists that could not be read, wholly or in part.", gauge(float64(len(r.Gaps)))),
-		family("volume_doctor_complete", "1 where everything could be read.", gauge(truth(r.Complete))),
+		family("volume_doctor_complete", "1 where everything could be read.", gauge(float64(facts.BoolToInt(r.Complete)))),
 		family("volume_doctor_last_run_timestamp_seconds", "The moment that the report is about.", gauge(float64(r.TakenAt.UnixMilli())/1000)),
 	}
 	for _, f := range families {
@@ -111,10 +112,3 @@ const longestName = 253
 // Label returns the text as a metric label: without control characters, and cut to longestName
 // columns.
 func Label(s string) string { return clip(visible(s), longestName) }
-
-func truth(b bool) float64 {
-	if b {
-		return 1
-	}
-	return 0
-}

@@ -53,7 +53,7 @@ func (r *Repair) does() string {
 	return text + " (" + r.Undoing() + ")"
 }
 
-// Undoing is the clause about the undo of the write: that it can be undone, or when or what cannot.
+// Undoing is a clause: whether the write can be undone, when it cannot, and what stays.
 func (r *Repair) Undoing() string {
 	switch {
 	case r.ByHand:

@@ -189,8 +189,8 @@ type Repair struct {
 	notUndone string
 
 	order int
-	// reads are the kinds that the repair rests on. After the write, stands, landed, pending
-	// and moot are asked only about a View that has all of these kinds in full.
+	// reads are the kinds that the repair rests on. After the write, the functions below are
+	// called only with a View that has all of these kinds in full.
 	reads []snapshot.Kind
 	// stands reports whether the objects show the write's effect.
 	stands func(*View) bool

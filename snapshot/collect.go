@@ -85,8 +85,6 @@ type collector struct {
 	twin error
 	// last is the object that was added last; its row is nil if the one after it was not added.
 	last added
-	// unkept is an object that was not kept, for its memory; nil if there is none.
-	unkept apiObject
 	// lists counts the documents that are lists, by kind; "" stands for lists of any kind.
 	lists map[Kind]int
 	// typed counts the lists with the apiVersion and kind of their items.

@@ -100,7 +100,7 @@ func (l *left) take(o *left) {
 	}
 }
 
-// drop forgets the pods that are gone.
+// drop forgets the pods that gone reports.
 func (l *left) drop(gone func(identity) bool) {
 	l.pods = slices.DeleteFunc(l.pods, func(p leftPod) bool { return gone(p.identity()) })
 	l.some = slices.DeleteFunc(l.some, func(pod *corev1.Pod) bool { return gone(identity{Pods, pod.Namespace, pod.Name}) })

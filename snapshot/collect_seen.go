@@ -2,9 +2,7 @@ package snapshot
 
 import (
 	"hash/maphash"
-	"path"
 	"strconv"
-	"strings"
 )
 
 // identity identifies one object.
@@ -61,12 +59,9 @@ func (k known) kept() bool { return k == unseen || k == newer }
 // seen are the objects that were read, including those that were not kept.
 type seen struct {
 	states map[mark]state
-	// files are the places of the objects. If a file is named after its object, ownName stands for
-	// the name in its path, so that all such files of a folder are one entry.
+	// files are the places of the objects.
 	files []string
 }
-
-const ownName = "\x00"
 
 // add records the object and returns what was known about it. Of two states, the one with the
 // higher resourceVersion counts. It is an error if the order of the two cannot be determined.
@@ -92,7 +87,7 @@ func (s *seen) add(key identity, object apiObject, at place) (known, error) {
 func (s *seen) merge(key identity, o *seen) (known, error) {
 	now := o.states[key.mark()]
 	now.first, now.last = 0, 0
-	return s.addState(key, now, o.at(now, key.name))
+	return s.addState(key, now, o.at(now))
 }
 
 func (s *seen) addState(key identity, now state, at place) (known, error) {
@@ -109,14 +104,10 @@ func (s *seen) addState(key identity, now state, at place) (known, error) {
 	case ok && before.manifest && !now.manifest:
 		same = true
 	case ok && !same:
-		return seenAlready, at.errorf("%s %s is given a second time; the first is at %s: leave one of them out", resourceOf(key.kind).Object, key, s.at(before, key.name))
+		return seenAlready, at.errorf("%s %s is given a second time; the first is at %s: leave one of them out", resourceOf(key.kind).Object, key, s.at(before))
 	}
-	file := at.file
-	if strings.TrimSuffix(path.Base(file), path.Ext(file)) == key.name {
-		file = strings.ReplaceAll(file, key.name, ownName)
-	}
-	if len(s.files) == 0 || s.files[len(s.files)-1] != file {
-		s.files = append(s.files, file)
+	if len(s.files) == 0 || s.files[len(s.files)-1] != at.file {
+		s.files = append(s.files, at.file)
 	}
 	now.file = int32(len(s.files) - 1)
 	now.first, now.last = before.first, before.last
@@ -131,11 +122,11 @@ func (s *seen) addState(key identity, now state, at place) (known, error) {
 func (s *seen) placeOf(key identity) (at place, ok bool) {
 	of, ok := s.states[key.mark()]
 	if ok {
-		at = s.at(of, key.name)
+		at = s.at(of)
 	}
 	return at, ok
 }
 
-func (s *seen) at(o state, name string) place {
-	return place{file: strings.ReplaceAll(s.files[o.file], ownName, name), line: int(o.line), document: int(o.document), item: int(o.item)}
+func (s *seen) at(o state) place {
+	return place{file: s.files[o.file], line: int(o.line), document: int(o.document), item: int(o.item)}
 }

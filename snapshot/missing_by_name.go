@@ -30,7 +30,7 @@ func (c *collector) standAlone(kind Kind) bool {
 		if !ok || of.item != 0 || of.uid == 0 {
 			return false
 		}
-		file := c.seen.at(of, key.name).file
+		file := c.seen.at(of).file
 		if files[file] || isFileForEach(file, key) {
 			return false
 		}

@@ -50,9 +50,8 @@ type row struct {
 	// decode returns the object and, in strict, its duplicate fields.
 	decode func(raw []byte) (object apiObject, strict []error, err error)
 	// quick decodes an object in the usual form, and returns nil for any other. It is nil if the
-	// kind has no usual form. spare is an object that nobody needs any more, or nil: its memory
-	// is used again.
-	quick func(raw []byte, spare apiObject) apiObject
+	// kind has no usual form.
+	quick func(raw []byte) apiObject
 	add   func(*Objects, apiObject)
 	all   func(*Objects) iter.Seq[apiObject]
 	count func(*Objects) int
@@ -161,11 +160,8 @@ func newResource[T any, P interface {
 			strict, err := kjson.UnmarshalStrict(raw, object, kjson.DisallowDuplicateFields)
 			return object, strict, err
 		},
-		quick: func(raw []byte, spare apiObject) apiObject {
-			object, ok := spare.(P)
-			if !ok {
-				object = new(T)
-			}
+		quick: func(raw []byte) apiObject {
+			object := P(new(T))
 			if jsonv2.Unmarshal(raw, object, unmarshalers) != nil {
 				return nil
 			}

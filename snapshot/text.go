@@ -108,7 +108,7 @@ type untypedItem struct {
 // item adds an item, which must be JSON. It does not keep raw. The item begins on
 // the given line.
 func (l *list) item(line int, raw []byte) error {
-	s, object := l.c.usual(raw, nil)
+	s, object := l.c.usual(raw)
 	return l.decoded(line, raw, s, object)
 }
 

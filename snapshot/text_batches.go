@@ -12,7 +12,7 @@ const (
 	// itemsTogether items, or earlier after bytesTogether bytes.
 	itemsTogether = 64
 	bytesTogether = 1 << 20
-	// largeText is the size from which the memory of an item is not reused.
+	// largeText is the size from which the memory of an item's text is not reused.
 	largeText = 256 << 10
 )
 
@@ -41,8 +41,6 @@ type itemText struct {
 	raw    []byte
 	of     *row
 	object apiObject
-	// spare is an object of a former item that nobody needs any more.
-	spare apiObject
 }
 
 // item returns the item that is being read.
@@ -83,9 +81,7 @@ func (c *collector) takeBatch() error {
 	b.decoded.Wait()
 	defer b.reset()
 	for i := range b.n {
-		err := b.reader.takeItem(&b.items[i])
-		b.items[i].spare, c.unkept = emptied(c.unkept), nil
-		if err != nil {
+		if err := b.reader.takeItem(&b.items[i]); err != nil {
 			c.filling.reset() // the items after the one with the error
 			return err
 		}
@@ -130,7 +126,6 @@ func (c *collector) decodeItem(item *itemText) {
 		item.raw, _ = usualText(item.text, &item.fast, item.fast.Item, c.limits)
 	}
 	if item.raw != nil {
-		item.of, item.object = c.usual(item.raw, item.spare)
-		item.spare = nil
+		item.of, item.object = c.usual(item.raw)
 	}
 }

@@ -109,7 +109,6 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 	}
 	c.altered.note(key, raw, object)
 	if pod, ok := object.(*corev1.Pod); ok && c.left.leaves(pod, &c.objects, c.sharer) {
-		c.unkept = object
 		return nil
 	}
 	// An API server does not set the kind of a list's items either.

@@ -7,7 +7,6 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -15,8 +14,7 @@ import (
 // usual decodes an object of a known kind that begins with its type and has no error, as nearly all
 // objects do. It returns nil for any other object. Those are left to sigs.k8s.io/json, which takes
 // three times as long and decides which objects are valid. See docs/adr/0024-reading.md.
-// spare is as in row.quick.
-func (c *collector) usual(raw []byte, spare apiObject) (*row, apiObject) {
+func (c *collector) usual(raw []byte) (*row, apiObject) {
 	s := byType[firstType(raw)]
 	if s == nil || s.quick == nil {
 		return nil, nil
@@ -24,7 +22,7 @@ func (c *collector) usual(raw []byte, spare apiObject) (*row, apiObject) {
 	if values, depth := countValues(raw); values > c.limits.values || depth > c.limits.depth {
 		return nil, nil
 	}
-	return s, s.quick(raw, spare)
+	return s, s.quick(raw)
 }
 
 // firstType returns the type of an object if its first two fields give it.
@@ -86,18 +84,4 @@ func quickTime(raw []byte, t *metav1.Time) error {
 	at, err := time.Parse(time.RFC3339, string(raw[1:len(raw)-1]))
 	t.Time = at.Local()
 	return err
-}
-
-// emptied returns the object without its content, but with the memory of its lists, for row.quick.
-func emptied(object apiObject) apiObject {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return nil
-	}
-	spec, status := pod.Spec, pod.Status
-	*pod = corev1.Pod{
-		Spec:   corev1.PodSpec{Volumes: spec.Volumes[:0], Containers: spec.Containers[:0], Tolerations: spec.Tolerations[:0]},
-		Status: corev1.PodStatus{Conditions: status.Conditions[:0], ContainerStatuses: status.ContainerStatuses[:0]},
-	}
-	return pod
 }

@@ -397,7 +397,7 @@ func (y *yamlReader) document(at place) error {
 
 // object reads a document that is one JSON object.
 func (y *yamlReader) object(at place, raw []byte) error {
-	if s, object := y.c.usual(raw, nil); object != nil && !hasItems(raw) {
+	if s, object := y.c.usual(raw); object != nil && !hasItems(raw) {
 		return y.c.take(at, s, raw, object)
 	}
 	return y.c.jsonText(raw, at)

@@ -40,8 +40,6 @@ type Check struct {
 	// Follows lists the relations to checks whose findings cause findings of this one, the
 	// nearest cause first: where several match, the first names the cause.
 	Follows []Relation
-	// Group merges findings with a common cause that has no finding of its own; nil for none.
-	Group *Group
 	// Remainder is true where the check reports what no other check explains. It then needs the
 	// findings of all others, so they run even where the user did not ask for them.
 	Remainder bool

@@ -30,32 +30,31 @@ type Relation struct {
 	Match func(p *facts.View, cause, effect finding.Finding) bool
 }
 
-// Group merges findings with a common cause that has no finding of its own. Findings with the
-// same key share the cause. The worst of them represents it, among equals the one with the first
-// code; the others follow from it.
+// Group merges the findings of a group of codes that have the same key: they share the cause.
 type Group struct {
-	Codes []finding.Code
+	// Name is that of finding.Groups.
+	Name string
 	// Key is "" for a finding that shares its cause with no other.
 	Key func(p *facts.View, f finding.Finding) string
 	// Headline is the sentence about the shared cause of the findings of one key.
 	Headline func(p *facts.View, f finding.Finding) string
 }
 
-// The groups. A check names its group.
-var (
-	LostNode       = &Group{finding.GroupLostNode, lostNode, lostNodeHeadline}
-	NobodyAttaches = &Group{finding.GroupNobodyAttaches, (*facts.View).DriverOf, ofDriver("No external-attacher attaches volumes of %s")}
-	Unrecorded     = &Group{finding.GroupUnrecorded, (*facts.View).DriverOf, ofDriver("The external-attacher of %s attaches volumes and does not record it")}
-	SilentBackend  = &Group{finding.GroupSilentBackend, silentBackend, ofDriver("The storage system of %s does not answer for volumes")}
-	OtherMachine   = &Group{finding.GroupOtherMachine, OfNode, ofNodeName("Node %s was replaced, and volumes stay on the old machine")}
-	ForceDetached  = &Group{finding.GroupForceDetached, OfNode, ofNodeName("Node %s still has volumes mounted that are detached from it")}
-	NoPlugin       = &Group{finding.GroupNoPlugin, UnpluggedDriver, ofNodeName("Node %s cannot unmount volumes: their driver is not registered there")}
-	Unused         = &Group{finding.GroupUnused, ofVolumeName, unusedHeadline}
-	Rollout        = &Group{finding.GroupRollout, rivals, ofNodeName("Old pods on node %s keep volumes of a rolling update")}
-	DisksGone      = &Group{finding.GroupDiskGone, (*facts.View).DriverOf, ofDriver("Volumes of %s lead to disks that the storage system's list does not have")}
-	Unclaimed      = &Group{finding.GroupUnclaimed, (*facts.View).DriverOf, ofDriver("Disks of %s are attached to nothing, and no PersistentVolume names them")}
-	Consumers      = &Group{finding.GroupConsumers, rivals, ofNodeName("Pods on node %s keep volumes that pods elsewhere want")}
-)
+// Groups has each of finding.Groups.
+var Groups = []Group{
+	{"lost node", lostNode, lostNodeHeadline},
+	{"nobody attaches", (*facts.View).DriverOf, ofDriver("No external-attacher attaches volumes of %s")},
+	{"unrecorded", (*facts.View).DriverOf, ofDriver("The external-attacher of %s attaches volumes and does not record it")},
+	{"silent backend", silentBackend, ofDriver("The storage system of %s does not answer for volumes")},
+	{"other machine", OfNode, ofNodeName("Node %s was replaced, and volumes stay on the old machine")},
+	{"force-detached", OfNode, ofNodeName("Node %s still has volumes mounted that are detached from it")},
+	{"no plugin", UnpluggedDriver, ofNodeName("Node %s cannot unmount volumes: their driver is not registered there")},
+	{"unused", ofVolumeName, unusedHeadline},
+	{"rollout", rivals, ofNodeName("Old pods on node %s keep volumes of a rolling update")},
+	{"disks gone", (*facts.View).DriverOf, ofDriver("Volumes of %s lead to disks that the storage system's list does not have")},
+	{"unclaimed", (*facts.View).DriverOf, ofDriver("Disks of %s are attached to nothing, and no PersistentVolume names them")},
+	{"consumers", rivals, ofNodeName("Pods on node %s keep volumes that pods elsewhere want")},
+}
 
 // OfAttachment is the key of findings about one VolumeAttachment.
 func OfAttachment(_ *facts.View, f finding.Finding) string { return f.VolumeAttachment }

@@ -70,7 +70,7 @@ func TestEveryMeaningIsInUse(t *testing.T) {
 		used[e.Meaning] = true
 	}
 	for _, tool := range tools {
-		for _, n := range tool.meaning {
+		for _, n := range numbers[tool.name] {
 			used[n.meaning] = true
 		}
 	}

@@ -28,7 +28,7 @@ func Of(speaker string) []Entry {
 		if t.name != speaker {
 			continue
 		}
-		for _, number := range slices.Sorted(maps.Keys(t.meaning)) {
+		for _, number := range slices.Sorted(maps.Keys(numbers[t.name])) {
 			entries = append(entries, t.entry(number))
 		}
 	}
@@ -40,6 +40,6 @@ func numbering() []tool { return append(slices.Clip(tools), httpAnswers) }
 
 // entry is the meaning of the tool's number.
 func (t tool) entry(number int) Entry {
-	n := t.meaning[number]
+	n := numbers[t.name][number]
 	return meant(n.meaning, t.name+" "+strconv.Itoa(number)+", "+n.says, n.helps, t.source)
 }

@@ -33,8 +33,8 @@ func startedAgain(pod *corev1.Pod) bool {
 	return pod.Spec.RestartPolicy == corev1.RestartPolicyAlways || pod.Spec.RestartPolicy == ""
 }
 
-// WaitedInVain reports whether the pod was a rival of the holder before the holder was deleted:
-// the eviction from a lost node begins no new wait.
+// WaitedInVain reports whether the pod was a rival of the holder before the holder was deleted. It
+// then does not wait because of that deletion, as where a lost node's pods are evicted.
 func WaitedInVain(waiter, holder *corev1.Pod) bool {
 	grace := ConflictFails
 	if startedAgain(holder) {

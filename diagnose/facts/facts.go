@@ -166,7 +166,8 @@ func (p *View) ShortVolume(name corev1.UniqueVolumeName) string {
 	return string(name)
 }
 
-// ShortVolumeOf is the name of the attachment's own volume: one disk may have several.
+// ShortVolumeOf is the name of the PersistentVolume that the attachment names. Several
+// PersistentVolumes may name one disk.
 func (p *View) ShortVolumeOf(va Attachment) string {
 	if name := VolumeName(va.VolumeAttachment); p.Snapshot.Volume(name) != nil {
 		return name

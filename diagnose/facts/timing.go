@@ -144,8 +144,8 @@ const (
 	// while the change goes on.
 	OwnershipSilent = 2 * ownershipReport
 	// LongFileChange is how long a change of the owner or the label of a volume's files may take
-	// before it is worth a finding. A judgement: nothing has gone wrong, and the change takes as
-	// long as there are files.
+	// before it is worth a finding. It is a judgement: nothing has gone wrong, and with many files
+	// the change takes long.
 	LongFileChange = 10 * time.Minute
 	// UnusedGrace is how long a volume must have been without a user before it counts as kept:
 	// the kubelet unmounts immediately, retries after a failure, and writes its list.

@@ -6,34 +6,23 @@ import "slices"
 // and so tells that verdict nothing.
 const PodStuck Code = "VD409"
 
-// Groups of codes whose findings may share a cause that has no finding of its own. The worst
-// finding represents the cause; among equals, the one with the first code in the group.
-var (
-	// GroupLostNode is a lost node. The codes that show why it was lost come first.
-	GroupLostNode = []Code{"VD117", "VD111", "VD102", "VD403", "VD114", "VD112", "VD115"}
-	// GroupNobodyAttaches is a driver without a working attacher, where no lease shows since
-	// when.
-	GroupNobodyAttaches = []Code{"VD406"}
-	// GroupUnrecorded is an attacher that lacks the right to write its results.
-	GroupUnrecorded = []Code{"VD405"}
-	// GroupSilentBackend is a storage system that does not answer.
-	GroupSilentBackend = []Code{"VD401", "VD103", "VD610"}
-	// GroupOtherMachine is a machine that has taken another's name.
-	GroupOtherMachine = []Code{"VD307"}
-	// GroupForceDetached is a node that lived on while its volumes were detached:
-	// one restart clears it.
-	GroupForceDetached = []Code{"VD116"}
-	// GroupNoPlugin is a driver without a node plugin.
-	GroupNoPlugin = []Code{"VD104"}
-	// GroupUnused is one volume with several attachments that nothing uses.
-	GroupUnused = []Code{"VD502", "VD101", "VD105"}
-	// GroupRollout and GroupConsumers are pods that share several claims.
-	GroupRollout   = []Code{"VD202"}
-	GroupConsumers = []Code{"VD203"}
-	// GroupDiskGone and GroupUnclaimed are differences from a storage system's list.
-	GroupDiskGone  = []Code{"VD516"}
-	GroupUnclaimed = []Code{"VD623"}
-)
+// Groups are codes whose findings may share a cause that has no finding of its own, by the name of
+// the cause. The worst finding represents the cause; among equals, the one with the first code.
+// check.Groups tells which findings of a group share it, and what it is called.
+var Groups = map[string][]Code{
+	"lost node":       {"VD117", "VD111", "VD102", "VD403", "VD114", "VD112", "VD115"}, // those that show why it was lost come first
+	"nobody attaches": {"VD406"},                                                       // a driver without a working attacher, where no lease shows since when
+	"unrecorded":      {"VD405"},                                                       // an attacher that lacks the right to write its results
+	"silent backend":  {"VD401", "VD103", "VD610"},
+	"other machine":   {"VD307"}, // a machine that has taken another's name
+	"force-detached":  {"VD116"}, // a node that lived on while its volumes were detached: one restart clears it
+	"no plugin":       {"VD104"},
+	"unused":          {"VD502", "VD101", "VD105"}, // one volume with several attachments that nothing uses
+	"rollout":         {"VD202"},                   // pods that share several claims
+	"consumers":       {"VD203"},                   // the same
+	"disks gone":      {"VD516"},                   // by a storage system's list
+	"unclaimed":       {"VD623"},                   // the same
+}
 
 // Findings of one code that differ only in the names of their pods, claims and volumes have one
 // cause, and one of them represents the others.
@@ -50,12 +39,16 @@ func IsAlike(code Code) bool {
 	return slices.Contains(AlikeOfDriver, code) || slices.Contains(AlikeOnNode, code)
 }
 
-var groups = [][]Code{
-	GroupLostNode, GroupNobodyAttaches, GroupUnrecorded, GroupSilentBackend, GroupOtherMachine, GroupForceDetached, GroupNoPlugin, GroupUnused, GroupRollout, GroupConsumers, GroupDiskGone, GroupUnclaimed,
-}
-
 // SameGroup reports whether a finding of one code may be listed under one of the other only
 // because they share their cause.
 func SameGroup(a, b Code) bool {
-	return a == b && IsAlike(a) || slices.ContainsFunc(groups, func(codes []Code) bool { return slices.Contains(codes, a) && slices.Contains(codes, b) })
+	if a == b && IsAlike(a) {
+		return true
+	}
+	for _, codes := range Groups {
+		if slices.Contains(codes, a) && slices.Contains(codes, b) {
+			return true
+		}
+	}
+	return false
 }

@@ -47,8 +47,8 @@ const (
 	DeviceOpen       = "the device is in use when it was no longer expected to be in use"
 )
 
-// The end of a failed call to a CSI driver. A failed mount without any of them has failed in
-// the kubelet, before or after its calls.
+// The words at the end of a failed call to a CSI driver. A mount whose error has none of these words
+// has failed in the kubelet, before or after its calls.
 const (
 	CallFailed       = "rpc error:"
 	CallCode         = "code = "

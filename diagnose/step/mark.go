@@ -57,7 +57,7 @@ const (
 // undoes lists these clauses, the worst last.
 var undoes = []string{ForNow, PodsStayAway, ForGood}
 
-// Undo is the clause about the undo of an action of the kind; "" where it changes nothing, or
+// Undo is a clause: whether an action of the kind can be undone; "" where it changes nothing, or
 // nobody knows.
 func (k Kind) Undo() string {
 	switch k {

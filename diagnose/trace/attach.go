@@ -115,8 +115,8 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		}
 		return t.due(s, waitsSince(t.pod), 0)
 	}
-	// A failure with the volume from before the pod came leaves a back-off that no object
-	// shows.
+	// The controller may still wait in a back-off that no object shows: an attach of the volume may
+	// have failed before the pod came.
 	since, bound := waitsSince(t.pod), reconcile.BackoffLast+controllerActs
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
 		since = facts.Latest(since, snapshot.EventTime(e)) // the old VolumeAttachment was still there then

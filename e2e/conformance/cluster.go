@@ -111,7 +111,7 @@ func (c *Cluster) claim(namespace, name string) *corev1.PersistentVolumeClaim {
 	})
 }
 
-// named is the item for which is holds; nil where there is none.
+// named is the first item that is reports; nil where there is none.
 func named[T any](list []*T, is func(*T) bool) *T {
 	if i := slices.IndexFunc(list, is); i >= 0 {
 		return list[i]

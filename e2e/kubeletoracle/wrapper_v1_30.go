@@ -17,5 +17,5 @@ func (h *host) NewWrapperMounter(name string, spec volume.Spec, pod *corev1.Pod,
 	return plugin.NewMounter(&spec, pod, options)
 }
 
-// GetCloudProvider is none: the clouds' own volumes are those of CSI drivers.
+// GetCloudProvider returns nil: CSI drivers serve the clouds' own volumes.
 func (h *host) GetCloudProvider() cloudprovider.Interface { return nil }

@@ -116,8 +116,8 @@ func folder(o Object) string {
 	}
 }
 
-// Backdate makes a VolumeAttachment older than it is: what an API server writes as
-// the time of creation, nobody can ask it to write otherwise.
+// Backdate makes a VolumeAttachment older than it is. It writes to etcd, because an API server
+// takes no time of creation from its clients.
 func Backdate(ctx context.Context, etcd, attachment string, by time.Duration) error {
 	aged, err := Age(ctx, etcd, by, func(o Object) bool {
 		_, is := o.(*storagev1.VolumeAttachment)

@@ -54,7 +54,7 @@ func TestNamesStandInOnePlace(t *testing.T) {
 
 // kindTables are the files that may hold a table of kinds, with the reason.
 var kindTables = map[string]string{
-	"snapshot/bundle_support.go": "the names of the files of another tool",
+	"snapshot/bundle_troubleshoot.go": "the names of the files of another tool",
 }
 
 // TestKindsStandInOneTable: code that needs the list of kinds asks snapshot.Resources, and a

@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"maps"
 	"slices"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,27 +52,18 @@ func hashOf(key []byte) [2]uint64 {
 const mostShared = 1 << 14
 
 // New returns an empty Interner.
-func New() *Interner {
-	return &Interner{
-		texts: map[string]string{}, maps: table[map[string]string]{}, resources: table[corev1.ResourceList]{},
-		containers: table[[]corev1.Container]{}, affinities: table[*corev1.VolumeNodeAffinity]{},
-		tolerated: table[[]corev1.Toleration]{}, owners: table[[]metav1.OwnerReference]{}, lists: table[[]string]{},
-		projected: table[*corev1.ProjectedVolumeSource]{}, conditions: table[[]corev1.PodCondition]{},
-		security: table[*corev1.PodSecurityContext]{}, modes: table[[]corev1.PersistentVolumeAccessMode]{},
-		classes: table[*string]{}, volumeModes: table[*corev1.PersistentVolumeMode]{},
-	}
-}
+func New() *Interner { return &Interner{texts: map[string]string{}} }
 
 // shared is the first value that was seen with the key.
-func shared[T any](seen table[T], key []byte, value T) T {
+func shared[T any](seen *table[T], key []byte, value T) T {
 	hash := hashOf(key)
-	if first, ok := seen[hash]; ok {
+	if first, ok := (*seen)[hash]; ok {
 		return first
 	}
-	if len(seen) >= mostShared {
-		clear(seen)
+	if *seen == nil || len(*seen) >= mostShared {
+		*seen = table[T]{}
 	}
-	seen[hash] = value
+	(*seen)[hash] = value
 	return value
 }
 
@@ -87,7 +77,7 @@ type encoded interface {
 func sharedList[T any, P interface {
 	*T
 	encoded
-}](s *Interner, seen table[[]T], list []T) []T {
+}](s *Interner, seen *table[[]T], list []T) []T {
 	if len(list) == 0 {
 		return nil
 	}
@@ -154,7 +144,7 @@ func (s *Interner) stringMap(m *map[string]string) {
 		}
 		*m = own
 	}
-	*m = shared(s.maps, s.key, *m)
+	*m = shared(&s.maps, s.key, *m)
 }
 
 func (s *Interner) resourceList(m *corev1.ResourceList) {
@@ -167,33 +157,27 @@ func (s *Interner) resourceList(m *corev1.ResourceList) {
 		q := (*m)[k]
 		s.key = append(append(append(append(s.key, k...), 0), q.String()...), 0)
 	}
-	*m = shared(s.resources, s.key, *m)
+	*m = shared(&s.resources, s.key, *m)
 }
 
-func (s *Interner) stringList(l *[]string) {
-	if len(*l) > 0 {
-		s.key = append(s.key[:0], strings.Join(*l, "\x00")...)
-		*l = shared(s.lists, s.key, exact(*l))
+// texts shares a list of strings.
+func texts[T ~string](s *Interner, seen *table[[]T], list *[]T) {
+	if len(*list) == 0 {
+		return
 	}
+	s.key = s.key[:0]
+	for _, text := range *list {
+		s.key = append(append(s.key, text...), 0)
+	}
+	*list = shared(seen, s.key, exact(*list))
 }
 
 // word shares a pointer to a string that has one of a few values.
-func word[T ~string](s *Interner, seen table[*T], pointer **T) {
+func word[T ~string](s *Interner, seen *table[*T], pointer **T) {
 	if *pointer != nil {
 		s.key = append(s.key[:0], **pointer...)
 		*pointer = shared(seen, s.key, *pointer)
 	}
-}
-
-func (s *Interner) accessModes(modes *[]corev1.PersistentVolumeAccessMode) {
-	if len(*modes) == 0 {
-		return
-	}
-	s.key = s.key[:0]
-	for _, mode := range *modes {
-		s.key = append(append(s.key, mode...), 0)
-	}
-	*modes = shared(s.modes, s.key, *modes)
 }
 
 func (s *Interner) meta(m *metav1.ObjectMeta) {
@@ -205,11 +189,11 @@ func (s *Interner) meta(m *metav1.ObjectMeta) {
 	s.Text(&m.GenerateName)
 	s.stringMap(&m.Labels)
 	s.stringMap(&m.Annotations)
-	s.stringList(&m.Finalizers)
+	texts(s, &s.lists, &m.Finalizers)
 	for i := range m.OwnerReferences {
 		words(s, &m.OwnerReferences[i].APIVersion, &m.OwnerReferences[i].Kind)
 	}
-	m.OwnerReferences = sharedList(s, s.owners, m.OwnerReferences)
+	m.OwnerReferences = sharedList(s, &s.owners, m.OwnerReferences)
 }
 
 // Share replaces the object's strings, maps and lists by equal ones of earlier objects.
@@ -223,8 +207,8 @@ func (s *Interner) Share(object any) {
 		s.Text(&o.Spec.StorageClassName)
 		words(s, &o.Spec.PersistentVolumeReclaimPolicy)
 		words(s, &o.Status.Phase)
-		s.accessModes(&o.Spec.AccessModes)
-		word(s, s.volumeModes, &o.Spec.VolumeMode)
+		texts(s, &s.modes, &o.Spec.AccessModes)
+		word(s, &s.volumeModes, &o.Spec.VolumeMode)
 		if ref := o.Spec.ClaimRef; ref != nil {
 			words(s, &ref.Kind, &ref.APIVersion, &ref.Namespace)
 		}
@@ -234,17 +218,17 @@ func (s *Interner) Share(object any) {
 		}
 		if a := o.Spec.NodeAffinity; a != nil {
 			s.key = appendMessage(s.key[:0], a)
-			o.Spec.NodeAffinity = shared(s.affinities, s.key, a)
+			o.Spec.NodeAffinity = shared(&s.affinities, s.key, a)
 		}
 	case *corev1.PersistentVolumeClaim:
 		s.meta(&o.ObjectMeta)
 		s.resourceList(&o.Spec.Resources.Requests)
 		s.resourceList(&o.Status.Capacity)
 		words(s, &o.Status.Phase)
-		word(s, s.classes, &o.Spec.StorageClassName)
-		word(s, s.volumeModes, &o.Spec.VolumeMode)
-		s.accessModes(&o.Spec.AccessModes)
-		s.accessModes(&o.Status.AccessModes)
+		word(s, &s.classes, &o.Spec.StorageClassName)
+		word(s, &s.volumeModes, &o.Spec.VolumeMode)
+		texts(s, &s.modes, &o.Spec.AccessModes)
+		texts(s, &s.modes, &o.Status.AccessModes)
 	case *storagev1.VolumeAttachment:
 		s.meta(&o.ObjectMeta)
 		s.Text(&o.Spec.Attacher)
@@ -253,7 +237,7 @@ func (s *Interner) Share(object any) {
 		s.meta(&o.ObjectMeta)
 		for i := range o.Spec.Drivers {
 			s.Text(&o.Spec.Drivers[i].Name)
-			s.stringList(&o.Spec.Drivers[i].TopologyKeys)
+			texts(s, &s.lists, &o.Spec.Drivers[i].TopologyKeys)
 		}
 	case *coordinationv1.Lease:
 		s.meta(&o.ObjectMeta)
@@ -294,26 +278,26 @@ func (s *Interner) pod(pod *corev1.Pod) {
 	words(s, &pod.Status.QOSClass)
 	if c := &pod.Spec.SecurityContext; *c != nil {
 		s.key = appendMessage(s.key[:0], *c)
-		*c = shared(s.security, s.key, *c)
+		*c = shared(&s.security, s.key, *c)
 	}
 	pod.Spec.Volumes = exact(pod.Spec.Volumes)
 	for i := range pod.Spec.Volumes {
 		s.Text(&pod.Spec.Volumes[i].Name)
 		if p := &pod.Spec.Volumes[i].Projected; *p != nil { // nearly every pod has the token of its service account
 			s.key = appendMessage(s.key[:0], *p)
-			*p = shared(s.projected, s.key, *p)
+			*p = shared(&s.projected, s.key, *p)
 		}
 	}
-	pod.Spec.Containers = sharedList(s, s.containers, pod.Spec.Containers)
-	pod.Spec.InitContainers = sharedList(s, s.containers, pod.Spec.InitContainers)
-	pod.Spec.Tolerations = sharedList(s, s.tolerated, pod.Spec.Tolerations)
+	pod.Spec.Containers = sharedList(s, &s.containers, pod.Spec.Containers)
+	pod.Spec.InitContainers = sharedList(s, &s.containers, pod.Spec.InitContainers)
+	pod.Spec.Tolerations = sharedList(s, &s.tolerated, pod.Spec.Tolerations)
 	for i := range pod.Status.Conditions {
 		c := &pod.Status.Conditions[i]
 		words(s, &c.Reason, &c.Message)
 		words(s, &c.Type)
 		words(s, &c.Status)
 	}
-	pod.Status.Conditions = sharedList(s, s.conditions, pod.Status.Conditions)
+	pod.Status.Conditions = sharedList(s, &s.conditions, pod.Status.Conditions)
 	pod.Status.ContainerStatuses = exact(pod.Status.ContainerStatuses)
 	pod.Status.InitContainerStatuses = exact(pod.Status.InitContainerStatuses)
 	for i := range pod.Status.ContainerStatuses {

@@ -14,11 +14,11 @@ import (
 )
 
 // unused reports since when the volume has been without a user on the node, and whether that is
-// long enough to call it kept. A deleted pod leaves no trace. The proof is a pod that has ended
-// but still exists, a claim that is gone or has the condition Unused, or a pod elsewhere that
-// wants a single-node volume. Any later change of the node, or a new pod for the volume, restarts
-// the count. proven reports that the last user had left by then: otherwise another pod may have
-// left a moment ago.
+// longer than UnusedGrace. proven reports whether an object shows that the last user had left
+// by that time. A deleted pod leaves no trace: without a proof, one may have left a moment ago. The
+// proof is a pod that has ended but still exists, a claim that is gone or has the condition Unused,
+// or a pod elsewhere that wants a single-node volume. Any later change of the node, or a new pod
+// for the volume, restarts the count.
 func unused(p *facts.View, va facts.Attachment) (since metav1.Time, long, proven bool) {
 	pair, node := va.VolumeNode, p.Snapshot.Node(va.Node)
 	if node == nil || facts.ReadyCondition(node) == nil {

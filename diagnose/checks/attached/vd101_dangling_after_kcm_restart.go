@@ -22,7 +22,6 @@ var DanglingAfterKCMRestart = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD201"}, Share: check.OfVolume, Match: check.Always},
 	},
-	Group: check.Unused,
 	Never: "take its finalizer off: the storage then keeps the volume attached",
 	Run:   runDanglingAfterKCMRestart,
 }

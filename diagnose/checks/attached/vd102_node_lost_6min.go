@@ -35,7 +35,6 @@ var NodeLost6Min = check.Check{
 		{From: []finding.Code{"VD622"}, Match: check.Always},
 		{From: []finding.Code{"VD417"}, Share: check.OnNode, Match: leftByCollector},
 	},
-	Group: check.LostNode,
 	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:   runNodeLost6Min,
 }

@@ -29,7 +29,6 @@ var VaStuckDeleting = check.Check{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 		{From: []finding.Code{"VD609"}, Match: check.ThrottledDetach},
 	},
-	Group: check.SilentBackend,
 	Never: "take the finalizer off: a volume that is still attached stays so",
 	Run:   runVAStuckDeleting,
 }

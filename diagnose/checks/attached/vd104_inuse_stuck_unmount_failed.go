@@ -28,7 +28,6 @@ var InuseStuckUnmountFailed = check.Check{
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: nobodyUnmounts},
 		{From: []finding.Code{"VD205"}, Share: check.OfVolume, Match: sameNode},
 	},
-	Group: check.NoPlugin,
 	Never: "delete the VolumeAttachment: it takes the disk from under a mount",
 	Run:   runInuseStuckUnmountFailed,
 }

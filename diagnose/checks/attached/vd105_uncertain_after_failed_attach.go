@@ -22,7 +22,6 @@ var UncertainAfterFailedAttach = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
-	Group:    check.Unused,
 	Never:    "take its finalizer off: the driver is never asked to undo the attach",
 	Run:      runUncertainAfterFailedAttach,
 }

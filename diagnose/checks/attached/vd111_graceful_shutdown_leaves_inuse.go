@@ -20,7 +20,6 @@ var GracefulShutdownLeavesInuse = check.Check{
 	Yields: []check.Yield{
 		{To: "VD114", Key: check.OfAttachment},
 	},
-	Group: check.LostNode,
 	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:   runGracefulShutdownLeavesInuse,
 }

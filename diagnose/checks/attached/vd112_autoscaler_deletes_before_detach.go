@@ -25,7 +25,6 @@ var AutoscalerDeletesBeforeDetach = check.Check{
 	Yields: []check.Yield{
 		{To: "VD118", Key: check.OfDriverOnGoneNode},
 	},
-	Group: check.LostNode,
 	Never: "take its finalizer off: the driver is then never asked to detach the volume",
 	Run:   runAutoscalerDeletesBeforeDetach,
 }

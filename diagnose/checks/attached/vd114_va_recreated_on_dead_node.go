@@ -18,7 +18,6 @@ var VaRecreatedOnDeadNode = check.Check{
 	Severity: finding.Warning,
 	Needs:    check.AttachmentKinds(snapshot.Leases),
 	OfDriver: true,
-	Group:    check.LostNode,
 	Never:    "delete the VolumeAttachment again: the controller recreates it while the pod counts as a user",
 	Run:      runVARecreatedOnDeadNode,
 }

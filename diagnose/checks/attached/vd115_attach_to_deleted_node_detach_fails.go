@@ -22,7 +22,6 @@ var AttachToDeletedNodeDetachFails = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD118"}, Match: goneWithTheOthers},
 	},
-	Group: check.LostNode,
 	Never: "take the finalizer off because the Node is missing: its machine may still run and write",
 	Run:   runAttachToDeletedNodeDetachFails,
 }

@@ -28,7 +28,6 @@ var ForceDetachedWhileMounted = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD110"}, Share: check.OnNode, Match: check.Always},
 	},
-	Group: check.ForceDetached,
 	Never: "start a pod with the volume on that node before the restart: it would use the stale mount",
 	Run:   runForceDetachedWhileMounted,
 }

@@ -24,7 +24,6 @@ var SpotPreemption = check.Check{
 		{To: "VD111", Key: check.OfAttachment},
 		{To: "VD114", Key: check.OfAttachment},
 	},
-	Group: check.LostNode,
 	Never: "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:   runSpotPreemption,
 }

@@ -26,7 +26,6 @@ var ReuseWhileDetaching = check.Check{
 		{From: []finding.Code{"VD601", "VD607", "VD612"}, Match: check.SameDriver},
 		{From: []finding.Code{"VD609"}, Match: check.ThrottledDetach},
 	},
-	Group: check.SilentBackend,
 	Never: "take the finalizer off: it hides from the driver that the volume is still attached here",
 	Run:   runReuseWhileDetaching,
 }

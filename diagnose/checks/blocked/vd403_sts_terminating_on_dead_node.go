@@ -25,7 +25,6 @@ var StsTerminatingOnDeadNode = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
 	OfDriver:    true,
-	Group:       check.LostNode,
 	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:         runSTSTerminatingOnDeadNode,
 }

@@ -25,7 +25,6 @@ var AttachedButNotRecorded = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD605"}, Match: check.SameDriver},
 	},
-	Group: check.Unrecorded,
 	Never: "set status.attached by hand: what the driver said of the device would be missing",
 	Run:   runAttachedButNotRecorded,
 }

@@ -23,7 +23,6 @@ var VaNeverProcessed = check.Check{
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes, snapshot.Leases),
 	OfDriver: true,
-	Group:    check.NobodyAttaches,
 	Never:    "delete the VolumeAttachment: the controller recreates it, and nothing has changed",
 	Run:      runVANeverProcessed,
 }

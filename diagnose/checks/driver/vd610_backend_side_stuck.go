@@ -29,7 +29,6 @@ var BackendSideStuck = check.Check{
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD604", "VD605"}, Match: check.SameDriver},
 	},
-	Group: check.SilentBackend,
 	Never: "delete VolumeAttachments: that changes nothing in the storage system",
 	Run:   runBackendSideStuck,
 }

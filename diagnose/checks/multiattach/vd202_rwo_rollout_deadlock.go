@@ -25,7 +25,6 @@ var RwoRolloutDeadlock = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
 	OfDriver:    true,
-	Group:       check.Rollout,
 	Never:       "delete the VolumeAttachment: it takes the disk from the pod that works",
 	Run:         runRWORolloutDeadlock,
 }

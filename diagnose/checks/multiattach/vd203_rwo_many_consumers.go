@@ -23,7 +23,6 @@ var RwoManyConsumers = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.CSINodes),
 	OfNamespace: true,
 	OfDriver:    true,
-	Group:       check.Consumers,
 	Never:       "delete the VolumeAttachment or relabel a block volume ReadWriteMany: both lead to two writers on one file system",
 	Run:         runRWOManyConsumers,
 }

@@ -21,7 +21,6 @@ var SameNameNewInstance = check.Check{
 	Severity: finding.Error,
 	Needs:    check.AttachmentKinds(snapshot.CSINodes),
 	OfDriver: true,
-	Group:    check.OtherMachine,
 	Never:    "take its finalizer off: the old machine may still have the volume",
 	Run:      runSameNameNewInstance,
 }

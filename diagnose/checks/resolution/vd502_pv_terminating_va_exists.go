@@ -23,7 +23,6 @@ var PvTerminatingVAExists = check.Check{
 	Needs:       check.AttachmentKinds(snapshot.Leases),
 	OfNamespace: true,
 	OfDriver:    true,
-	Group:       check.Unused,
 	Never:       "take finalizers off: the volume may still be attached at the storage",
 	Run:         runPVTerminatingVAExists,
 }

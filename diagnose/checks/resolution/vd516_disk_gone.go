@@ -16,7 +16,6 @@ var DiskGone = check.Check{
 	Title:    "A persistent volume leads to a disk that the storage system's list does not have",
 	Severity: finding.Warning,
 	Needs:    []snapshot.Kind{snapshot.Volumes, snapshot.Nodes},
-	Group:    check.DisksGone,
 	Never:    "delete the claim or the PersistentVolume before you know: they say what the data were, and of whom",
 	Run:      runDiskGone,
 }

@@ -106,6 +106,8 @@ func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 	case s.Stage == StageUnmounted && f.Pod == "":
 		*s = done(StageUnmounted, metav1.Time{}, "the kubelet has come to the step after it")
 		return
+	case s.Stage == StageUnmounted:
+		*s = t.due(*s, t.endsSince(), UnmountTakes) // the objects alone may not show this wait
 	}
 	t.saidInLog(s, f, v.Driver)
 }

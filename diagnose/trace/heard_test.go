@@ -267,6 +267,45 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 	}
 }
 
+// TestLoggedWithoutDriver: what the log says of a volume that the kubelet makes itself names the
+// volume and the cause, and takes nothing from the wait that the objects show.
+func TestLoggedWithoutDriver(t *testing.T) {
+	const busy, cleaning = "UnmountVolume.TearDown failed", "error cleaning subPath mounts"
+	for name, row := range map[string]struct {
+		source corev1.VolumeSource
+		path   string
+		step   string
+	}{
+		"secret":            {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}, "", busy},
+		"projected":         {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}, "", busy},
+		"downwardAPI":       {corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{}}, "", busy},
+		"configMap":         {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}, "a", cleaning},
+		"emptyDir":          {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "", busy},
+		"emptyDir, memory":  {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}, "", busy},
+		"hostPath, subPath": {corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}, "a", cleaning},
+		"nfs":               {corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/x"}}, "", busy},
+	} {
+		for minutes, want := range map[float64]finding.WaitState{180: finding.Stuck, 1: finding.InFlight} {
+			world := func() *testworld.World {
+				w := testworld.New().Stopped(minutes)
+				w.Pod.Spec.Volumes[0].VolumeSource = row.source
+				w.Pod.Spec.Containers[0].VolumeMounts[0].SubPath = row.path
+				return w
+			}
+			f := logged(0.5, "kubernetes.io/x/uid-app-data", "uid-app", row.step+` for volume "kubernetes.io/x/uid-app-data" : unmount failed: exit status 32: target is busy`)
+			before := diagnose.TracePod(world().Snapshot(), world().Pod, diagnose.Options{})
+			doc := diagnose.TracePod(world().Snapshot(), world().Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(600)}, Failures: []controllerlog.KubeletFailure{f}}})
+			v, without := doc.Verdict, before.Verdict
+			if v.State != want || v.Said != f.Message || v.Actor != kubeletwords.NodeAdmin || len(doc.Findings) != len(before.Findings) {
+				t.Errorf("%s, %v minutes: it is %s by %s, want %s: %s; %d findings", name, minutes, v.State, v.Actor, want, v.Message, len(doc.Findings))
+			}
+			if without.State != v.State || v.UsualBound != without.UsualBound || !v.Since.Equal(without.Since) {
+				t.Errorf("%s, %v minutes: %s since %v, and %s since %v without the log", name, minutes, v.State, v.Since, without.State, without.Since)
+			}
+		}
+	}
+}
+
 // TestLoggedLocal: the log names a local volume by its PersistentVolume, and by its directory
 // alone where the kubelet cleaned it up as it started, which it does once.
 func TestLoggedLocal(t *testing.T) {

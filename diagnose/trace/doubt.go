@@ -38,6 +38,10 @@ func (t *tracer) doubtStates(v *tracedVolume) {
 		if slices.Contains(attachStages, s.Stage) && v.Driver != "" && v.source.CSI == nil && !t.Snapshot.KnowsDriver(v.Driver) {
 			t.doubtState(s, snapshot.CSIDrivers)
 		}
+		if s.Stage == StageRegistered && v.source.CSI != nil && !t.Snapshot.KnowsDriver(v.Driver) { // it may take no volumes of this kind
+			t.doubt(s, snapshot.CSIDrivers)
+			t.doubtState(s, snapshot.CSIDrivers)
+		}
 		if node == "" || !slices.Contains(onTheNode, s.Stage) || s.State == StageNotNeeded {
 			continue
 		}

@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 )
@@ -360,7 +361,7 @@ func checkPrometheus(t failer, text []byte, r *finding.Report) {
 		t.Errorf("%v findings are counted, and there are %d", total, len(r.Findings))
 	}
 	for name, want := range map[string]float64{
-		"volume_doctor_gaps": float64(len(r.Gaps)), "volume_doctor_complete": truth(r.Complete),
+		"volume_doctor_gaps": float64(len(r.Gaps)), "volume_doctor_complete": float64(facts.BoolToInt(r.Complete)),
 		"volume_doctor_last_run_timestamp_seconds": float64(r.TakenAt.Unix()),
 	} {
 		if family := families[name]; family == nil || family.Metric[0].GetGauge().GetValue() != want {

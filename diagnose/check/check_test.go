@@ -71,11 +71,11 @@ func TestKeys(t *testing.T) {
 		"a driver's word":                         {throttled, on("n1", disk, "fails"), nil, "n1"},
 		"another word":                            {check.Said(check.OfNode, driverwords.AttachLimit), on("n1", disk, "fails"), nil, ""},
 		"no VolumeAttachment":                     {throttled, on("n1", disk, ""), nil, "n1"},
-		"a lost node":                             {check.LostNode.Key, on("n2", disk, ""), nil, "n2"},
-		"a node that lives":                       {check.LostNode.Key, on("n1", disk, ""), nil, ""},
-		"a storage system that does not answer":   {check.SilentBackend.Key, on("n1", disk, "goes"), nil, "disk rpc error: code = DeadlineExceeded desc = context deadline exceeded"},
-		"one that answers":                        {check.SilentBackend.Key, on("n1", disk, "fails"), nil, ""},
-		"one that nobody has said anything about": {check.SilentBackend.Key, on("n1", disk, ""), nil, ""},
+		"a lost node":                             {lostNode.Key, on("n2", disk, ""), nil, "n2"},
+		"a node that lives":                       {lostNode.Key, on("n1", disk, ""), nil, ""},
+		"a storage system that does not answer":   {silentBackend.Key, on("n1", disk, "goes"), nil, "disk rpc error: code = DeadlineExceeded desc = context deadline exceeded"},
+		"one that answers":                        {silentBackend.Key, on("n1", disk, "fails"), nil, ""},
+		"one that nobody has said anything about": {silentBackend.Key, on("n1", disk, ""), nil, ""},
 	} {
 		if got := test.key(viewOf(test.gaps...), test.f); got != test.want {
 			t.Errorf("%s: %q", what, got)
@@ -99,14 +99,21 @@ func TestMatches(t *testing.T) {
 	}
 }
 
+// group is the group of the name in check.Groups.
+func group(name string) check.Group {
+	return check.Groups[slices.IndexFunc(check.Groups, func(g check.Group) bool { return g.Name == name })]
+}
+
+var lostNode, silentBackend = group("lost node"), group("silent backend")
+
 func TestHeadlines(t *testing.T) {
 	view := viewOf()
 	for node, want := range map[types.NodeName]string{"n2": "Node n2 is lost and holds volumes", "n9": "Node n9 is gone, and volumes are still attached to it"} {
-		if got := check.LostNode.Headline(view, finding.Finding{Node: node}); got != want {
+		if got := lostNode.Headline(view, finding.Finding{Node: node}); got != want {
 			t.Errorf("%s: %q", node, got)
 		}
 	}
-	if got := check.SilentBackend.Headline(view, finding.Finding{VolumeAttachment: "goes"}); !strings.Contains(got, " disk ") {
+	if got := silentBackend.Headline(view, finding.Finding{VolumeAttachment: "goes"}); !strings.Contains(got, " disk ") {
 		t.Errorf("%q", got)
 	}
 }

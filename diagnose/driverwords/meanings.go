@@ -35,11 +35,10 @@ const (
 	Nobody        Actor = "nobody: it heals"
 )
 
-// The meanings.
+// The meanings that code names. meanings.txt has all of them.
 const (
 	NodeUnknown        Meaning = "node-unknown"
 	MachineGone        Meaning = "machine-gone"
-	MachineFailed      Meaning = "machine-failed"
 	NodeGone           Meaning = "node-gone"
 	AttachedElsewhere  Meaning = "attached-elsewhere"
 	NotAttached        Meaning = "not-attached"
@@ -48,13 +47,11 @@ const (
 	MachineBusy        Meaning = "machine-busy"
 	VolumeNotFound     Meaning = "volume-not-found"
 	ObjectNotFound     Meaning = "object-not-found"
-	VolumeDeleted      Meaning = "volume-deleted"
 	VolumeFailed       Meaning = "volume-failed"
 	VolumeNotReady     Meaning = "volume-not-ready"
 	AttachLimit        Meaning = "attach-limit"
 	QuotaReached       Meaning = "quota-reached"
 	PermissionDenied   Meaning = "permission-denied"
-	PodUnseen          Meaning = "pod-unseen"
 	ZoneMismatch       Meaning = "zone-mismatch"
 	FilesystemDamaged  Meaning = "filesystem-damaged"
 	WrongFilesystem    Meaning = "wrong-filesystem"
@@ -86,13 +83,9 @@ const (
 	FilesystemTooLarge Meaning = "filesystem-too-large"
 	GrowRefused        Meaning = "grow-refused"
 	RecordMissing      Meaning = "record-missing"
-	NoFreeDevice       Meaning = "no-free-device"
 	BackedOff          Meaning = "backed-off"
 	ObjectRejected     Meaning = "object-rejected"
 	NameNotFound       Meaning = "name-not-found"
-	PathTooLong        Meaning = "path-too-long"
-	NodeRefused        Meaning = "node-refused"
-	ChangedLately      Meaning = "changed-lately"
 )
 
 // About describes a meaning.

@@ -394,13 +394,9 @@ type SelfHeals struct {
 	// After is the time until then from the snapshot, as Go writes durations; "" where no bound
 	// is known.
 	After string `json:"after"`
-	// Because is the reason. Unless Will is set, its first clause has at most MostReason words.
+	// Because is the reason. Unless Will is set, its first clause has at most 10 words.
 	Because string `json:"because"`
 }
-
-// MostReason is the largest number of words in a reason that stands beside the answer to whether
-// waiting helps.
-const MostReason = 10
 
 // Reason splits Because into its first clause and the others.
 func (h SelfHeals) Reason() (first, more string) {

@@ -188,6 +188,8 @@ type Stage struct {
 	called bool
 	// permanent reports that no retry can end the wait.
 	permanent bool
+	// passing is a state of a moment that shows the same objects; "" for none.
+	passing string
 	// nobody reports that the actor is Nobody unless somebody acted while the lists were read.
 	nobody bool
 	// unread is the kind of an unread object that may show another actor; "" where the objects
@@ -211,6 +213,9 @@ func (s Stage) doubted() bool { return s.unread != "" || s.unseen != "" || s.unt
 
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
+
+// Passing is a state of a moment that shows the same objects as this stage; "" for none.
+func (s Stage) Passing() string { return s.passing }
 
 // Never is what must not be done about the wait in this stage; "" for nothing in particular.
 func (s Stage) Never() string { return s.never }

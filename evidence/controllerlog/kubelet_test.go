@@ -51,6 +51,10 @@ func TestKubelet(t *testing.T) {
 	}
 	mount := failure(10, "uid-1", `MountVolume.SetUp failed for volume "pv-1" : rpc error: code = Internal desc = no device`)
 	line := paused("10:40:00", "+0000 UTC", "", setUp)
+	at := func(clock, text string) string { return "Nov 20 " + clock + " n1 kubelet[1234]: " + text }
+	long := []string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "rpc error: code = Internal desc = busy", "unmount failed: exit status 32", 1)), "Unmounting arguments: /x", "Output: umount: /x: target is busy."}
+	busy := failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : unmount failed: exit status 32`+"\nUnmounting arguments: /x\nOutput: umount: /x: target is busy.")
+	busy.At = busy.At.Add(time.Microsecond)
 	unbegun := func(second int, pod string) KubeletFailure {
 		return KubeletFailure{At: *clock(10, 40, second), Pause: 100 * time.Millisecond, Volume: aVolume,
 			Message: `UnmountVolume.NewUnmounter failed for volume "pv-1" : kubernetes.io/csi: unmounter failed to load volume data file`}.of(pod)
@@ -73,6 +77,9 @@ func TestKubelet(t *testing.T) {
 		"journalctl, short-iso":      {[]string{"2026-11-20T12:40:00+0200 n1 kubenswrapper[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
 		"rsyslog":                    {[]string{"2026-11-20T10:40:00.000000+00:00 n1 k3s[1234]: " + line}, []KubeletFailure{mount}},
 		"the last first":             {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "Nov 20 09:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{failure(9, "uid-1", mount.Message), mount}},
+		"a line by itself":           {[]string{at("10:40:00.000001", long[0]), at("10:40:00.000002", long[1]), at("10:40:00.000003", long[2])}, []KubeletFailure{busy}},
+		"newest first":               {[]string{at("10:40:00.000003", long[2]), at("10:40:00.000002", long[1]), at("10:40:00.000001", long[0])}, []KubeletFailure{busy}},
+		"systemd's own lines":        {[]string{at("10:40:00.000001", long[0]), "Nov 20 10:40:00.000001 n1 systemd[1]: Stopping kubelet", at("10:40:00.000002", long[1]), at("10:40:00.000003", long[2])}, []KubeletFailure{busy}},
 		"New Year":                   {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message}}},
 		"container":                  {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
 		"another zone":               {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},

@@ -494,6 +494,17 @@ func (b Brief) Line() string {
 	return Finding{Message: b.Message, Detail: b.Detail, Said: b.Said}.Line()
 }
 
+// Leading are the findings without those that follow from another of them, as far as both are
+// about the same of the pods.
+func Leading(findings []Finding, pods ...string) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool {
+		about := slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return !f.Names(pod) })
+		return len(about) > 0 && slices.ContainsFunc(findings, func(cause Finding) bool {
+			return cause.Fingerprint == f.CausedBy && !slices.ContainsFunc(about, func(pod string) bool { return !cause.Names(pod) })
+		})
+	})
+}
+
 // Brief is the finding in short.
 func (f Finding) Brief() Brief {
 	return Brief{f.Code, f.Check, f.Severity, f.Message, f.Detail, f.Said, "kubectl volume-doctor explain " + string(f.Code), f}

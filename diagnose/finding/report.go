@@ -94,6 +94,9 @@ type Scope struct {
 	// PodsOnSilentNodes are pods with a claim that ran when their nodes were last heard of: their
 	// status is as old as that.
 	PodsOnSilentNodes []string `json:"podsOnSilentNodes,omitempty"`
+	// AttachedToNoNode are VolumeAttachments that say attached, to nodes that do not exist. No
+	// object shows since when a node is gone, and so whether their detach is late.
+	AttachedToNoNode []string `json:"attachedToNoNode,omitempty"`
 	// Checks is the number of checks that ran.
 	Checks int `json:"checks"`
 	// Of is the reported part, such as "namespace shop"; "" is the whole cluster. The evidence

@@ -25,8 +25,9 @@ func (f *flight) pod(p *Preflight, pod *corev1.Pod) {
 		w := Wait{Pod: facts.PodName(pod), Controller: controllerText(pod), PersistentVolume: v.pv.Name, Volume: v.name}
 		p.Drain.Waits = append(p.Drain.Waits, f.drained(w, pod, v))
 		p.Loss.Waits = append(p.Loss.Waits, f.lostWith(w, pod, v))
-		if reachable := f.reachable(v); !reachable || f.NeverAttachedAgain(v.pv) {
-			hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)}, Because: f.nowhere(v), Perhaps: reachable}
+		if reachable, ends := f.reachable(v), f.NeverAttachedAgain(v.pv); !reachable || ends {
+			hang := Hang{Volume: v.name, PersistentVolume: v.pv.Name, Pods: []string{facts.PodName(pod)}, Because: f.nowhere(v),
+				Perhaps: reachable || ends && !f.Snapshot.Complete(snapshot.VolumeAttachments)}
 			p.Drain.Hangs = append(p.Drain.Hangs, hang)
 			p.Loss.Hangs = append(p.Loss.Hangs, hang)
 		}
@@ -58,7 +59,7 @@ func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	if v.one {
 		needs = append(needs, snapshot.Volumes)
 	}
-	if !f.here(v) {
+	if !f.here(v) || f.NeverAttachedAgain(v.pv) {
 		needs = append(needs, snapshot.VolumeAttachments)
 	}
 	return slices.DeleteFunc(needs, f.Snapshot.Complete)

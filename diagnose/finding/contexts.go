@@ -51,6 +51,9 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 		for _, pod := range r.Scope.PodsOnSilentNodes {
 			all.Scope.PodsOnSilentNodes = append(all.Scope.PodsOnSilentNodes, pod+" in "+r.Source.Context)
 		}
+		for _, name := range r.Scope.AttachedToNoNode {
+			all.Scope.AttachedToNoNode = append(all.Scope.AttachedToNoNode, name+" in "+r.Source.Context)
+		}
 		all.Suppressed += r.Suppressed
 		all.SuppressedBy = cmp.Or(all.SuppressedBy, r.SuppressedBy)
 		all.Known += r.Known

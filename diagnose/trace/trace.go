@@ -353,7 +353,7 @@ func (t *Trace) Judge(findings []finding.Finding) {
 	if !t.Verdict.waits() && !t.waitsBy(certain) {
 		return
 	}
-	t.takeActor(certain)
+	t.takeActor(finding.Leading(certain, name))
 	for _, f := range certain {
 		if f.Severity.AtLeast(finding.Warning) {
 			t.Verdict.dated = true
@@ -454,10 +454,9 @@ func (t *Trace) comesBy(findings []finding.Finding) *metav1.Time {
 func (t *Trace) AddFindings(report *finding.Report) {
 	t.SkippedChecks = report.SkippedChecks
 	t.Judge(report.Findings)
-	for _, f := range report.Findings {
-		if t.concerns(f) {
-			t.Findings = append(t.Findings, f.Brief())
-		}
+	about := slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return !t.concerns(f) })
+	for _, f := range finding.Leading(about, t.Pod.Namespace+"/"+t.Pod.Name) {
+		t.Findings = append(t.Findings, f.Brief())
 	}
 }
 

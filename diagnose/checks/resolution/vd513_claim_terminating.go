@@ -107,6 +107,7 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 		f.SelfHeals.Because = "it goes once no pod on a node names it"
 		f.Advice = "{note} before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
 		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && deletes(pv) {
+			f.Severity = finding.Error // its data is at risk
 			f.Advice = fmt.Sprintf("{note} before the last of its pods ends, decide about the data: the disk goes with the claim, unless volume %s gets the reclaim policy Retain", pv.Name)
 			f.AdviceCommands = []string{facts.Retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})

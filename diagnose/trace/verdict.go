@@ -307,7 +307,7 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	v := Verdict{State: finding.NoWait, Reason: "Mounted", Since: unlessZero(p.since),
 		Message: fmt.Sprintf("Pod %s waits for no volume: %s are mounted (%s)", facts.PodName(t.pod), all, p.how)}
 	if broken, ok := t.BrokenMount(t.pod); ok {
-		s := t.due(Stage{Stage: StageMounted, State: StageBlocked, On: kubeletOf(t.pod.Spec.NodeName), Said: []Said{{Text: broken.Words}}, reason: reasonMountBroken,
+		s := t.due(Stage{Stage: StageMounted, State: StageBlocked, On: kubeletOf(t.pod.Spec.NodeName), Said: []Said{{By: kubeletOf(t.pod.Spec.NodeName), Text: broken.Words}}, reason: reasonMountBroken,
 			Detail: fmt.Sprintf("it was mounted, and container %s cannot be started with the mount", broken.Container)}, broken.Since, facts.MountFails)
 		if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool { return v.Name == broken.Volume.Name }); i >= 0 {
 			volumes[i].Broken, *volumes[i].stage(StageMounted) = StageMounted, s

@@ -56,8 +56,8 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 }
 
 // failedDown is the volume's last failed operation on the way down in the kubelet's log, where no
-// later try can have failed before the objects were read. A kubelet that has restarted since has
-// forgotten the pause. For a volume that no pod has any more, any pod's failure counts.
+// later try can have failed before the objects were read. A kubelet that has restarted since, by its
+// log or its metrics, has forgotten the pause. For a volume that no pod has any more, any pod's failure counts.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
@@ -67,7 +67,7 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
 			ended := !atStart(f.Volume) && f.At.Add(f.Pause+facts.RetrySaid).Before(t.Snapshot.TakenAt)
-			return f, !up && !started.IsZero() && f.At.After(started.Add(facts.StartRounded)) && !ended
+			return f, !up && !f.Before && (started.IsZero() || f.At.After(started.Add(facts.StartRounded))) && !ended
 		}
 	}
 	return f, false

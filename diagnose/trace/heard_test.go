@@ -26,6 +26,12 @@ func logged(minutes float64, volume corev1.UniqueVolumeName, pod types.UID, mess
 	return controllerlog.KubeletFailure{At: testworld.MinutesAgo(minutes).Time, Pause: time.Minute, Volume: volume, Pod: pod, Message: message}
 }
 
+// before is a failure of a kubelet that has started again since, by the log.
+func before(f controllerlog.KubeletFailure) controllerlog.KubeletFailure {
+	f.Before = true
+	return f
+}
+
 func started(minutes float64) metrics.Sample {
 	return testworld.Sample("process_start_time_seconds", float64(testworld.MinutesAgo(minutes).Unix()))
 }
@@ -200,7 +206,7 @@ func TestLoggedUnmount(t *testing.T) {
 		failure controllerlog.KubeletFailure
 		want    string
 		actor   string
-		runs    float64 // for how many minutes the kubelet has run; 0: 60
+		runs    float64 // for how many minutes the kubelet has run; 0: 60, -1: its metrics are missing
 	}{
 		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode, 0},
 		"ended, unmount":           {ended(), logged(0.5, testworld.Volume, "uid-app", tear), "unmounted", onNode, 0},
@@ -209,6 +215,10 @@ func TestLoggedUnmount(t *testing.T) {
 		"ended, tried again since": {ended(), logged(1.5, testworld.Volume, "uid-app", tear), open, onNode, 0},
 		"ended, started since":     {ended(), logged(0.5, testworld.Volume, "uid-app", tear), open, onNode, 0.4},
 		"ended, as it started":     {ended(), logged(0.5, testworld.Volume, "uid-app", tear), open, onNode, 0.51},
+		"ended, by the log alone":  {ended(), logged(0.5, testworld.Volume, "uid-app", tear), "unmounted", onNode, -1},
+		"ended, log of before":     {ended(), before(logged(0.5, testworld.Volume, "uid-app", tear)), open, onNode, -1},
+		"ended, too long ago":      {ended(), logged(1.5, testworld.Volume, "uid-app", tear), open, onNode, -1},
+		"ended, log of before it":  {ended(), before(logged(0.5, testworld.Volume, "uid-app", tear)), open, onNode, 0},
 		"ended, another pod":       {ended(), logged(0.5, testworld.Volume, "uid-other", tear), open, onNode, 0},
 		"ended, a mount":           {ended(), logged(0.5, testworld.Volume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode, 0},
 		"nobody's, unmount":        {nobody(), logged(0.5, testworld.Volume, "uid-gone", tear), "unmounted", onNode, 0},
@@ -217,7 +227,11 @@ func TestLoggedUnmount(t *testing.T) {
 		"nobody's, another":        {nobody(), logged(0.5, another, "", device), open, "the kubelet of n1 or " + onNode, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows := testworld.Rows(row.world, &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []metrics.Sample{started(cmp.Or(row.runs, 60))}}).Volumes
+			view := &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}}
+			if row.runs >= 0 {
+				view.Samples = []metrics.Sample{started(cmp.Or(row.runs, 60))}
+			}
+			rows := testworld.Rows(row.world, view).Volumes
 			if len(rows) != 1 {
 				t.Fatalf("%d rows, want one", len(rows))
 			}

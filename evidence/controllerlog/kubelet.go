@@ -29,11 +29,16 @@ type KubeletFailure struct {
 	// Message says what failed and why, in the words of the kubelet's events:
 	// `MountVolume.SetUp failed for volume "pv-1" : rpc error: ...`.
 	Message string
+	// Before reports whether a kubelet logged it that has started again since.
+	Before bool
 }
 
 // reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go): the pause
 // after an operation that could not begin.
 const reconcilerPass = 100 * time.Millisecond
+
+// kubeletStarts is the first message of a kubelet (run, cmd/kubelet/app/server.go).
+const kubeletStarts = "Kubelet version"
 
 // samePass is how many failures back the same failure of the previous pass is looked for.
 const samePass = 256
@@ -76,6 +81,8 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	if err != nil {
 		return nil, err
 	}
+	var began time.Time // of the process that wrote the last line, or since when it writes
+	process := ""
 	for e, err := range p.entries(r) {
 		if err != nil {
 			return nil, err
@@ -84,7 +91,11 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 		for i := range failures {
 			failures[i].At = failures[i].At.Add(by)
 		}
+		began = began.Add(by)
 		e.at = e.at.Add(by)
+		if e.process != process || e.msg == kubeletStarts {
+			began, process = e.at, e.process
+		}
 		if f, ok := e.kubeletFailure(); ok {
 			failures = withLatest(failures, f)
 		}
@@ -92,6 +103,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	var until []KubeletFailure
 	for _, f := range failures {
 		if !f.At.After(now) { // in the zone that a later line has shown
+			f.Before = f.At.Before(began)
 			until = append(until, f)
 		}
 	}

@@ -2,8 +2,8 @@ package cluster
 
 import corev1 "k8s.io/api/core/v1"
 
-// podPeeker decodes the fields of a pod that decide whether it is kept. Five pods in six
-// are not kept, and decoding each in full takes longer than receiving it.
+// podPeeker decodes the fields of a pod that decide whether it is kept. Four pods in five are
+// not kept, and decoding each in full takes longer than receiving it.
 type podPeeker struct {
 	pod     corev1.Pod
 	reduced []byte

@@ -85,8 +85,6 @@ func subset(t interface{ Errorf(string, ...any) }, what string, more, less *find
 		i := slices.IndexFunc(more.Findings, func(m finding.Finding) bool { return m.Fingerprint == f.Fingerprint })
 		if i < 0 {
 			t.Errorf("%s: only less to read shows %s: %s", what, f.Code, f.Message)
-		} else if blindFor := slices.ContainsFunc(less.Gaps, func(g snapshot.Gap) bool { return g.Kind == snapshot.Events }); blindFor && f.Code == "VD301" {
-			continue // it waits for AttachGraceUnseen: see invariant 8 in docs/invariants.md
 		} else if claims := firmer(more.Findings[i], f); len(claims) > 0 {
 			t.Errorf("%s: less to read makes %s more certain: %s", what, f.Code, strings.Join(claims, "; "))
 		}

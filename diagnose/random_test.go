@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
@@ -77,14 +78,11 @@ func TestGapsOfRandomClusters(t *testing.T) {
 }
 
 // withoutSilencingEvents removes events that can keep a check silent although no check needs
-// them. VD301 waits as long as an attach goes on failing and, where it cannot see that, for 10
-// minutes (AttachGraceUnseen). A kubelet that has created the sandbox has mounted the volumes,
-// whatever a list has lost since; only its event shows that.
+// them: VD301 waits as long as an attach goes on failing and, where it cannot see that, for 10
+// minutes (AttachGraceUnseen).
 func withoutSilencingEvents(s *snapshot.Snapshot) *snapshot.Snapshot {
 	o := s.Objects
-	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool {
-		return e.Reason == "FailedAttachVolume" || e.Reason == "FailedCreatePodSandBox"
-	})
+	o.Events = slices.DeleteFunc(slices.Clone(o.Events), func(e *corev1.Event) bool { return e.Reason == facts.AttachFailedReason })
 	return remade(s, o, s.Gaps)
 }
 

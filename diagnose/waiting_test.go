@@ -25,7 +25,7 @@ func answered(t interface{ Errorf(string, ...any) }, what string, s *snapshot.Sn
 	}
 	for _, pod := range s.Pods {
 		name := pod.Namespace + "/" + pod.Name
-		verdict := diagnose.TracePod(s, pod, settings).Verdict
+		verdict := diagnose.TracePod(s, pod, settings).Known().Verdict
 		i := slices.IndexFunc(report.Waiting, func(w finding.Waiting) bool { return w.Pod == name })
 		if verdict.Reason == trace.ReasonSilent {
 			// It ran when it was last heard of: it waits for no volume that anybody knows of.

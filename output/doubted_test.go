@@ -283,11 +283,12 @@ func onlyOfWhatIsMissing(whole *finding.Report, less *snapshot.Snapshot) bool {
 	})
 }
 
-// doubtedPairs are cases whose crossing has no events. A text that lacked an object of it once
-// changed a claim.
+// doubtedPairs are cases that make a cluster together of which less to read once changed a claim.
 var doubtedPairs = [][2]string{
 	{"vd307-list-wiped", "vd308-near-file-system"}, {"vd113-unmount-fails", "vd404-finalizer-was-stripped"},
 	{"vd601-near-upgrade", "vd505-share-twice-in-one-pod"}, {"vd511-pod-waits", "vd308-near-detaching"},
+	{"healthy-attach-reported-late", "vd412-no-sidecar"}, {"vd102-outstayed-count-down", "vd417-debugger-runs"},
+	{"vd507-near-other-disk", "vd301-sandbox-before-restart"},
 }
 
 func caseNamed(t *testing.T, cases []corpusCase, name string) corpusCase {

@@ -43,7 +43,7 @@ func (f *flight) here(v flightVolume) bool {
 
 // unread returns the kinds that would show what the volume waits for. Another node may be able to
 // take it, another PV of the same volume may allow several nodes, or an unread object may show it
-// on this node.
+// on this node, or already on another one.
 func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	var needs []snapshot.Kind
 	if f.node == nil || len(f.takers(v)) == 0 {
@@ -58,7 +58,7 @@ func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	if v.one {
 		needs = append(needs, snapshot.Volumes)
 	}
-	if !f.here(v) || len(f.takers(v)) == 0 && f.NeverAttachedAgain(v.pv) {
+	if !f.here(v) || f.NeverAttachedAgain(v.pv) {
 		needs = append(needs, snapshot.VolumeAttachments)
 	}
 	return slices.DeleteFunc(needs, f.Snapshot.Complete)

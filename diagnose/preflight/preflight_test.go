@@ -403,6 +403,11 @@ func TestPreflightGaps(t *testing.T) {
 		if hangs := slices.ContainsFunc(p.Drain.Hangs, func(h preflight.Hang) bool { return strings.Contains(h.Because, "has not renewed its lease") }); hangs != whole {
 			t.Errorf("all VolumeAttachments were read: %v: %+v", whole, p.Drain.Hangs)
 		}
+		w.Volumes[0].DeletionTimestamp = new(testworld.MinutesAgo(9)) // one may show that another node has it already
+		p = diagnose.PreflightNode(w.Snapshot(), "n1", diagnose.Options{})
+		if unknown := p.Drain.Waits[0].For == preflight.WaitsForUnknown; unknown == whole {
+			t.Errorf("all VolumeAttachments were read: %v: %+v", whole, p.Drain.Waits)
+		}
 	}
 }
 

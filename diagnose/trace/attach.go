@@ -232,7 +232,6 @@ func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stag
 	if lease != nil {
 		// Nobody asks the driver, which no other VolumeAttachment changes.
 		s.State, s.On, refused = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher)
-		since = facts.Latest(waitsSince(t.pod), facts.Renewed(lease))
 		s.Detail += t.leaseWords(lease)
 	}
 	if failure != nil && va.DeletionTimestamp == nil && lease == nil && facts.HeldElsewhere(va.Spec.Attacher, failure.Message) {

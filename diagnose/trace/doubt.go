@@ -170,16 +170,19 @@ func knownStages(v VolumeTrace, verdict Verdict) []Stage {
 	stages := slices.Clone(v.Stages)
 	for i := range stages {
 		s := &stages[i]
-		isVerdict := v.Name == verdict.Volume && s.Stage == verdict.Stage
+		isVerdict := v.Name == verdict.Volume && s.Stage == verdict.Stage && s.State != StageDone // a mount that is done may not work
 		if s.unread != "" || s.unseen != "" || s.State != StageDone && !isVerdict && v.Referenced {
 			s.State = StageUnknown
 		}
 		if s.State == StageDone {
 			continue
 		}
-		s.On, s.Since, s.UsualBound, s.Overdue = "", nil, "", isVerdict && verdict.State == finding.Stuck && s.Overdue
+		if !isVerdict || verdict.Actor == "" {
+			s.On = ""
+		}
+		s.Since, s.UsualBound, s.Overdue = nil, "", isVerdict && verdict.State == finding.Stuck && s.Overdue
 		if isVerdict {
-			s.On, s.Since, s.UsualBound = verdict.Actor, verdict.Since, verdict.UsualBound
+			s.Since, s.UsualBound = verdict.Since, verdict.UsualBound
 		}
 	}
 	return stages

@@ -142,7 +142,7 @@ func (t *tracer) stops() Stage {
 
 // everMounted reports whether the pod's volumes were ever mounted.
 func (t *tracer) everMounted() bool {
-	return !facts.NeverRan(t.pod) && (t.mountsProven().yes || facts.Started(t.pod))
+	return !facts.NeverRan(t.pod) && (t.mountsProven().Yes || facts.Started(t.pod))
 }
 
 // mayBeMounted reports whether the kubelet may have mounted the volume of a Terminating pod whose

@@ -277,12 +277,7 @@ func (t *tracer) mountWaitFailure(v *tracedVolume) (*corev1.Event, waitWords, bo
 // lastEvent is the last event of the pod with one of the reasons; nil where
 // there is none.
 func (t *tracer) lastEvent(reasons ...string) *corev1.Event {
-	for _, e := range slices.Backward(t.events) {
-		if slices.Contains(reasons, e.Reason) {
-			return e
-		}
-	}
-	return nil
+	return facts.LastOf(t.events, reasons...)
 }
 
 func quote(e *corev1.Event, means string) Said {

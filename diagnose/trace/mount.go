@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,81 +14,9 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
-	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
-// proof is whether, since when and how the objects prove that all volumes of the pod are
-// mounted.
-type proof struct {
-	yes   bool
-	since metav1.Time
-	how   string
-}
-
-// provenByWaiting are reasons of a waiting container that can only follow the wait for the
-// volumes in the same life of the pod.
-var provenByWaiting = []string{
-	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable",
-	"CreateContainerConfigError", "CreateContainerError", "RunContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError",
-}
-
-// mountsProven looks for any step that the kubelet takes only once all volumes of the pod are
-// mounted. An ended container proves nothing where the condition PodReadyToStartContainers is
-// false: the machine may have restarted since.
-func (t *tracer) mountsProven() proof {
-	status := t.pod.Status
-	statuses := slices.Concat(status.InitContainerStatuses, status.ContainerStatuses, status.EphemeralContainerStatuses)
-	for _, c := range statuses {
-		if c.State.Running != nil {
-			return proof{true, c.State.Running.StartedAt, "container " + c.Name + " runs"}
-		}
-	}
-	for _, c := range statuses {
-		if c.State.Waiting != nil && slices.Contains(provenByWaiting, c.State.Waiting.Reason) {
-			return proof{true, metav1.Time{}, fmt.Sprintf("container %s waits for something that comes later (%s)", c.Name, c.State.Waiting.Reason)}
-		}
-	}
-	if c := facts.Condition(t.pod, corev1.PodReadyToStartContainers); c != nil {
-		if c.Status == corev1.ConditionTrue {
-			return proof{true, c.LastTransitionTime, "condition PodReadyToStartContainers"}
-		}
-	} else {
-		switch {
-		case facts.Started(t.pod):
-			return proof{true, metav1.Time{}, "a container has run"}
-		case status.PodIP != "" && !t.pod.Spec.HostNetwork:
-			return proof{true, metav1.Time{}, "the pod has an address"}
-		}
-	}
-	mount := t.lastEvent("FailedMount", "FailedMapVolume")
-	for _, later := range []struct {
-		event *corev1.Event
-		how   string
-	}{{t.lastEvent("FailedCreatePodSandBox"), "the kubelet has come to the pod's sandbox"}, {t.pulls(), "the kubelet pulls an image"}} {
-		if e := later.event; e != nil && (mount == nil || snapshot.EventTime(mount).Time.Before(snapshot.EventTime(e).Time)) {
-			return proof{true, metav1.Time{}, later.how}
-		}
-	}
-	return proof{}
-}
-
-// pullTakes is how long the pull of an image may explain that no container runs. A judgement: 30 GB
-// at 20 MB/s take 25 minutes.
-const pullTakes = 30 * time.Minute
-
-// pulls is the event in which the kubelet says that it pulls an image, which comes after the mounts;
-// the pod's status shows them only once the image is there. It is nil where the machine may have
-// restarted since, and where the pull no longer explains the wait.
-func (t *tracer) pulls() *corev1.Event {
-	e := t.lastEvent(trim.PullingReason)
-	if e == nil || t.node == nil || t.Age(snapshot.EventTime(e)) > pullTakes {
-		return nil
-	}
-	if at, ready := snapshot.EventTime(e), facts.ReadyCondition(t.node); ready == nil || at.Before(&ready.LastTransitionTime) {
-		return nil
-	}
-	return e
-}
+func (t *tracer) mountsProven() facts.MountProof { return t.MountsProven(t.pod, t.events) }
 
 // withoutPlugin is the stage of a pod on a node where no node plugin can run.
 func (t *tracer) withoutPlugin(s Stage) Stage {

@@ -92,6 +92,30 @@ func TestRowsBesideGap(t *testing.T) {
 	}
 }
 
+// TestBrokenMountBesideGap: the row of a mount that is done names nobody, whether or not the node was read, though
+// the container cannot be started with the mount.
+func TestBrokenMountBesideGap(t *testing.T) {
+	for _, whole := range []bool{true, false} {
+		w := testworld.New().Pending(20)
+		w.CSIDrivers[0].Spec.AttachRequired, w.Claims[0].Status.Phase = new(bool), corev1.ClaimLost
+		w.Waiting("CreateContainerError")
+		w.Pod.Status.ContainerStatuses[0].State.Waiting.Message = "/var/lib/kubelet/pods/" + string(w.Pod.UID) + "/volumes/kubernetes.io~csi/pv-data/mount: transport endpoint is not connected"
+		if !whole {
+			w.Nodes = nil
+			w.Without(snapshot.Nodes)
+		}
+		known := traceOf(w).Known()
+		if known.Verdict.Reason != "MountBroken" {
+			t.Errorf("the nodes were read: %v: %+v", whole, known.Verdict)
+		}
+		for _, s := range known.Volumes[0].Stages {
+			if s.On != "" {
+				t.Errorf("the nodes were read: %v: %+v", whole, s)
+			}
+		}
+	}
+}
+
 // TestAttacherMayBeGone: a driver that refuses the attach because another node has the volume waits for the pod
 // there. Where the leases were not read, its attacher may be gone, and then nobody asks the driver again: nobody is
 // named, unless the attacher has passed on an answer a moment ago.

@@ -67,10 +67,10 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	if t.pod.Spec.NodeName == "" {
 		return t.verdictUnscheduled(volumes, list)
 	}
-	if p := t.mountsProven(); p.yes {
+	if p := t.mountsProven(); p.Yes {
 		if silent := t.unheard(); silent != "" {
 			return Verdict{State: finding.Unsure, Reason: ReasonSilent, Since: unlessZero(facts.NotReadySince(t.node)), Message: fmt.Sprintf(
-				"Whether pod %s still runs is not known: %s; as last reported, its volumes are mounted (%s)", facts.PodName(t.pod), silent, p.how)}
+				"Whether pod %s still runs is not known: %s; as last reported, its volumes are mounted (%s)", facts.PodName(t.pod), silent, p.How)}
 		}
 		return t.verdictMounted(volumes, p)
 	}
@@ -114,15 +114,15 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 	}
 }
 
-// unproven is the kind of an unread object that may show that the volume was mounted before its claim lost it, or
-// that the node pulls the images of the pod, which comes after the mounts; "" where no such object can.
+// unproven is the kind of an unread object that may show that the volume was mounted before its claim or the node's
+// list lost it, or that the node pulls the images of the pod, which comes after the mounts; "" where no such object can.
 func (t *tracer) unproven(v VolumeTrace) snapshot.Kind {
 	claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))
-	wasBound := v.Broken == StageClaimBound && claim != nil && claim.Spec.VolumeName != ""
+	hadIt := v.Broken == StageClaimBound && claim != nil && claim.Spec.VolumeName != "" || v.Broken == StageInVolumesAttached && v.stage(v.Broken).Overdue
 	switch {
 	case t.node == nil && !t.knows(snapshot.Nodes, "") && t.lastEvent(trim.PullingReason) != nil:
 		return snapshot.Nodes
-	case wasBound && !t.knows(snapshot.Events, t.pod.Namespace):
+	case hadIt && !t.knows(snapshot.Events, t.pod.Namespace):
 		return snapshot.Events
 	default:
 		return ""
@@ -299,13 +299,13 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 const reasonMountBroken = "MountBroken"
 
 // verdictMounted is the verdict on a pod whose volumes are mounted, whatever else it waits for.
-func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
+func (t *tracer) verdictMounted(volumes []VolumeTrace, p facts.MountProof) Verdict {
 	all := "all"
 	if slices.ContainsFunc(volumes, func(v VolumeTrace) bool { return !v.Referenced }) {
 		all = "all that its containers mount"
 	}
-	v := Verdict{State: finding.NoWait, Reason: "Mounted", Since: unlessZero(p.since),
-		Message: fmt.Sprintf("Pod %s waits for no volume: %s are mounted (%s)", facts.PodName(t.pod), all, p.how)}
+	v := Verdict{State: finding.NoWait, Reason: "Mounted", Since: unlessZero(p.Since),
+		Message: fmt.Sprintf("Pod %s waits for no volume: %s are mounted (%s)", facts.PodName(t.pod), all, p.How)}
 	if broken, ok := t.BrokenMount(t.pod); ok {
 		s := t.due(Stage{Stage: StageMounted, State: StageBlocked, On: kubeletOf(t.pod.Spec.NodeName), Said: []Said{{By: kubeletOf(t.pod.Spec.NodeName), Text: broken.Words}}, reason: reasonMountBroken,
 			Detail: fmt.Sprintf("it was mounted, and container %s cannot be started with the mount", broken.Container)}, broken.Since, facts.MountFails)
@@ -363,7 +363,7 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 		return c.State.Waiting != nil && c.State.Waiting.Reason == "ContainerCreating"
 	}) {
 		v.Reason = "ContainerCreating"
-		if t.pulls() != nil {
+		if t.Pulls(t.pod, t.events) != nil {
 			v.Reason = "ImagePull"
 			v.Message += "; an image is being pulled"
 		} else {

@@ -128,18 +128,18 @@ func (t *tracer) chainUp(v *tracedVolume, bound *Stage) []Stage {
 // fit makes the stages consistent: a stage after a broken one has not begun, unless something
 // shows its state, and stages before a proven mount do not matter.
 func (t *tracer) fit(stages []Stage) []Stage {
-	if proof := t.mountsProven(); proof.yes {
+	if proof := t.mountsProven(); proof.Yes {
 		silent := t.unseen()
 		for i := range stages {
 			s := &stages[i]
 			switch {
 			case silent != "" && s.State != StageNotNeeded && (slices.Contains(onTheNode, s.Stage) || s.State != StageDone && s.Stage != StageScheduled):
-				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: fmt.Sprintf("as last reported, it is mounted (%s); %s", proof.how, silent), follows: true}
+				*s = Stage{Stage: s.Stage, State: StageUnknown, Detail: fmt.Sprintf("as last reported, it is mounted (%s); %s", proof.How, silent), follows: true}
 			case s.State == StageUnknown && s.Stage != StageStaged && s.Stage != StageMounted:
 				s.follows = true // nobody waits for it
 			case s.State != StageDone && s.Stage != StageScheduled:
 				if s.Stage == StageMounted || s.Stage == StageStaged {
-					*s = done(s.Stage, proof.since, proof.how)
+					*s = done(s.Stage, proof.Since, proof.How)
 				} else {
 					*s = notNeeded(s.Stage, "it is mounted; "+s.Detail)
 				}
@@ -253,7 +253,7 @@ func (t *tracer) note(v *tracedVolume) {
 	if !v.Referenced && v.attachable {
 		v.Notes = append(v.Notes, "the controller attaches it all the same: a volume that is attached and never in volumesInUse is normal here")
 	}
-	if v.Volume == "" || !v.Referenced || t.mountsProven().yes {
+	if v.Volume == "" || !v.Referenced || t.mountsProven().Yes {
 		return
 	}
 	for i := range t.pod.Spec.Volumes {

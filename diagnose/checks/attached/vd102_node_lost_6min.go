@@ -163,7 +163,12 @@ func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told 
 			}
 		}
 	}
-	return told, may || !p.Snapshot.CompleteIn(snapshot.Events, waiters[0].Namespace)
+	if !p.Snapshot.CompleteIn(snapshot.Events, waiters[0].Namespace) { // it may have told the last of them
+		for _, pod := range waiters {
+			told, may = facts.Latest(told, facts.BoundAt(pod)), true
+		}
+	}
+	return told, may
 }
 
 // heldByLostPod is the case without a count-down: the kubelet that would report the end of the

@@ -75,7 +75,7 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 		return u, true
 	}
 	failures := p.MountFailures(pod, u.name, v.Name)
-	if len(failures) == 0 {
+	if len(failures) == 0 || attachmentUnread(p, pod, v) {
 		return unmountable{}, false
 	}
 	last, first := failures[len(failures)-1], facts.FirstTime(failures[0].Event)
@@ -87,6 +87,14 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	u.actor = blame.Actor
 	u.why, u.since, u.said = "the kubelet says so", first, last.Event
 	return u, true
+}
+
+// attachmentUnread reports whether an attachment that was not read may be younger than what the kubelet said of the
+// mount.
+func attachmentUnread(p *facts.View, pod *corev1.Pod, v *corev1.Volume) bool {
+	volume, _, err := p.World.PodVolume(pod, v)
+	pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeOf(pod)}
+	return err == nil && !p.Snapshot.Complete(snapshot.VolumeAttachments) && p.Snapshot.VolumeAttachment(facts.AttachmentName(pair)) == nil
 }
 
 // lacksSidecar reports whether the driver's webhook added no sidecar to the pod.

@@ -96,7 +96,7 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 	if _, at := facts.VolumesAttachedWriter(node); !at.IsZero() {
 		f.Since = &at
 	}
-	switch {
+	switch proven := p.MountsProven(pod, facts.InOrder(p.EventsOf(pod))); {
 	case slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return !facts.Started(pod) && pastList(p.View, pod, f.PersistentVolume) }):
 		f.Severity, f.Pods = finding.Info, nil // not what the pod waits for
 		f.Message = fmt.Sprintf("Pod %s waits for the mount on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
@@ -105,6 +105,14 @@ func inuseNotAttached(p *check.Run, node *corev1.Node, volume corev1.UniqueVolum
 		f.Severity = finding.Warning
 		f.Message = fmt.Sprintf("Pod %s runs on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
 		f.Detail = "a kubelet that restarts now would no longer protect the mount"
+	case proven.Yes:
+		f.Severity = finding.Warning
+		f.Message = fmt.Sprintf("Pod %s has volume %s mounted on node %s, whose volumesAttached has lost it", facts.PodName(pod), f.PersistentVolume, node.Name)
+		f.Detail = proven.How + "; a kubelet that restarts now would no longer protect the mount"
+	case !p.Snapshot.CompleteIn(snapshot.Events, pod.Namespace):
+		f.Severity, f.Pods, f.SelfHeals.Will, f.SelfHeals.Unknown = finding.Info, nil, false, true
+		f.Message = fmt.Sprintf("Pod %s may wait on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)
+		f.Detail = "the volume is attached; not all events could be read, and one may show that the kubelet has found the entry before, and mounts the volume"
 	default:
 		f.Since = new(facts.BoundAt(pod))
 		f.Message = fmt.Sprintf("Pod %s waits on node %s, whose volumesAttached has lost volume %s", facts.PodName(pod), node.Name, f.PersistentVolume)

@@ -151,7 +151,7 @@ func TestReadAgainWithoutAttachment(t *testing.T) {
 			list := &storagev1.VolumeAttachmentList{}
 			if test.attachment {
 				list.Items = append(list.Items, storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: reconcile.VolumeAttachmentName("vol-1", "disk", "n1")},
-					Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
+					Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}, Status: storagev1.VolumeAttachmentStatus{Attached: true}})
 			}
 			a.serve("/apis/storage.k8s.io/v1/volumeattachments", list)
 			var again atomic.Int32

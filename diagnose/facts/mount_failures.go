@@ -32,8 +32,9 @@ func InOrder(events []*corev1.Event) []*corev1.Event {
 
 // MountFailuresIn returns the failed mounts of the pod's volume among the events, in their order.
 // The kubelet calls the volume by one of the names. A failure from before the present attachment
-// does not count. Nor does a directory of a Block volume that was gone: the kubelet cleaned up after
-// another pod with the volume, or after its own try that failed a moment before, and makes it again.
+// does not count, nor does one of the same second to find the volume attached. Nor does a directory
+// of a Block volume that was gone: the kubelet cleaned up after another pod with the volume, or after
+// its own try that failed a moment before, and makes it again.
 func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ...string) []MountFailure {
 	var list []MountFailure
 	var began []metav1.Time
@@ -44,9 +45,14 @@ func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ..
 		if e.Reason != "FailedMount" && e.Reason != "FailedMapVolume" {
 			continue
 		}
-		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && slices.Contains(names, m[2]) && SaidSince(e, began...) && !kubeletwords.DirectoryGone.MatchString(m[3]) {
-			list = append(list, MountFailure{e, m[1], m[3]})
+		m := kubeletwords.Failed.FindStringSubmatch(e.Message)
+		if m == nil || !slices.Contains(names, m[2]) || !SaidSince(e, began...) || kubeletwords.DirectoryGone.MatchString(m[3]) {
+			continue
 		}
+		if at := snapshot.EventTime(e); strings.Contains(m[1], "WaitForAttach") && at.Equal(new(Latest(began...))) {
+			continue
+		}
+		list = append(list, MountFailure{e, m[1], m[3]})
 	}
 	return list
 }

@@ -72,15 +72,17 @@ func lacks(node *corev1.Node, attached sets.Set[string]) bool {
 // after it, another reading of the node lacks the entry. What the controller has just written is
 // read again anyway.
 func NodesWithoutAttachment(o *snapshot.Objects, now time.Time) []int {
-	known, onNode := sets.New[string](), map[string]int{}
+	known, listed := sets.New[string](), map[string]int{}
 	for _, va := range o.VolumeAttachments {
 		known.Insert(va.Name)
-		onNode[va.Spec.NodeName]++
+		if va.Status.Attached && va.DeletionTimestamp == nil {
+			listed[va.Spec.NodeName]++
+		}
 	}
 	var nodes []int
 	for i, node := range o.Nodes {
 		entries := node.Status.VolumesAttached
-		if _, at := facts.VolumesAttachedWriter(node); len(entries) <= onNode[node.Name] || now.Sub(at.Time) <= justWritten {
+		if _, at := facts.VolumesAttachedWriter(node); len(entries) <= listed[node.Name] || now.Sub(at.Time) <= justWritten {
 			continue // all have theirs, and no name has to be computed
 		}
 		if slices.ContainsFunc(entries, func(a corev1.AttachedVolume) bool {

@@ -46,8 +46,8 @@ type results struct {
 	Histories int
 	// Seeds are those of the histories, each with their number.
 	Seeds map[string]int
-	// WithFalse are the histories with a false claim.
-	WithFalse int
+	// WithFalse are the histories with a false claim, as seed/number.
+	WithFalse []string
 	// Took is the time of the processor.
 	Took time.Duration
 	// Deeds are what findings of the stories said to do, and what came of it.
@@ -176,7 +176,7 @@ func part(t *testing.T, name string, run func(*results), complete func(*results)
 	if *tallies != "" {
 		switch kept, err := load(file); {
 		case err == nil:
-			t.Logf("%s is kept", name)
+			t.Logf("%s is kept, with false claims of %v", name, kept.WithFalse)
 			for _, f := range kept.False {
 				t.Error(f)
 			}
@@ -230,7 +230,7 @@ func load(file string) (*results, error) {
 func (r *results) merge(other *results) {
 	r.Add(other.Tally)
 	r.Stories = append(r.Stories, other.Stories...)
-	r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, r.WithFalse+other.WithFalse, r.Took+other.Took
+	r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, append(r.WithFalse, other.WithFalse...), r.Took+other.Took
 	for _, m := range []struct{ to, from map[string]int }{{r.Seeds, other.Seeds}, {r.Deeds.Not, other.Deeds.Not}} {
 		for key, n := range m.from {
 			m.to[key] += n

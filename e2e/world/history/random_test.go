@@ -95,7 +95,7 @@ func (all *tallied) play(t *testing.T, i int) {
 	all.Histories++
 	all.Seeds[strconv.FormatUint(*seed, 10)]++
 	if len(tally.False) > 0 {
-		all.WithFalse++
+		all.WithFalse = append(all.WithFalse, fmt.Sprintf("%d/%d", *seed, i))
 	}
 }
 

@@ -33,6 +33,15 @@ type KubeletFailure struct {
 	Before bool
 }
 
+// StillMounted begins the kubelet's error about a pod that has ended while some of its volumes are
+// mounted (WaitForUnmount, volume_manager.go). The failure stands once for each of the volumes, by its
+// name in the pod up to 1.34 and its unique name since.
+const StillMounted = "mounted volumes=["
+
+// waitsAgain is when the kubelet has waited again after that error: its longest back-off
+// (completeWork, pod_workers.go) and its podAttachAndMountTimeout.
+const waitsAgain = 15*time.Second + 2*time.Minute + 3*time.Second
+
 // reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go): the pause
 // after an operation that could not begin.
 const reconcilerPass = 100 * time.Millisecond
@@ -97,6 +106,9 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 			began, process = e.at, e.process
 		}
 		if f, ok := e.kubeletFailure(); ok {
+			failures = withLatest(failures, f)
+		}
+		for _, f := range e.stillMounted() {
 			failures = withLatest(failures, f)
 		}
 	}
@@ -199,6 +211,24 @@ func (e *entry) kubeletFailure() (f KubeletFailure, ok bool) {
 		return f, ok
 	}
 	return f, false
+}
+
+// stillMounted returns a failure for each volume that, by the line, the kubelet has waited to be
+// unmounted.
+func (e *entry) stillMounted() (list []KubeletFailure) {
+	if e.msg != "Error syncing pod, skipping" { // podWorkerLoop, pod_workers.go
+		return nil
+	}
+	err := e.value("err")
+	names, waited := strings.CutPrefix(err, StillMounted)
+	names, _, ended := strings.Cut(names, "]: ")
+	pod := e.value("podUID")
+	for name := range strings.FieldsSeq(names) {
+		if waited && ended && pod != "" {
+			list = append(list, KubeletFailure{At: e.at, Pause: waitsAgain, Volume: corev1.UniqueVolumeName(name), Pod: types.UID(pod), Message: cutError(err)})
+		}
+	}
+	return list
 }
 
 // failedFor returns the volume and the pod that the error is about.

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -52,6 +53,12 @@ func TestKubelet(t *testing.T) {
 	mount := failure(10, "uid-1", `MountVolume.SetUp failed for volume "pv-1" : rpc error: code = Internal desc = no device`)
 	line := paused("10:40:00", "+0000 UTC", "", setUp)
 	at := func(clock, text string) string { return "Nov 20 " + clock + " n1 kubelet[1234]: " + text }
+	waited := func(err string) string {
+		return klog("10:40:00", fmt.Sprintf(`"Error syncing pod, skipping" err=%q pod="a/web-0" podUID="uid-1"`, err))
+	}
+	stillMounted := func(volume corev1.UniqueVolumeName) KubeletFailure {
+		return KubeletFailure{At: *clock(10, 40, 0), Pause: 138 * time.Second, Volume: volume, Message: "mounted volumes=[a/1 b/2]: context deadline exceeded"}.of("uid-1")
+	}
 	before := mount
 	before.Before = true
 	long := []string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "rpc error: code = Internal desc = busy", "unmount failed: exit status 32", 1)), "Unmounting arguments: /x", "Output: umount: /x: target is busy."}
@@ -99,11 +106,14 @@ func TestKubelet(t *testing.T) {
 		"of two pods":  {[]string{notBegunAt("10:40:00", lost), notBegunAt("10:40:01", strings.ReplaceAll(lost, "uid-1", "uid-2")), notBegunAt("10:40:02", lost)}, []KubeletFailure{unbegun(1, "uid-2"), unbegun(2, "uid-1")}},
 		"a mount":      {[]string{strings.Replace(notBegunAt("10:40:00", lost), "operationExecutor.UnmountVolume", "operationExecutor.MountVolume", 1)}, nil},
 
-		"another volume":   {[]string{strings.Replace(line, aVolume+" podName", "kubernetes.io/csi/d^other podName", 1)}, nil},
-		"another pod":      {[]string{paused("10:40:00", "+0000 UTC", "uid-2", tearDown)}, nil},
-		"the controller's": {[]string{strings.Replace(line, "nodeName:}", "nodeName:n1}", 1)}, nil},
-		"no error":         {[]string{strings.TrimSuffix(line, setUp)}, nil},
-		"in another error": {[]string{klog("10:40:00", `"Error" err="`+strings.ReplaceAll(line, `"`, `\"`)+`"`)}, nil},
+		"still mounted":         {[]string{waited("mounted volumes=[a/1 b/2]: context deadline exceeded")}, []KubeletFailure{stillMounted("a/1"), stillMounted("b/2")}},
+		"another failed sync":   {[]string{waited("unprepare dynamic resources: failed"), klog("10:40:00", `"Error syncing pod, skipping" err="x" podUID="uid-1"`)}, nil},
+		"a mount's failed wait": {[]string{waited("unmounted volumes=[a], unattached volumes=[], failed to process volumes=[]: context deadline exceeded")}, nil},
+		"another volume":        {[]string{strings.Replace(line, aVolume+" podName", "kubernetes.io/csi/d^other podName", 1)}, nil},
+		"another pod":           {[]string{paused("10:40:00", "+0000 UTC", "uid-2", tearDown)}, nil},
+		"the controller's":      {[]string{strings.Replace(line, "nodeName:}", "nodeName:n1}", 1)}, nil},
+		"no error":              {[]string{strings.TrimSuffix(line, setUp)}, nil},
+		"in another error":      {[]string{klog("10:40:00", `"Error" err="`+strings.ReplaceAll(line, `"`, `\"`)+`"`)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(row.want, readKubelet(t, row.lines...)); diff != "" {

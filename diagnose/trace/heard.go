@@ -176,6 +176,21 @@ func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver stri
 	}
 }
 
+// retried reports whether the kubelet has tried the mount again since it failed, and not failed: its
+// log has that failure, and goes on for longer than a pause and a call to a CSI driver take, without
+// another one of the volume.
+func (t *tracer) retried(v *tracedVolume, failed metav1.Time) bool {
+	if t.heard == nil || v.Driver == "" {
+		return false
+	}
+	for _, f := range slices.Backward(t.heard.Failures) {
+		if t.isMeant(v, f.Volume) {
+			return isMount(f) && !failed.After(f.At.Add(facts.RetrySaid)) && f.LogEnds.Sub(f.At) > reconcile.BackoffLast+reconcile.CSITimeout+facts.RetrySaid
+		}
+	}
+	return false
+}
+
 // neverStaged is the evidence in the kubelet's counters that the volume is not staged; "" where
 // they do not show this. It was attached after the kubelet started, and since then no call to
 // stage a volume of its driver has succeeded. Some have failed, so the driver takes such calls.

@@ -369,6 +369,46 @@ func TestLoggedWait(t *testing.T) {
 	}
 }
 
+// TestLoggedNoMore: the words of a mount that failed no longer count where the log goes on for so long
+// that the kubelet has tried again, and a call to the driver has ended, without another failure.
+func TestLoggedNoMore(t *testing.T) {
+	const refused = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
+	for name, row := range map[string]struct {
+		ago, ends float64
+		pod       types.UID
+		event     float64 // when an event was written, in minutes before now; 0: none
+		later     []controllerlog.KubeletFailure
+		staged    trace.StageState
+	}{
+		"the log goes on":          {16, 0.3, "uid-app", 0, nil, trace.StageDone},
+		"its event is left, too":   {16, 0.3, "uid-app", 16, nil, trace.StageDone},
+		"an event came later":      {16, 0.3, "uid-app", 9, nil, trace.StageBlocked},
+		"the log ends soon after":  {16, 15, "uid-app", 0, nil, trace.StageBlocked},
+		"a call may still run":     {4, 0.3, "uid-app", 0, nil, trace.StageBlocked},
+		"it fails for another pod": {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-other", refused)}, trace.StageBlocked},
+		"it fails again":           {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-app", refused)}, trace.StageBlocked},
+		"another volume does":      {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, "kubernetes.io/csi/ebs.csi.aws.com^vol-2", "uid-app", refused)}, trace.StageDone},
+	} {
+		w := testworld.New().Pending(30)
+		if row.event > 0 {
+			w.Event("FailedMount", refused, row.event)
+		}
+		view := &trace.KubeletView{Failures: append([]controllerlog.KubeletFailure{logged(row.ago, testworld.Volume, row.pod, refused)}, row.later...)}
+		for i := range view.Failures {
+			view.Failures[i].LogEnds = testworld.MinutesAgo(row.ends).Time
+		}
+		doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: view})
+		for _, s := range doc.Volumes[0].Stages {
+			if s.Stage == trace.StageStaged && s.State != row.staged {
+				t.Errorf("%s: staged is %s, want %s: %s", name, s.State, row.staged, s.Detail)
+			}
+		}
+		if said := doc.Verdict.Said != ""; said != (row.staged == trace.StageBlocked) {
+			t.Errorf("%s: said: %q", name, doc.Verdict.Said)
+		}
+	}
+}
+
 // TestLoggedLocal: the log names a local volume by its PersistentVolume, and by its directory
 // alone where the kubelet cleaned it up as it started, which it does once.
 func TestLoggedLocal(t *testing.T) {

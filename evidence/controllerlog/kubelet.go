@@ -29,6 +29,8 @@ type KubeletFailure struct {
 	// Message says what failed and why, in the words of the kubelet's events:
 	// `MountVolume.SetUp failed for volume "pv-1" : rpc error: ...`.
 	Message string
+	// LogEnds is when the last line of the log was written.
+	LogEnds time.Time
 	// Before reports whether a kubelet logged it that has started again since.
 	Before bool
 }
@@ -90,7 +92,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	if err != nil {
 		return nil, err
 	}
-	var began time.Time // of the process that wrote the last line, or since when it writes
+	var began, ends time.Time // began is when the process that wrote the last line wrote its first
 	process := ""
 	for e, err := range p.entries(r) {
 		if err != nil {
@@ -102,6 +104,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 		}
 		began = began.Add(by)
 		e.at = e.at.Add(by)
+		ends = e.at
 		if e.process != process || e.msg == kubeletStarts {
 			began, process = e.at, e.process
 		}
@@ -115,7 +118,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	var until []KubeletFailure
 	for _, f := range failures {
 		if !f.At.After(now) { // in the zone that a later line has shown
-			f.Before = f.At.Before(began)
+			f.Before, f.LogEnds = f.At.Before(began), ends
 			until = append(until, f)
 		}
 	}

@@ -33,7 +33,25 @@ func readKubelet(t *testing.T, lines ...string) []KubeletFailure {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range failures {
+		failures[i].LogEnds = time.Time{} // see TestKubeletLogEnds
+	}
 	return failures
+}
+
+// TestKubeletLogEnds: each failure knows when the log's last line was written.
+func TestKubeletLogEnds(t *testing.T) {
+	setUp := `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "` + aVolume + `") pod "web-0" (UID: "uid-1") : no device`
+	for name, log := range map[string]string{
+		"in UTC":          paused("10:40:00", "+0000 UTC", "", setUp) + "\n" + klog("10:41:30", "x"),
+		"in another zone": klog("05:39:00", "x") + "\n" + paused("05:40:00", "-0500 EST", "", setUp) + "\n" + klog("05:41:30", "x"),
+		"up to now":       paused("10:40:00", "+0000 UTC", "", setUp) + "\n" + klog("10:41:30", "x") + "\n" + klog("10:59:00", "x"),
+	} {
+		failures, err := ReadKubelet(strings.NewReader(log), now)
+		if err != nil || len(failures) != 1 || !failures[0].LogEnds.Equal(*clock(10, 41, 30)) {
+			t.Errorf("%s: %v %+v", name, err, failures)
+		}
+	}
 }
 
 // TestKubelet: the failure of each step is found, in each form in which logs come.
@@ -94,7 +112,7 @@ func TestKubelet(t *testing.T) {
 		"started since, newest first": {[]string{at("10:41:00.000001", klog("10:41:00", `"Kubelet version" kubeletVersion="v1.37.2"`)), at("10:40:00.000000", line)}, []KubeletFailure{before}},
 		"started before":              {[]string{strings.Replace(klog("10:38:00", "x"), "    1 file", "    2 file", 1), klog("10:39:00", `"Kubelet version" kubeletVersion="v1.37.2"`), line, klog("10:41:00", "x")}, []KubeletFailure{mount}},
 		"started since, another zone": {[]string{strings.Replace(klog("05:39:00", "x"), "    1 file", "    2 file", 1), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount}},
-		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message, false}}},
+		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message, time.Time{}, false}}},
 		"container":                   {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
 		"another zone":                {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},
 		"journalctl of another zone":  {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},

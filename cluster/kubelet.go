@@ -59,6 +59,9 @@ func (c *Cluster) Kubelet(ctx context.Context, node types.NodeName) (*trace.Kube
 	}
 	_ = c.askKubelet(ctx, c.kubeletLog(node), func(in io.Reader) (err error) {
 		view.Failures, err = controllerlog.ReadKubelet(in, time.Now().Add(24*time.Hour)) // it only supplies the year
+		for i := range view.Failures {
+			view.Failures[i].LogEnds = time.Now() // the answer lacks most of the log's lines
+		}
 		return err
 	})
 	if ctx.Err() != nil {
@@ -72,10 +75,11 @@ func (c *Cluster) kubelet(node types.NodeName) *rest.Request {
 }
 
 // logged matches the lines of the kubelet's log that are asked for, in Go's, journalctl's and
-// Windows' regular expressions: those with which a kubelet starts, those about failed operations and, since the journal has each line by
-// itself, the further lines of a failed mount or unmount, with the line before them (checkUmountError
-// and mountSensitive, mount-utils/mount_linux.go).
-const logged = `Kubelet version|No retries permitted until|mount failed: |^(Unmounting arguments|Mounting command|Mounting arguments|Output): `
+// Windows' regular expressions: those with which a kubelet starts, and those about an operation that
+// failed, an unmount that could not begin and a failed wait for one. The journal has each line by
+// itself: the further lines of a failed mount or unmount are asked for, too, with the line before them
+// (checkUmountError and mountSensitive, mount-utils/mount_linux.go).
+const logged = `Kubelet version|No retries permitted until|operationExecutor\.Unmount|Error syncing pod.*mounted volumes=|mount failed: |^(Unmounting arguments|Mounting command|Mounting arguments|Output): `
 
 // kubeletLog asks for these lines, the last ones of half a day. The kubelet hands the time to
 // journalctl, which reads it in its own zone: the last minutes are included in each zone.

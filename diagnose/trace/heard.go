@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -55,22 +56,56 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 	return events
 }
 
-// failedDown is the volume's last failed operation on the way down in the kubelet's log, where no
-// later try can have failed before the objects were read. A kubelet that has restarted since, by its
-// log or its metrics, has forgotten the pause. For a volume that no pod has any more, any pod's failure counts.
+// failedDown is the volume's last failed operation on the way down in the kubelet's log, where it
+// stands. For a volume that no pod has any more, any pod's failure counts.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
 	}
 	for _, f := range slices.Backward(t.heard.Failures) {
-		if t.isMeant(v, f.Volume) && (f.Pod == "" || t.pod.Name == "" || f.Pod == uidThere(t.pod)) {
-			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
-			started := t.heard.started()
-			ended := !atStart(f.Volume) && f.At.Add(f.Pause+facts.RetrySaid).Before(t.Snapshot.TakenAt)
-			return f, !up && !f.Before && (started.IsZero() || f.At.After(started.Add(facts.StartRounded))) && !ended
+		if !isWait(f) && t.isMeant(v, f.Volume) && (f.Pod == "" || t.pod.Name == "" || f.Pod == uidThere(t.pod)) {
+			return f, !isMount(f) && t.stands(f)
 		}
 	}
 	return f, false
+}
+
+// stands reports whether no later try can have failed before the objects were read. A kubelet that
+// has restarted since, by its log or its metrics, has forgotten the pause.
+func (t *tracer) stands(f controllerlog.KubeletFailure) bool {
+	started := t.heard.started()
+	ended := (isWait(f) || !atStart(f.Volume)) && f.At.Add(f.Pause+facts.RetrySaid).Before(t.Snapshot.TakenAt)
+	return !f.Before && (started.IsZero() || f.At.After(started.Add(facts.StartRounded))) && !ended
+}
+
+// isMount reports whether the operation was one on the way up.
+func isMount(f controllerlog.KubeletFailure) bool {
+	return strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
+}
+
+// isWait reports whether the failure is a wait of the kubelet for the unmount of a pod's volumes.
+func isWait(f controllerlog.KubeletFailure) bool {
+	return strings.HasPrefix(f.Message, controllerlog.StillMounted)
+}
+
+// waitedFor is the kubelet's last failed wait for the unmount of the pod's volumes, by its log, and
+// whether it was for this volume. known is false where no such wait stands, and where the wait may
+// have left the volume out although it is mounted: after a failed unmount it does not count
+// (VolumeMountUncertain, operation_generator.go).
+func (t *tracer) waitedFor(v *tracedVolume) (wait controllerlog.KubeletFailure, is, known bool) {
+	if t.heard == nil {
+		return wait, false, false
+	}
+	for _, f := range slices.Backward(t.heard.Failures) {
+		meant := f.Pod == uidThere(t.pod) && (t.isMeant(v, f.Volume) || string(f.Volume) == v.Name)
+		switch {
+		case meant && !isWait(f) && !isMount(f):
+			return wait, is, is && known
+		case isWait(f) && f.Pod == uidThere(t.pod) && t.stands(f) && (!known || f.At.Equal(wait.At)):
+			wait, known, is = f, true, is || meant
+		}
+	}
+	return wait, is, known
 }
 
 // atStart reports whether the name is one of the clean-up that a kubelet makes once, when it starts,
@@ -100,6 +135,16 @@ func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 // the device comes after the unmount.
 func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 	f, ok := t.failedDown(v)
+	if wait, is, known := t.waitedFor(v); !ok && known && s.Stage == StageUnmounted && (is || t.everMounted()) {
+		if !is {
+			*s = done(StageUnmounted, metav1.Time{}, "the kubelet's log names the volumes for whose unmount the pod's end waits, and not this one")
+			return
+		}
+		*s = t.due(*s, t.endsSince(), UnmountTakes)
+		s.State, s.On, s.follows = StageBlocked, cmp.Or(s.On, kubeletOf(t.pod.Spec.NodeName)), false
+		s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: new(metav1.NewTime(wait.At)), Text: wait.Message, Means: "the kubelet has waited 2m3s for the unmount"}}
+		return
+	}
 	switch {
 	case !ok, s.Stage == StageUnstaged && f.Pod != "":
 		return
@@ -129,6 +174,21 @@ func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver stri
 	if facts.ContainsAny(f.Message, kubeletwords.DataLost) {
 		*s, s.UsualBound = t.due(*s, metav1.Time{}, 0), ""
 	}
+}
+
+// retried reports whether the kubelet has tried the mount again since it failed, and not failed: its
+// log has that failure, and goes on for longer than a pause and a call to a CSI driver take, without
+// another one of the volume.
+func (t *tracer) retried(v *tracedVolume, failed metav1.Time) bool {
+	if t.heard == nil || v.Driver == "" {
+		return false
+	}
+	for _, f := range slices.Backward(t.heard.Failures) {
+		if t.isMeant(v, f.Volume) {
+			return isMount(f) && !failed.After(f.At.Add(facts.RetrySaid)) && f.LogEnds.Sub(f.At) > reconcile.BackoffLast+reconcile.CSITimeout+facts.RetrySaid
+		}
+	}
+	return false
 }
 
 // neverStaged is the evidence in the kubelet's counters that the volume is not staged; "" where

@@ -320,6 +320,95 @@ func TestLoggedWithoutDriver(t *testing.T) {
 	}
 }
 
+// TestLoggedWait: the kubelet's failed wait for its unmounts names the volumes that keep a pod, by the
+// pod's names for them up to 1.34 and by its own since. A volume whose unmount has failed may keep it
+// as well, unnamed.
+func TestLoggedWait(t *testing.T) {
+	const first, more = testworld.Volume, corev1.UniqueVolumeName("kubernetes.io/csi/ebs.csi.aws.com^vol-2")
+	waited := func(minutes float64, name corev1.UniqueVolumeName, pod types.UID) controllerlog.KubeletFailure {
+		f := logged(minutes, name, pod, controllerlog.StillMounted+string(name)+"]: context deadline exceeded")
+		f.Pause = 138 * time.Second
+		return f
+	}
+	torn := func(minutes float64, of corev1.UniqueVolumeName) controllerlog.KubeletFailure {
+		return logged(minutes, of, "uid-app", `UnmountVolume.TearDown failed for volume "x" : rpc error: code = Internal desc = busy`)
+	}
+	for name, row := range map[string]struct {
+		failures []controllerlog.KubeletFailure
+		want     string // the volumes that it may wait for
+		said     bool
+	}{
+		"nothing":                     {nil, "data more", false},
+		"by its unique name":          {[]controllerlog.KubeletFailure{waited(1, more, "uid-app")}, "more", true},
+		"by the pod's name":           {[]controllerlog.KubeletFailure{waited(1, "more", "uid-app")}, "more", true},
+		"the last wait":               {[]controllerlog.KubeletFailure{waited(3, first, "uid-app"), waited(1, more, "uid-app")}, "more", true},
+		"both in it":                  {[]controllerlog.KubeletFailure{waited(1, first, "uid-app"), waited(1, more, "uid-app")}, "data", true},
+		"too long ago":                {[]controllerlog.KubeletFailure{waited(3, more, "uid-app")}, "data more", false},
+		"before it started":           {[]controllerlog.KubeletFailure{before(waited(1, more, "uid-app"))}, "data more", false},
+		"of another pod":              {[]controllerlog.KubeletFailure{waited(1, more, "uid-other")}, "data more", false},
+		"the other's unmount failed":  {[]controllerlog.KubeletFailure{torn(30, first), waited(1, more, "uid-app")}, "more", true},
+		"its own unmount fails":       {[]controllerlog.KubeletFailure{torn(0.5, more), waited(0.2, more, "uid-app")}, "more", true},
+		"the other's unmount failing": {[]controllerlog.KubeletFailure{waited(1, more, "uid-app"), torn(0.5, first)}, "data", true},
+	} {
+		w := withSecond(testworld.New().Stopped(9))
+		doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Failures: row.failures}})
+		got := strings.Join(doc.Verdict.Volumes, " ")
+		if got == "" {
+			got = doc.Verdict.Volume
+		}
+		if got != row.want || (doc.Verdict.Said != "") != row.said || doc.Verdict.State != finding.Stuck {
+			t.Errorf("%s: it waits for %q, which is %s, want %q: %s (said: %q)", name, got, doc.Verdict.State, row.want, doc.Verdict.Message, doc.Verdict.Said)
+		}
+		for _, v := range doc.Volumes {
+			for _, s := range v.Stages {
+				if name == "the other's unmount failed" && v.Name == "data" && s.Stage == trace.StageUnmounted && s.State == trace.StageDone {
+					t.Errorf("%s: the log proves that it is unmounted: %s", name, s.Detail)
+				}
+			}
+		}
+	}
+}
+
+// TestLoggedNoMore: the words of a mount that failed no longer count where the log goes on for so long
+// that the kubelet has tried again, and a call to the driver has ended, without another failure.
+func TestLoggedNoMore(t *testing.T) {
+	const refused = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
+	for name, row := range map[string]struct {
+		ago, ends float64
+		pod       types.UID
+		event     float64 // when an event was written, in minutes before now; 0: none
+		later     []controllerlog.KubeletFailure
+		staged    trace.StageState
+	}{
+		"the log goes on":          {16, 0.3, "uid-app", 0, nil, trace.StageDone},
+		"its event is left, too":   {16, 0.3, "uid-app", 16, nil, trace.StageDone},
+		"an event came later":      {16, 0.3, "uid-app", 9, nil, trace.StageBlocked},
+		"the log ends soon after":  {16, 15, "uid-app", 0, nil, trace.StageBlocked},
+		"a call may still run":     {4, 0.3, "uid-app", 0, nil, trace.StageBlocked},
+		"it fails for another pod": {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-other", refused)}, trace.StageBlocked},
+		"it fails again":           {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-app", refused)}, trace.StageBlocked},
+		"another volume does":      {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, "kubernetes.io/csi/ebs.csi.aws.com^vol-2", "uid-app", refused)}, trace.StageDone},
+	} {
+		w := testworld.New().Pending(30)
+		if row.event > 0 {
+			w.Event("FailedMount", refused, row.event)
+		}
+		view := &trace.KubeletView{Failures: append([]controllerlog.KubeletFailure{logged(row.ago, testworld.Volume, row.pod, refused)}, row.later...)}
+		for i := range view.Failures {
+			view.Failures[i].LogEnds = testworld.MinutesAgo(row.ends).Time
+		}
+		doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: view})
+		for _, s := range doc.Volumes[0].Stages {
+			if s.Stage == trace.StageStaged && s.State != row.staged {
+				t.Errorf("%s: staged is %s, want %s: %s", name, s.State, row.staged, s.Detail)
+			}
+		}
+		if said := doc.Verdict.Said != ""; said != (row.staged == trace.StageBlocked) {
+			t.Errorf("%s: said: %q", name, doc.Verdict.Said)
+		}
+	}
+}
+
 // TestLoggedLocal: the log names a local volume by its PersistentVolume, and by its directory
 // alone where the kubelet cleaned it up as it started, which it does once.
 func TestLoggedLocal(t *testing.T) {

@@ -154,6 +154,9 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			return after(StageStaged)
 		}
+		if t.retried(v, snapshot.EventTime(last.Event)) {
+			return done(StageStaged, metav1.Time{}, "the kubelet has tried it again, and its log has no other failure of it")
+		}
 		return t.failedMount(s, failures, v)
 	}
 	if e := t.lastEvent(facts.OwnershipReason); e != nil && t.ChangesOwner(e, t.pod, v.specName()) {
@@ -195,6 +198,9 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 	if n := len(failures); n > 0 && (!failures[n-1].Stages() || v.Driver == "" || v.source.CSI != nil) {
 		if facts.ContainsAny(failures[n-1].Reason, kubeletwords.DriverUnknown) {
 			return after(StageMounted)
+		}
+		if t.retried(v, snapshot.EventTime(failures[n-1].Event)) {
+			return t.silent(s, v)
 		}
 		return t.failedMount(s, failures, v)
 	}

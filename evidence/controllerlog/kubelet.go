@@ -29,9 +29,20 @@ type KubeletFailure struct {
 	// Message says what failed and why, in the words of the kubelet's events:
 	// `MountVolume.SetUp failed for volume "pv-1" : rpc error: ...`.
 	Message string
+	// LogEnds is when the last line of the log was written.
+	LogEnds time.Time
 	// Before reports whether a kubelet logged it that has started again since.
 	Before bool
 }
+
+// StillMounted begins the kubelet's error about a pod that has ended while some of its volumes are
+// mounted (WaitForUnmount, volume_manager.go). The failure stands once for each of the volumes, by its
+// name in the pod up to 1.34 and its unique name since.
+const StillMounted = "mounted volumes=["
+
+// waitsAgain is when the kubelet has waited again after that error: its longest back-off
+// (completeWork, pod_workers.go) and its podAttachAndMountTimeout.
+const waitsAgain = 15*time.Second + 2*time.Minute + 3*time.Second
 
 // reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go): the pause
 // after an operation that could not begin.
@@ -81,7 +92,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	if err != nil {
 		return nil, err
 	}
-	var began time.Time // of the process that wrote the last line, or since when it writes
+	var began, ends time.Time // began is when the process that wrote the last line wrote its first
 	process := ""
 	for e, err := range p.entries(r) {
 		if err != nil {
@@ -93,17 +104,21 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 		}
 		began = began.Add(by)
 		e.at = e.at.Add(by)
+		ends = e.at
 		if e.process != process || e.msg == kubeletStarts {
 			began, process = e.at, e.process
 		}
 		if f, ok := e.kubeletFailure(); ok {
 			failures = withLatest(failures, f)
 		}
+		for _, f := range e.stillMounted() {
+			failures = withLatest(failures, f)
+		}
 	}
 	var until []KubeletFailure
 	for _, f := range failures {
 		if !f.At.After(now) { // in the zone that a later line has shown
-			f.Before = f.At.Before(began)
+			f.Before, f.LogEnds = f.At.Before(began), ends
 			until = append(until, f)
 		}
 	}
@@ -199,6 +214,24 @@ func (e *entry) kubeletFailure() (f KubeletFailure, ok bool) {
 		return f, ok
 	}
 	return f, false
+}
+
+// stillMounted returns a failure for each volume that, by the line, the kubelet has waited to be
+// unmounted.
+func (e *entry) stillMounted() (list []KubeletFailure) {
+	if e.msg != "Error syncing pod, skipping" { // podWorkerLoop, pod_workers.go
+		return nil
+	}
+	err := e.value("err")
+	names, waited := strings.CutPrefix(err, StillMounted)
+	names, _, ended := strings.Cut(names, "]: ")
+	pod := e.value("podUID")
+	for name := range strings.FieldsSeq(names) {
+		if waited && ended && pod != "" {
+			list = append(list, KubeletFailure{At: e.at, Pause: waitsAgain, Volume: corev1.UniqueVolumeName(name), Pod: types.UID(pod), Message: cutError(err)})
+		}
+	}
+	return list
 }
 
 // failedFor returns the volume and the pod that the error is about.

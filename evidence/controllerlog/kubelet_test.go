@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -32,7 +33,25 @@ func readKubelet(t *testing.T, lines ...string) []KubeletFailure {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for i := range failures {
+		failures[i].LogEnds = time.Time{} // see TestKubeletLogEnds
+	}
 	return failures
+}
+
+// TestKubeletLogEnds: each failure knows when the log's last line was written.
+func TestKubeletLogEnds(t *testing.T) {
+	setUp := `MountVolume.SetUp failed for volume "pv-1" (UniqueName: "` + aVolume + `") pod "web-0" (UID: "uid-1") : no device`
+	for name, log := range map[string]string{
+		"in UTC":          paused("10:40:00", "+0000 UTC", "", setUp) + "\n" + klog("10:41:30", "x"),
+		"in another zone": klog("05:39:00", "x") + "\n" + paused("05:40:00", "-0500 EST", "", setUp) + "\n" + klog("05:41:30", "x"),
+		"up to now":       paused("10:40:00", "+0000 UTC", "", setUp) + "\n" + klog("10:41:30", "x") + "\n" + klog("10:59:00", "x"),
+	} {
+		failures, err := ReadKubelet(strings.NewReader(log), now)
+		if err != nil || len(failures) != 1 || !failures[0].LogEnds.Equal(*clock(10, 41, 30)) {
+			t.Errorf("%s: %v %+v", name, err, failures)
+		}
+	}
 }
 
 // TestKubelet: the failure of each step is found, in each form in which logs come.
@@ -52,6 +71,12 @@ func TestKubelet(t *testing.T) {
 	mount := failure(10, "uid-1", `MountVolume.SetUp failed for volume "pv-1" : rpc error: code = Internal desc = no device`)
 	line := paused("10:40:00", "+0000 UTC", "", setUp)
 	at := func(clock, text string) string { return "Nov 20 " + clock + " n1 kubelet[1234]: " + text }
+	waited := func(err string) string {
+		return klog("10:40:00", fmt.Sprintf(`"Error syncing pod, skipping" err=%q pod="a/web-0" podUID="uid-1"`, err))
+	}
+	stillMounted := func(volume corev1.UniqueVolumeName) KubeletFailure {
+		return KubeletFailure{At: *clock(10, 40, 0), Pause: 138 * time.Second, Volume: volume, Message: "mounted volumes=[a/1 b/2]: context deadline exceeded"}.of("uid-1")
+	}
 	before := mount
 	before.Before = true
 	long := []string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "rpc error: code = Internal desc = busy", "unmount failed: exit status 32", 1)), "Unmounting arguments: /x", "Output: umount: /x: target is busy."}
@@ -87,7 +112,7 @@ func TestKubelet(t *testing.T) {
 		"started since, newest first": {[]string{at("10:41:00.000001", klog("10:41:00", `"Kubelet version" kubeletVersion="v1.37.2"`)), at("10:40:00.000000", line)}, []KubeletFailure{before}},
 		"started before":              {[]string{strings.Replace(klog("10:38:00", "x"), "    1 file", "    2 file", 1), klog("10:39:00", `"Kubelet version" kubeletVersion="v1.37.2"`), line, klog("10:41:00", "x")}, []KubeletFailure{mount}},
 		"started since, another zone": {[]string{strings.Replace(klog("05:39:00", "x"), "    1 file", "    2 file", 1), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount}},
-		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message, false}}},
+		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message, time.Time{}, false}}},
 		"container":                   {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
 		"another zone":                {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},
 		"journalctl of another zone":  {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
@@ -99,11 +124,14 @@ func TestKubelet(t *testing.T) {
 		"of two pods":  {[]string{notBegunAt("10:40:00", lost), notBegunAt("10:40:01", strings.ReplaceAll(lost, "uid-1", "uid-2")), notBegunAt("10:40:02", lost)}, []KubeletFailure{unbegun(1, "uid-2"), unbegun(2, "uid-1")}},
 		"a mount":      {[]string{strings.Replace(notBegunAt("10:40:00", lost), "operationExecutor.UnmountVolume", "operationExecutor.MountVolume", 1)}, nil},
 
-		"another volume":   {[]string{strings.Replace(line, aVolume+" podName", "kubernetes.io/csi/d^other podName", 1)}, nil},
-		"another pod":      {[]string{paused("10:40:00", "+0000 UTC", "uid-2", tearDown)}, nil},
-		"the controller's": {[]string{strings.Replace(line, "nodeName:}", "nodeName:n1}", 1)}, nil},
-		"no error":         {[]string{strings.TrimSuffix(line, setUp)}, nil},
-		"in another error": {[]string{klog("10:40:00", `"Error" err="`+strings.ReplaceAll(line, `"`, `\"`)+`"`)}, nil},
+		"still mounted":         {[]string{waited("mounted volumes=[a/1 b/2]: context deadline exceeded")}, []KubeletFailure{stillMounted("a/1"), stillMounted("b/2")}},
+		"another failed sync":   {[]string{waited("unprepare dynamic resources: failed"), klog("10:40:00", `"Error syncing pod, skipping" err="x" podUID="uid-1"`)}, nil},
+		"a mount's failed wait": {[]string{waited("unmounted volumes=[a], unattached volumes=[], failed to process volumes=[]: context deadline exceeded")}, nil},
+		"another volume":        {[]string{strings.Replace(line, aVolume+" podName", "kubernetes.io/csi/d^other podName", 1)}, nil},
+		"another pod":           {[]string{paused("10:40:00", "+0000 UTC", "uid-2", tearDown)}, nil},
+		"the controller's":      {[]string{strings.Replace(line, "nodeName:}", "nodeName:n1}", 1)}, nil},
+		"no error":              {[]string{strings.TrimSuffix(line, setUp)}, nil},
+		"in another error":      {[]string{klog("10:40:00", `"Error" err="`+strings.ReplaceAll(line, `"`, `\"`)+`"`)}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(row.want, readKubelet(t, row.lines...)); diff != "" {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
@@ -313,7 +314,7 @@ func trimState(state *corev1.ContainerState, plugin bool) {
 	if t := state.Terminated; t != nil && NotStarted(t) {
 		t.Message = aboutMount(t.Message)
 	} else if t != nil {
-		kept := refusal.FindString(t.Message)
+		kept := refusedWith(t.Message)
 		if kept == "" && plugin {
 			kept = lastLine.FindString(strings.TrimSpace(t.Message))
 		}
@@ -334,6 +335,23 @@ func NotStarted(t *corev1.ContainerStateTerminated) bool {
 // refusal matches the kubelet's answer to a driver's registration, as its registrar logs it
 // (GenerateRegisterPluginFunc, pluginmanager/operationexecutor).
 var refusal = regexp.MustCompile(`RegisterPlugin error -- [^\n]{1,1000}`)
+
+// refusedWith is the kubelet's refusal in a registrar's log, without the registrar's own words. From
+// v2.11 on a registrar logs it quoted (csi-node-driver-registrar, main.go).
+func refusedWith(log string) string {
+	found := refusal.FindStringIndex(log)
+	if found == nil {
+		return ""
+	}
+	if start := found[0] - 1; start >= 0 && log[start] == '"' {
+		if quoted, err := strconv.QuotedPrefix(log[start:]); err == nil {
+			text, _ := strconv.Unquote(quoted)
+			return refusal.FindString(text)
+		}
+	}
+	text, _, _ := strings.Cut(log[found[0]:found[1]], ", restarting registration container")
+	return text
+}
 
 // RefusesRegistration reports whether the words are the kubelet's refusal.
 func RefusesRegistration(words string) bool { return refusal.MatchString(words) }

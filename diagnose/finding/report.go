@@ -497,13 +497,13 @@ func (b Brief) Line() string {
 	return Finding{Message: b.Message, Detail: b.Detail, Said: b.Said}.Line()
 }
 
-// Leading are the findings without those that follow from another of them, as far as both are
-// about the same of the pods.
+// Leading are the findings without those that follow from another of them, which names one of the
+// pods, and all of them that the finding names.
 func Leading(findings []Finding, pods ...string) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool {
-		about := slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return !f.Names(pod) })
-		return len(about) > 0 && slices.ContainsFunc(findings, func(cause Finding) bool {
-			return cause.Fingerprint == f.CausedBy && !slices.ContainsFunc(about, func(pod string) bool { return !cause.Names(pod) })
+		return slices.ContainsFunc(findings, func(cause Finding) bool {
+			return cause.Fingerprint == f.CausedBy && slices.ContainsFunc(pods, cause.Names) &&
+				!slices.ContainsFunc(pods, func(pod string) bool { return f.Names(pod) && !cause.Names(pod) })
 		})
 	})
 }

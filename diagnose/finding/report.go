@@ -493,17 +493,13 @@ func (b Brief) Line() string {
 	return Finding{Message: b.Message, Detail: b.Detail, Said: b.Said}.Line()
 }
 
-// Leading are the findings without those that follow from another of them, where that one names
-// each of the pods that both could be about: those that the finding names or, where it names none
-// of them, all.
+// Leading are the findings without those that follow from another of them, which names one of the
+// pods, and all of them that the finding names.
 func Leading(findings []Finding, pods ...string) []Finding {
 	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool {
-		about := slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return !f.Names(pod) })
-		if len(about) == 0 {
-			about = pods
-		}
 		return f.CausedBy != "" && slices.ContainsFunc(findings, func(cause Finding) bool {
-			return cause.Fingerprint == f.CausedBy && !slices.ContainsFunc(about, func(pod string) bool { return !cause.Names(pod) })
+			return cause.Fingerprint == f.CausedBy && slices.ContainsFunc(pods, cause.Names) &&
+				!slices.ContainsFunc(pods, func(pod string) bool { return f.Names(pod) && !cause.Names(pod) })
 		})
 	})
 }

@@ -103,12 +103,13 @@ kubelet-oracle: ## STATES pods for each release in random states against the vol
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v -e /conformance -e /world/history -e /world/demo) # they mostly wait
 
-# The world links upstream's parts with one line of csi-attacher's left out: see the script.
+# The world links upstream's parts with one line of csi-attacher's left out: see the script. A run that was
+# stopped goes on after what TALLIES keeps, while the program stays the same.
 WORLDS ?= 500
 world: ## the stories and WORLDS random histories in virtual time; writes docs/evidence/world.md
 	cd e2e && go test -timeout 0 -count 1 ./world/promises ./world/driver ./world/claims && \
 	flags=$$(world/overlay.sh) && go test -count 1 $$flags ./world/demo && \
-	go test -timeout 0 -count 1 -v $$flags ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -ask 10 -page ../../../docs/evidence/world.md
+	go test -timeout 0 -count 1 -v $$flags ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -ask 10 -tallies '$(TALLIES)' -page ../../../docs/evidence/world.md
 
 alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
 	cd e2e/alerts && go vet . && go test -timeout 40m .

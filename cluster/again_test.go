@@ -132,3 +132,43 @@ func TestReadAgainWhereAnEntryIsMissing(t *testing.T) {
 		})
 	}
 }
+
+// TestReadAgainWithoutAttachment: a volume that was detached while the lists were read is not
+// listed any more. One that is still listed has lost its VolumeAttachment in another way.
+func TestReadAgainWithoutAttachment(t *testing.T) {
+	const volume = corev1.UniqueVolumeName("kubernetes.io/csi/disk^vol-1")
+	for what, test := range map[string]struct {
+		attachment, gone bool
+		again            int32
+		entries          int
+	}{
+		"it was detached":                  {false, true, 1, 0},
+		"its VolumeAttachment was deleted": {false, false, 1, 1},
+		"it is attached":                   {true, true, 0, 1},
+	} {
+		t.Run(what, func(t *testing.T) {
+			a := newAPI(t)
+			list := &storagev1.VolumeAttachmentList{}
+			if test.attachment {
+				list.Items = append(list.Items, storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: reconcile.VolumeAttachmentName("vol-1", "disk", "n1")},
+					Spec: storagev1.VolumeAttachmentSpec{NodeName: "n1"}})
+			}
+			a.serve("/apis/storage.k8s.io/v1/volumeattachments", list)
+			var again atomic.Int32
+			a.handle("/api/v1/nodes", func(r *http.Request) (int, runtime.Object) {
+				node := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid"}}
+				if later := r.URL.Query().Get("fieldSelector") != "" && again.Add(1) > 0; !later || !test.gone {
+					node.Status.VolumesAttached = []corev1.AttachedVolume{{Name: volume}}
+				}
+				return http.StatusOK, &corev1.NodeList{Items: []corev1.Node{node}}
+			})
+			s, err := a.cluster(Options{PageSize: PageSize}).Snapshot(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := len(s.Node("n1").Status.VolumesAttached); got != test.entries || again.Load() != test.again {
+				t.Errorf("%d entries after %d more readings, want %d after %d", got, again.Load(), test.entries, test.again)
+			}
+		})
+	}
+}

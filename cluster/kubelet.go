@@ -71,14 +71,20 @@ func (c *Cluster) kubelet(node types.NodeName) *rest.Request {
 	return c.client[corev1.GroupName].Get().Resource(string(snapshot.Nodes)).Name(string(node)).SubResource("proxy")
 }
 
-// kubeletLog asks for the lines about failed operations, the last ones of half a day. The
-// kubelet hands the time to journalctl, which reads it in its own zone: the last minutes are
-// included in each zone. NodeLogQuery is on from 1.36 where the kubelet's
+// logged matches the lines of the kubelet's log that are asked for, in Go's, journalctl's and
+// Windows' regular expressions: those with which a kubelet starts, those about failed operations and, since the journal has each line by
+// itself, the further lines of a failed mount or unmount, with the line before them (checkUmountError
+// and mountSensitive, mount-utils/mount_linux.go).
+const logged = `Kubelet version|No retries permitted until|mount failed: |^(Unmounting arguments|Mounting command|Mounting arguments|Output): `
+
+// kubeletLog asks for these lines, the last ones of half a day. The kubelet hands the time to
+// journalctl, which reads it in its own zone: the last minutes are included in each zone.
+// NodeLogQuery is on from 1.36 where the kubelet's
 // enableSystemLogQuery is; before, its feature gate must be on, too. Without the slash at the
 // end of the path the kubelet handles the request elsewhere.
 func (c *Cluster) kubeletLog(node types.NodeName) *rest.Request {
-	return c.client[corev1.GroupName].Get().AbsPath("/api/v1/nodes/"+url.PathEscape(string(node))+"/proxy/logs/").Param("query", "kubelet").Param("pattern", "No retries permitted until").
-		Param("tailLines", "1000").Param("sinceTime", time.Now().UTC().Add(-12*time.Hour-10*time.Minute).Format(time.RFC3339))
+	return c.client[corev1.GroupName].Get().AbsPath("/api/v1/nodes/"+url.PathEscape(string(node))+"/proxy/logs/").Param("query", "kubelet").Param("pattern", logged).
+		Param("tailLines", "10000").Param("sinceTime", time.Now().UTC().Add(-12*time.Hour-10*time.Minute).Format(time.RFC3339))
 }
 
 func (c *Cluster) askKubelet(ctx context.Context, request *rest.Request, take func(io.Reader) error) error {

@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
@@ -122,6 +124,51 @@ func TestKubeletLog(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestKubeletLogOfJournal: the query finds each text of a failure whole in a journal, which has each
+// line by itself, searches them one by one and prints the newest first.
+func TestKubeletLogOfJournal(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Second)
+	var journal []string
+	write := func(ago time.Duration, severity, text string) {
+		at := now.Add(-ago)
+		for i, line := range strings.Split(strings.ReplaceAll(severity+at.Format("0102 15:04:05.000000")+"      77 x.go:1] "+text, "UNTIL", at.Add(time.Minute).Format("2006-01-02 15:04:05.999999999 -0700 MST")), "\n") {
+			journal = append(journal, at.Add(time.Duration(i)*time.Microsecond).Format("Jan _2 15:04:05.000000")+" n1 kubelet[77]: "+line)
+		}
+	}
+	failed := func(volume, why string) string {
+		return `Operation for "{volumeName:kubernetes.io/x/` + volume + ` podName:u1 nodeName:}" failed. No retries permitted until UNTIL m=+9.5 (durationBeforeRetry 1m0s). Error: ` +
+			`UnmountVolume.TearDown failed for volume "` + volume + `" (UniqueName: "kubernetes.io/x/` + volume + `") pod "u1" (UID: "u1") : ` + why
+	}
+	write(50*time.Second, "E", failed("a", "unmount failed: exit status 32\nUnmounting arguments: /a\nOutput: umount: /a: target is busy."))
+	write(40*time.Second, "I", `"SyncLoop ADD"`)
+	write(30*time.Second, "E", failed("b", "no such device"))
+	write(20*time.Second, "W", "cleaning up: unmount failed: exit status 32\nUnmounting arguments: /c\nOutput: umount: /c: not mounted.")
+	journal = append(journal, now.Add(-10*time.Second).Format("Jan _2 15:04:05.000000")+" n1 systemd[1]: kubelet.service: mount failed: as systemd says it")
+	view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": says(kubeletPods), "metrics": says(kubeletMetrics), "logs/": func(w http.ResponseWriter, r *http.Request) {
+		pattern, query := regexp.MustCompile(r.URL.Query().Get("pattern")), r.URL.Query()
+		if query.Get("query") != "kubelet" || query.Get("tailLines") == "" {
+			t.Errorf("asked for %v", query)
+		}
+		for _, line := range slices.Backward(journal) {
+			if _, text, _ := strings.Cut(line, "]: "); pattern.MatchString(text) {
+				fmt.Fprintln(w, line)
+			}
+		}
+	}}).Kubelet(t.Context(), "n1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, f := range view.Failures {
+		got = append(got, f.Message)
+	}
+	want := []string{"UnmountVolume.TearDown failed for volume \"a\" : unmount failed: exit status 32\nUnmounting arguments: /a\nOutput: umount: /a: target is busy.",
+		`UnmountVolume.TearDown failed for volume "b" : no such device`}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
 	}
 }
 

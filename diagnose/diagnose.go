@@ -98,7 +98,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 	r.Volumes = records(view, r.Findings)
 	r.Waiting = entries(traces)
 	r.Cluster = &finding.Cluster{Context: s.Source.Context, Server: s.Source.Server, Release: s.Source.ServerVersion}
-	r.Scope = finding.Scope{Objects: s.Counts(), PodsWithAttachedVolume: withAttached(view), PodsOnSilentNodes: onSilentNodes(view), Checks: len(r.Checks)}
+	r.Scope = finding.Scope{Objects: s.Counts(), PodsWithAttachedVolume: withAttached(view), PodsOnSilentNodes: onSilentNodes(view), AttachedToNoNode: attachedToNoNode(view), Checks: len(r.Checks)}
 	return finding.New(*r)
 }
 
@@ -112,6 +112,17 @@ func onSilentNodes(view *facts.View) []string {
 		}
 		if pod.DeletionTimestamp == nil && !reconcile.PodTerminated(pod) && facts.MayUseVolumes(pod) && len(facts.ClaimNames(pod)) > 0 {
 			names = append(names, facts.PodName(pod))
+		}
+	}
+	return names
+}
+
+// attachedToNoNode names the attachments of nodes that do not exist.
+func attachedToNoNode(view *facts.View) []string {
+	var names []string
+	for _, va := range view.Attachments() {
+		if va.Holds() && view.Snapshot.Node(va.Node) == nil && view.Snapshot.Complete(snapshot.Nodes) {
+			names = append(names, va.Name)
 		}
 	}
 	return names

@@ -73,8 +73,8 @@ func keepRead(run *check.Run) {
 	})
 }
 
-// knowsDriversOf reports whether no unread CSIDriver could change the finding: that of its
-// volume's driver, or else those of all volumes of its pods.
+// knowsDriversOf reports whether no unread CSIDriver could change the finding. Those that could
+// are of its volume's driver or, where it names no volume, of all volumes of its pods.
 func knowsDriversOf(v *facts.View, f finding.Finding) bool {
 	if driver := v.DriverOf(f); driver != "" {
 		return v.Snapshot.KnowsDriver(driver)

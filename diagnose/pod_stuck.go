@@ -179,5 +179,8 @@ func stuck(group []*trace.Trace) finding.Finding {
 	for _, said := range stage.Said {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: name, Field: said.By, Value: said.Text})
 	}
+	if passing := stage.Passing(); passing != "" {
+		f = f.UntilAgain(first.TakenAt.Time, facts.ListsGrace, passing)
+	}
 	return f
 }

@@ -1,6 +1,7 @@
 package diagnose_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -78,6 +79,17 @@ func TestTraceCorpus(t *testing.T) {
 			}
 			if doc.Verdict.State == finding.Stuck && len(doc.Findings) == 0 {
 				t.Errorf("%s: the trace of the stuck pod %s does not say what to do: %s", c.name, pod.Name, doc.Verdict.Message)
+			}
+			if v, waits := doc.Verdict, doc.Waits(); v.State == finding.Stuck && waits.Name != "" && v.Reason != "ContainerCreated" &&
+				!slices.ContainsFunc(waits.Stages, func(s trace.Stage) bool { return s.State != trace.StageDone && s.State != trace.StageNotNeeded }) {
+				t.Errorf("%s: pod %s is stuck, and all stages of volume %s are done", c.name, pod.Name, waits.Name)
+			}
+			for _, f := range doc.Findings {
+				if slices.ContainsFunc(doc.Findings, func(cause finding.Brief) bool {
+					return cause.Whole.Fingerprint == f.Whole.CausedBy && cause.Whole.Names(pod.Namespace+"/"+pod.Name)
+				}) {
+					t.Errorf("%s: the trace of pod %s tells %s beside its cause", c.name, pod.Name, f.Code)
+				}
 			}
 			if v, waits := doc.Verdict, doc.Waits(); waits.Broken != "" && len(v.Volumes)+len(v.Stages) == 0 && (waits.Broken != v.Stage || doc.Stage().On != v.Actor) {
 				t.Errorf("%s: pod %s waits for %q in stage %s, and its volume for %q in stage %s", c.name, pod.Name, v.Actor, v.Stage, doc.Stage().On, waits.Broken)

@@ -3,6 +3,7 @@ package explain
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,14 @@ import (
 var speakers = map[string]string{"kubelet": kubelet, "controller": controller, "binder": binder, "scheduler": scheduler, "attacher": attacher, "provisioner": provisioner,
 	"resizer": resizer, "apiserver": apiServer, "driver": driver, "anybody": anybody, "tool": nodeTool, "kernel": kernel, "runtime": runtime, "sidecar": sidecar, "either": either, "caller": caller, "manager": "kube-controller-manager"}
 
+var (
+	pageOfCard  = regexp.MustCompile(`explain (VD\d+)\n`)
+	helpsOfCard = regexp.MustCompile(`(?m)^  Helps .*$`)
+)
+
 // TestPastedLinesFindTheirPages: a pasted line finds its page first or second. The card above
-// names the speaker and who acts or, where the words do not show that, nobody.
+// names the speaker and who acts or, where the words do not show that, nobody, and its first page
+// is one of those.
 func TestPastedLinesFindTheirPages(t *testing.T) {
 	data, err := os.ReadFile("../testdata/pasted.txt")
 	if err != nil {
@@ -43,6 +50,15 @@ func TestPastedLinesFindTheirPages(t *testing.T) {
 			t.Errorf("%s\n\tdoes not leave it to %s:\n%s", text, acts, first)
 		case acts == "none" && !strings.Contains(first, "kubectl volume-doctor diagnose pod/NAME"):
 			t.Errorf("%s\n\tleads nowhere:\n%s", text, first)
+		}
+		if page := pageOfCard.FindStringSubmatch(first); page != nil && !slices.Contains(strings.Fields(codes), page[1]) {
+			t.Errorf("%s\n\tleads to %s first, want one of %s", text, page[1], codes)
+		}
+		if strings.HasPrefix(speaker, "kubelet") && strings.Contains(card.String(), "Said by   the CSI driver;") {
+			t.Errorf("%s\n\thas a driver as its speaker as well:\n%s", text, card.String())
+		}
+		if helps := helpsOfCard.FindAllString(first, -1); len(helps) != len(slices.Compact(slices.Sorted(slices.Values(helps)))) {
+			t.Errorf("%s\n\thas one help twice:\n%s", text, first)
 		}
 		hits := library().find(text, hintsOf(text))
 		var names []string

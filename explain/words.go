@@ -43,12 +43,6 @@ func messagesOf(text string) []string {
 // and its speaker. It reports whether the words are known.
 func sayMeaning(w io.Writer, message string) bool {
 	said := spoken(message)
-	if said != nil {
-		said.card(w)
-	}
-	for _, s := range alsoSpoken(message, said) {
-		s.card(w)
-	}
 	entries := whatItMeans(message)
 	if said != nil || slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {
 		// Beside a component's sentence, plain words and wrappers add nothing, and a driver that
@@ -62,8 +56,23 @@ func sayMeaning(w io.Writer, message string) bool {
 			return len(other.Words) > len(e.Words) && strings.Contains(other.Words, e.Words)
 		})
 	})
+	component := func() {
+		if said != nil {
+			said.card(w)
+		}
+		for _, s := range alsoSpoken(message, said) {
+			s.card(w)
+		}
+	}
+	last := said != nil && said.acts == "" && len(entries) > 0 && driverSays(message) // the cause comes first
+	if !last {
+		component()
+	}
 	for _, alike := range byMeaning(entries) {
 		verdict(w, message, alike)
+	}
+	if last {
+		component()
 	}
 	if said != nil || len(entries) > 0 {
 		return true
@@ -315,7 +324,7 @@ func pagesAbout(meaning driverwords.Meaning, message string) []string {
 	if code := stage(message); meaning != driverwords.NotRegistered && wholeStage(code) {
 		return []string{code}
 	}
-	mount := strings.Contains(message, "MountVolume") || strings.Contains(message, "MapVolume") || strings.Contains(message, "FailedMount")
+	mount := saidBy(message, nil) == nodeTool || strings.Contains(message, "MountVolume") || strings.Contains(message, "MapVolume") || strings.Contains(message, "FailedMount")
 	attach := strings.Contains(message, "AttachVolume") || strings.Contains(message, "attachError")
 	// a Secret of the pod, or of a volume that the kubelet mounts
 	own := mount && meaning == driverwords.SecretMissing && !strings.Contains(message, "rpc error")

@@ -165,15 +165,23 @@ func closing(b *strings.Builder, r *finding.Report, most int, opts Options) {
 // good reports whether everything was examined and nothing was found, and no status is too old to
 // show it.
 func good(r *finding.Report) bool {
-	return len(r.Findings) == 0 && examinedAll(r) && stuckUntold(r) == 0 && len(r.Scope.PodsOnSilentNodes) == 0
+	return len(r.Findings) == 0 && examinedAll(r) && stuckUntold(r) == 0 && len(notKnown(r)) == 0
 }
 
-// silent names the pods on nodes that are not heard of: they may still run or not.
-func silent(r *finding.Report) string {
-	if pods := r.Scope.PodsOnSilentNodes; len(pods) > 1 {
-		return fmt.Sprintf("whether %d pods still run is not known, as nothing is heard of their nodes: %s", len(pods), some(pods))
+// notKnown says what the objects do not show: whether pods still run on nodes that are not heard of,
+// and whether the detach from nodes that do not exist is late.
+func notKnown(r *finding.Report) (clauses []string) {
+	switch pods := r.Scope.PodsOnSilentNodes; len(pods) {
+	case 0:
+	case 1:
+		clauses = append(clauses, fmt.Sprintf("whether pod %s still runs is not known, as nothing is heard of its node", pods[0]))
+	default:
+		clauses = append(clauses, fmt.Sprintf("whether %d pods still run is not known, as nothing is heard of their nodes: %s", len(pods), some(pods)))
 	}
-	return fmt.Sprintf("whether pod %s still runs is not known, as nothing is heard of its node", r.Scope.PodsOnSilentNodes[0])
+	if names := r.Scope.AttachedToNoNode; len(names) > 0 {
+		clauses = append(clauses, fmt.Sprintf("whether a detach is late is not known, as the nodes of %s do not exist: see in 10 minutes whether they are still there: %s", count(len(names), "VolumeAttachment"), some(names)))
+	}
+	return clauses
 }
 
 // found sums up the report in one line.
@@ -193,7 +201,7 @@ func foundThere(r *finding.Report) string {
 	case good(r):
 		return fmt.Sprintf("Nothing wrong%s, complete.", over)
 	case examinedAll(r) && stuckUntold(r) == 0:
-		return fmt.Sprintf("Nothing found%s, complete; %s.", over, strings.Join(said(visible(silent(r)), leftOutText(r)), "; "))
+		return fmt.Sprintf("Nothing found%s, complete; %s.", over, strings.Join(said(visible(strings.Join(notKnown(r), "; ")), leftOutText(r)), "; "))
 	case examinedAll(r): // pods are stuck, but no check that ran explains it
 		return fmt.Sprintf("No finding of the checks that were asked for%s, and yet %s for longer than is usual.", over, waitFor(stuckUntold(r)))
 	case nothingRead(r):

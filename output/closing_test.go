@@ -18,15 +18,17 @@ import (
 func TestSilentNodesAreNoGoodNews(t *testing.T) {
 	for _, c := range []struct {
 		pods []string
+		gone []string
 		left int
 		want string
 	}{
-		{nil, 0, "Nothing wrong: 2 checks at an unknown time, complete."},
-		{[]string{"default/db-0"}, 0, "Nothing found: 2 checks at an unknown time, complete; whether pod default/db-0 still runs is not known, as nothing is heard of its node."},
-		{[]string{"default/db-0", "default/db-1"}, 2, "Nothing found: 2 checks at an unknown time, complete; whether 2 pods still run is not known, as nothing is heard of their nodes: default/db-0, default/db-1; not shown: 2 suppressed."},
+		{nil, nil, 0, "Nothing wrong: 2 checks at an unknown time, complete."},
+		{nil, []string{"csi-1", "csi-2"}, 0, "Nothing found: 2 checks at an unknown time, complete; whether a detach is late is not known, as the nodes of 2 VolumeAttachments do not exist: see in 10 minutes whether they are still there: csi-1, csi-2."},
+		{[]string{"default/db-0"}, nil, 0, "Nothing found: 2 checks at an unknown time, complete; whether pod default/db-0 still runs is not known, as nothing is heard of its node."},
+		{[]string{"default/db-0", "default/db-1"}, nil, 2, "Nothing found: 2 checks at an unknown time, complete; whether 2 pods still run is not known, as nothing is heard of their nodes: default/db-0, default/db-1; not shown: 2 suppressed."},
 	} {
-		r := finding.New(finding.Report{Complete: true, Suppressed: c.left, Checks: []finding.Code{"VD101", "VD102"}, Scope: finding.Scope{Checks: 2, PodsOnSilentNodes: c.pods}})
-		if text := foundThere(r); text != c.want || good(r) != (c.pods == nil) {
+		r := finding.New(finding.Report{Complete: true, Suppressed: c.left, Checks: []finding.Code{"VD101", "VD102"}, Scope: finding.Scope{Checks: 2, PodsOnSilentNodes: c.pods, AttachedToNoNode: c.gone}})
+		if text := foundThere(r); text != c.want || good(r) != (c.pods == nil && c.gone == nil) {
 			t.Errorf("good: %t\n%s, want\n%s", good(r), text, c.want)
 		}
 	}

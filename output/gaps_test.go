@@ -176,7 +176,7 @@ func excused(claim, value, less string, whole *snapshot.Snapshot) bool {
 		return isActor && testcases.ClaimedTwice(whole)
 	case strings.HasPrefix(less, string(snapshot.Leases)):
 		// a stuck pod has waited at least since its wait began, though a lease may begin its stage later
-		return isActor && answersWithoutLease(whole) || isBeginning
+		return isBeginning
 	case strings.HasPrefix(less, string(snapshot.VolumeAttachments)):
 		return strings.HasPrefix(claim, "node ") && twiceAttached(whole)
 	}
@@ -208,16 +208,6 @@ func twiceAttached(s *snapshot.Snapshot) bool {
 		twice := seen[key]
 		seen[key] = true
 		return twice
-	})
-}
-
-// answersWithoutLease reports whether an attacher with an expired lease has passed on an answer of
-// its driver within the grace period. That alone shows that it works.
-func answersWithoutLease(s *snapshot.Snapshot) bool {
-	world := reconcile.NewWorld(s, reconcile.Options{})
-	view := facts.NewView(s, world, world.Reconcile())
-	return slices.ContainsFunc(s.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-		return view.StaleAttacherLease(va.Spec.Attacher) != nil && view.Age(view.LastAnswer(va.Spec.Attacher)) <= facts.AttacherLeaseGrace
 	})
 }
 

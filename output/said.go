@@ -11,7 +11,7 @@ import (
 )
 
 // wrapper matches the text that gRPC, and components that pass an error on, put before it.
-var wrapper = regexp.MustCompile(`^(?:(?:failed to provision volume with StorageClass|[A-Z][A-Za-z]+Volume\.[A-Za-z. ]+ failed for volume) "[^"]*" ?: )?(?:rpc error: code = \w+ desc = )?`)
+var wrapper = regexp.MustCompile(`^(?:(?:failed to provision volume with StorageClass|[A-Z][A-Za-z]+Volume\.[A-Za-z. ]+ failed for volume|resize volume "[^"]*" by resizer) "[^"]*"(?: failed)? ?: )?(?:rpc error: code = \w+ desc = )?`)
 
 // quoted returns a quoted message without the prefixes of others, followed by its age and its count
 // as far as they are known; "" without a message. The speaker is named by the caller's "why" or

@@ -432,7 +432,7 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 			reasons := []string{reason}
 			// "why" has the rest
 			if at, suspected := strings.CutPrefix(reason, "the cause is only suspected; it is "); suspected {
-				reasons = []string{"suspected, and " + at, "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)}
+				reasons = []string{"suspected, and " + at, "look again at " + f.Settles.At.UTC().Format(time.RFC3339)}
 			}
 			for _, format := range []string{"table", "wide", "html", "markdown", "junit", "sarif"} {
 				text := shownText(pipe(t, format, only))
@@ -518,6 +518,8 @@ func TestSaid(t *testing.T) {
 	for want, q := range map[string]*finding.Quote{
 		"":                                  nil,
 		`"no such disk"`:                    {Text: "rpc error: code = Internal desc = no such disk"},
+		`"no room"`:                         {Text: `resize volume "pv-data" by resizer "ebs.csi.aws.com" failed: rpc error: code = Internal desc = no room`},
+		`"resize volume failed: no room"`:   {Text: "resize volume failed: no room"},
 		`"no such disk" (3m ago, 11 times)`: {Text: "no such disk", By: "driver x", At: &at, Count: 11},
 		`"no such disk" (3m ago)`:           {Text: "no such disk", At: &at, Count: 1},
 	} {
@@ -543,6 +545,10 @@ func TestSaidOfACase(t *testing.T) {
 		{"stays Terminating (age not known)", "vd614-plugin-evicted", "vd614-pod-cannot-go"},
 		{"where it is detached, delete pod default/web-0", "vd308-storage-runs", "vd308-storage-attached"},
 		{"no object has the handle of its disk", "vd119-forgotten", "vd119-handle-known"},
+		{"(2m ago, 12 times)", "vd404-told-twelve-times", "vd404-told-of-another"},
+		{"(began 6m ago)", "vd101-volume-terminating", "vd101-list-just-emptied"},
+		{"or, to have it sooner: make sure", "vd102-count-down", "vd102-overdue"},
+		{"(can be undone)", "vd307-new-machine", "vd410-volume-gone"}, // what a person makes needs no word on undo
 	} {
 		if there, ok := told[c.there]; !ok || !strings.Contains(there, c.sentence) {
 			t.Errorf("%s does not say %q:\n%s", c.there, c.sentence, there)

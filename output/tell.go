@@ -353,7 +353,7 @@ func wait(r *finding.Report, f finding.Finding, pods []finding.Waiting) string {
 	text := "no"
 	switch {
 	case h.Will && h.After != "":
-		text, reason = "yes, it ends by itself in "+h.After, h.Because
+		text, reason = "yes, it ends by itself within "+h.After, h.Because
 	case h.Will:
 		text, reason = "yes, it ends by itself", h.Because
 	case f.Confidence == finding.Suspected && f.Settles != nil: // "why" says what makes it certain
@@ -467,7 +467,7 @@ func besideWhy(f finding.Finding, at time.Time, refused string) []step {
 	if f.Confidence == finding.Suspected && f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") {
 		for i := range list {
 			if strings.HasPrefix(list[i].text, nothingNow) {
-				list[i].text = "nothing with --apply before " + f.Settles.At.UTC().Format(time.RFC3339)
+				list[i].text = fmt.Sprintf("look again at %s; nothing with --apply before that", f.Settles.At.UTC().Format(time.RFC3339))
 			}
 		}
 	}

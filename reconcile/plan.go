@@ -74,8 +74,8 @@ type Decision struct {
 	VolumeAttachment string
 	// Holders are the nodes that stand in the way of a MultiAttach or Blocked.
 	Holders []types.NodeName
-	// Contenders are the nodes, this one among them, of which the controller serves one at
-	// random (map order) before the others.
+	// Contenders are the nodes, this one among them, that want the volume. The controller serves
+	// one of them at random (map order) before the others.
 	Contenders []types.NodeName
 	// Until are the events that end the decision after the pass.
 	Until []Until
@@ -143,14 +143,14 @@ type pass struct {
 	// mayBlock counts the nodes whose detach may fail while others wait for it, by whether
 	// the volume may be on several nodes there; nil until somebody asks.
 	mayBlock map[bool]int
-	// These keep results, because a volume may be on thousands of nodes and each of them
-	// asks: free that of waiting, timeouts that of timingOut, held that of holders, sure that
-	// of confirmed, stay that of staying, and running that of detaching, by whether the
-	// volume may be on many nodes. Each is nil until somebody asks.
+	// A volume may be on thousands of nodes, and each of them asks. So each of these keeps the
+	// result of one function, and is nil until somebody asks: free of waiting, timeouts of
+	// timingOut, held of holders, sure of confirmed, stay of staying, and running of detaching,
+	// by whether the volume may be on many nodes.
 	free, timeouts, held, sure, stay *[]types.NodeName
 	running                          map[bool][]types.NodeName
-	// leave keeps the result of holdersLeave, and ends that of operationEnds: they are the
-	// same for all nodes that wait.
+	// leave keeps the result of holdersLeave, and ends the one of operationEnds. All nodes that
+	// wait have the same.
 	leave *Until
 	ends  map[bool]Until
 	// failing counts the nodes in detached whose detach may fail.

@@ -112,8 +112,8 @@ func (p *pass) detachMayFail(n *onNode) bool {
 	}
 }
 
-// waiting are the nodes, n among them, whose pods wait for the volume and one of which gets
-// it as soon as it is free; nil where no other node waits.
+// waiting are the nodes, n among them, whose pods wait for the volume. One of them gets it as
+// soon as it is free. It is nil where no other node waits.
 func (p *pass) waiting(n *onNode) []types.NodeName {
 	if n.desired == nil || !n.exclusive() {
 		return nil

@@ -62,7 +62,7 @@ var (
 	nodeLivesGuard     = Guard{"node-lives", union(onNodes, onAttachments), checkNodeLives, "{fix} bring the node back: it has to be Ready"}
 	notAliveGuard      = Guard{notAlive, union(onNodes, onLeases, onCSINodes, onAttachments, onVolumes), checkNotAlive, "{note} leave the repair to the node, which is alive"}
 	taintKnownGuard    = Guard{"release", nil, checkTaintKnown, ""}
-	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "{change} cordon the node; {reboot-node}, and only then {change} take the taint off"}
+	noStaleMountGuard  = Guard{"no-stale-mount", onWorlds, checkNoStaleMount, "{reversible} cordon the node; {reboot-node}, and only then {reversible} take the taint off"}
 	sameNodeIDGuard    = Guard{"same-node-id", union(onAttachments, onCSINodes), checkSameNodeID, "{note} check at the provider which machine has the volume"}
 	nodeIDGuard        = Guard{"node-id", union(onWorlds, onCSINodes), checkNodeID, ""}
 	sameMachineGuard   = Guard{"same-machine", onWorlds, checkSameMachine, "{note} check at the provider which machine has the volume"}

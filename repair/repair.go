@@ -251,7 +251,7 @@ func propose(v *View) []Repair {
 		if r != nil && summaries[i].SafeOnce != "" {
 			summaries[i].SafeOnceTold = r.BlockedBy.Guard == diskStaysGuard.Name && keepsDisk(v, findings[i]) ||
 				r.BlockedBy.Guard == notAlive && slices.ContainsFunc(findings[i].Steps, func(s finding.Step) bool { return s.Kind == step.DrainNode })
-			summaries[i].SafeOnceChanges = slices.ContainsFunc(step.Marks(summaries[i].SafeOnce), func(m step.Mark) bool { return m.Kind.Undo() != "" || m.Kind == step.Fix })
+			summaries[i].SafeOnceChanges = slices.ContainsFunc(step.Marks(summaries[i].SafeOnce), func(m step.Mark) bool { return m.Kind.Undo() != "" || m.Kind == step.Change || m.Kind == step.Fix })
 			safe := v.Facts.SafeOnce(findings[i], summaries[i].SafeOnce)
 			summaries[i].SafeOnce, summaries[i].SafeOnceHits = safe.Sentence, safe.Hits
 			findings[i].Steps = append(findings[i].Steps, safe.Hits...)

@@ -177,7 +177,7 @@ func kindByFile(file string) Kind {
 	return ""
 }
 
-// collectedKind returns the kind that a collection of Rancher's API names; "" if the text is none.
+// collectedKind returns the kind of a collection from Rancher's API; "" if the text is something else.
 func collectedKind(rest []byte) Kind {
 	var head struct{ Type, ResourceType string }
 	if json.Unmarshal(rest, &head) != nil || head.Type != "collection" {

@@ -12,7 +12,7 @@ type watchEvent struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// watched returns the event of a watch; nil if the text is none.
+// watched reads the text as an event of a watch; nil if it is something else.
 func watched(raw []byte) *watchEvent {
 	var e watchEvent
 	if json.Unmarshal(raw, &e) != nil || len(e.Object) == 0 || e.Object[0] != '{' {

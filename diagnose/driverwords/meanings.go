@@ -92,6 +92,8 @@ const (
 type About struct {
 	// Says is the meaning as a sentence.
 	Says string
+	// Headline is it in short, with {by} for the speaker and {volume} for the volume's name.
+	Headline string
 	// Actor is who usually has to act.
 	Actor Actor
 	// Helps is the usual advice.
@@ -125,6 +127,8 @@ func readMeanings() map[Meaning]About {
 			continue
 		case !indented:
 			m, about = Meaning(key), About{Says: value}
+		case key == "headline":
+			about.Headline = value
 		case key == "actor":
 			about.Actor = Actor(value)
 		case key == "helps":

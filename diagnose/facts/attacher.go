@@ -185,7 +185,7 @@ func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSi
 	if scaled := p.scaledToZero(lease); scaled != nil && !found {
 		name := scaled.Namespace + "/" + scaled.Name
 		f.Cause += fmt.Sprintf(": Deployment %s is scaled to 0", name)
-		f.Advice = fmt.Sprintf("{change} scale Deployment %s up again, after a look at who scaled it to 0", name)
+		f.Advice = fmt.Sprintf("{reversible} scale Deployment %s up again, after a look at who scaled it to 0", name)
 		f.AdviceCommands = []string{safetext.Kubectl("scale", "deployment/"+scaled.Name, "--namespace="+scaled.Namespace, "--replicas=1")}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "deployment/" + name, Field: "spec.replicas", Value: "0"})
 		return

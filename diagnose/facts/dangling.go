@@ -90,8 +90,12 @@ func (p *View) UsedElsewhere(pair reconcile.VolumeNode) bool {
 // Dangling is the finding about a forgotten attachment.
 func (p *View) Dangling(va Attachment) finding.Finding {
 	pv, node := p.ShortVolumeOf(va), p.Snapshot.Node(va.Node)
+	since := va.CreationTimestamp
+	if volume := p.Snapshot.Volume(VolumeName(va.VolumeAttachment)); volume != nil && volume.DeletionTimestamp != nil {
+		since = Latest(since, *volume.DeletionTimestamp) // its pod may have left long before, or just then
+	}
 	f := p.About(va, finding.Finding{
-		Since:   &va.CreationTimestamp,
+		Since:   &since,
 		Message: fmt.Sprintf("Volume %s is still attached to node %s, where no pod uses it", pv, va.Node),
 		Detail:  "the controller has forgotten it and will not detach it",
 		Cause:   "the pod went away while kube-controller-manager was down, changed its leader or had lost sight of the volume",

@@ -234,7 +234,7 @@ func Alike(pods []*corev1.Pod) string {
 // NodeName is the node's name.
 func NodeName(node *corev1.Node) types.NodeName { return types.NodeName(node.Name) }
 
-// BoolToInt is 1 for true, for sorting.
+// BoolToInt is 1 for true, for sorting and for gauges.
 func BoolToInt(b bool) int {
 	if b {
 		return 1

@@ -73,8 +73,8 @@ var (
 
 var keptMachines Kept[sets.Set[string]]
 
-// ForeignHolder is the machine that has the volume by the message, where it is none of this
-// cluster's nodes; else "".
+// ForeignHolder is the machine that has the volume by the message; "" where it is a node of this
+// cluster, or the message names nobody.
 func (p *View) ForeignHolder(message string) string {
 	if !holderWords.MatchString(message) {
 		return ""

@@ -33,6 +33,16 @@ func (p *View) CsiVolume(pod *corev1.Pod, v *corev1.Volume) (driver string, volu
 	return pv.Spec.CSI.Driver, PodVolume{pod, "", pv.Name}
 }
 
+// RefusesInline reports whether the volume stands in the pod itself and its driver takes no such
+// volumes (supportsVolumeLifecycleMode, pkg/volume/csi/csi_plugin.go).
+func (p *View) RefusesInline(v *corev1.Volume) bool {
+	if v.CSI == nil {
+		return false
+	}
+	d := p.Snapshot.CSIDriver(v.CSI.Driver)
+	return d != nil && len(d.Spec.VolumeLifecycleModes) > 0 && !slices.Contains(d.Spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral)
+}
+
 var keptInstalled KeptBy[string, bool]
 
 // Installed reports whether the cluster has the driver, on any node. A driver that is not

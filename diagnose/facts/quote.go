@@ -21,6 +21,20 @@ func QuoteDriver(driver string, e *storagev1.VolumeError) *finding.Quote {
 	return q
 }
 
+// QuoteAttach is the same about an attach, with the number of times that the controller has told a
+// pod of these words.
+func (p *View) QuoteAttach(driver string, e *storagev1.VolumeError, pods []*corev1.Pod) *finding.Quote {
+	q := QuoteDriver(driver, e)
+	for _, pod := range pods {
+		if told := p.LastEvent(pod, func(event *corev1.Event) bool {
+			return event.Reason == AttachFailedReason && strings.HasSuffix(event.Message, e.Message)
+		}); told != nil {
+			q.Count = max(q.Count, TimesSeen(told))
+		}
+	}
+	return q
+}
+
 // FailedDetach is the evidence of a detach in which the driver failed.
 func FailedDetach(va *storagev1.VolumeAttachment, e *storagev1.VolumeError) finding.Evidence {
 	return finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "status.detachError", Value: fmt.Sprintf("%s at %s", e.Message, Stamp(e.Time))}

@@ -136,7 +136,7 @@ func (p *View) restartPlugin(driver string, node types.NodeName) (s finding.Step
 		return s, "restart the node plugins of " + driver, nil
 	case s.Hits == nil || *s.Hits > 0:
 		s.Says, _, _ = strings.Cut(s.Says, "; cordon ") // steps of their own say that
-		return s, strings.Join([]string{fmt.Sprintf("cordon %s (%s)", node, step.Change.Undo()),
+		return s, strings.Join([]string{fmt.Sprintf("cordon %s (%s)", node, step.ForNow),
 				fmt.Sprintf("drain %s of the pods with volumes of %s (%s)", node, driver, step.DrainNode.Undo()),
 				fmt.Sprintf("delete the driver's node plugin pod on %s, when they have left", node)}, nextStep),
 			[]string{safetext.Kubectl("cordon", "node/"+string(node))}

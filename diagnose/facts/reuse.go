@@ -35,8 +35,9 @@ func (p *View) StaleAttacherLease(driver string) *coordinationv1.Lease {
 	if lease == nil || !p.Snapshot.Complete(snapshot.Leases) || p.Age(Renewed(lease)) <= AttacherLeaseGrace {
 		return nil
 	}
-	if p.oldAsItsNode(lease) || p.LastAnswer(driver).After(Renewed(lease).Add(AttacherSilent)) {
-		// an attacher answered long after the last holder's time: it does without this lease
+	answered := p.LastAnswer(driver)
+	if p.oldAsItsNode(lease) || p.Age(answered) <= AttacherLeaseGrace || answered.After(Renewed(lease).Add(AttacherSilent)) {
+		// an attacher answered a moment ago, or long after the last holder's time: it does without this lease
 		return nil
 	}
 	return lease

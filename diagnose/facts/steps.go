@@ -143,9 +143,12 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says stri
 		return "wait", nil
 	case step.If:
 		return m.Object, nil
-	case step.Change, step.Final, step.Fix, step.Note:
+	case step.Change, step.Reversible, step.Final, step.Fix, step.Note:
 		if a.Kind == finding.DoAsTheySay {
 			a.Kind = finding.ActionKind(m.Kind)
+		}
+		if m.Kind == step.Reversible {
+			a.Kind = finding.ActionKind(step.Change)
 		}
 		return "", nil
 	default: // it ends or restarts something

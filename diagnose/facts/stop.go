@@ -35,8 +35,8 @@ func (w Workload) Scales() bool {
 	return slices.Contains([]string{"Deployment", "ReplicaSet", "StatefulSet", "ReplicationController"}, w.Kind)
 }
 
-// StopWriters is the advice to end the pods, two of which write to one file system: all but one,
-// or all where one workload has them all and ends whichever it likes.
+// StopWriters is the advice for pods that write to one file system: to end all but one, or all
+// where they belong to one workload, which ends whichever it likes.
 func StopWriters(pods []*corev1.Pod) string {
 	names := PodNames(pods)
 	if len(names) == 0 {

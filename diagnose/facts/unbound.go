@@ -34,8 +34,8 @@ type Unbound struct {
 	// Failures are the events about attempts to bind the claim or to make its volume since its
 	// class was last made, the oldest first.
 	Failures []*corev1.Event
-	// Tries is when the provisioner last began to make the volume, if it has reported that of late
-	// and no failure; else zero.
+	// Tries is when the provisioner last began to make the volume; zero unless it has reported
+	// that lately, and no failure since.
 	Tries metav1.Time
 	// Copy is how long the storage system may take to copy the data of a snapshot or of another
 	// volume; zero for a volume that begins empty.

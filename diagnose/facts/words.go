@@ -2,6 +2,7 @@ package facts
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -191,6 +192,22 @@ func OfController(helps string) string {
 // lasted for that time.
 func WhatItMeans(entry driverwords.Entry, lasts time.Duration) string {
 	return Acting(WhatItSays(entry, lasts), WhoActs(entry))
+}
+
+// onTheNode matches the words for a finding's node in an advice. Behind a noun, "on the node that"
+// means another one.
+var onTheNode = regexp.MustCompile(`(?i)\b((?:check|count|find|look|read|see) )?on the node\b( that\b)?`)
+
+// OnNode names the node of a finding in its advice, once.
+func OnNode(advice string, node types.NodeName) string {
+	named := false
+	return onTheNode.ReplaceAllStringFunc(advice, func(words string) string {
+		if m := onTheNode.FindStringSubmatch(words); named || node == "" || m[1] == "" && m[2] != "" {
+			return words
+		}
+		named = true
+		return strings.Replace(words, "the node", string(node), 1)
+	})
 }
 
 // Acting adds who has to act to a sentence, where that is known.

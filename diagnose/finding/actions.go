@@ -200,17 +200,21 @@ func actionsOf(f Finding, at time.Time) []Action {
 	if refused {
 		return list
 	}
+	unless := "" // stands before the repair
 	switch {
 	case f.SelfHeals.Will:
-		list = append(list, f.waiting("wait; or, to have it sooner:", at))
+		list, unless = append(list, f.waiting("wait", at)), "or, to have it sooner: "
 	case f.SelfHeals.Unknown && f.Severity == Info:
-		list = append(list, f.waiting("wait a minute and diagnose again; only if it has not ended by then:", at))
+		list, unless = append(list, f.waiting("wait a minute and diagnose again", at)), "only if it has not ended by then: "
 	}
 	repairing := slices.DeleteFunc(f.repairing(), func(asked Action) bool {
 		return asked.Kind == PowerOff && slices.ContainsFunc(list, func(a Action) bool { return strings.HasPrefix(a.Sentence, asked.Sentence) })
 	})
 	if slices.ContainsFunc(repairing, func(a Action) bool { return a.Kind == SeeDetached }) && slices.ContainsFunc(list, func(a Action) bool { return a.InWords() && a.When == Now }) {
-		repairing[0].Sentence = "or, instead of that: " + repairing[0].Sentence // no driver has to detach any more
+		unless = "or, instead of that: " // no driver has to detach any more
+	}
+	if len(repairing) > 0 {
+		repairing[0].Sentence = unless + repairing[0].Sentence
 	}
 	return append(list, repairing...)
 }

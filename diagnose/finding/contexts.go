@@ -14,7 +14,7 @@ import (
 const Everything snapshot.Kind = "*"
 
 // Merge makes one report of those on several clusters, each under its source's context, without
-// what leaveOut hides. Its time is that of the oldest. same maps each context that was not
+// what leaveOut hides. It has the time of the oldest one. same maps each context that was not
 // examined to the one with the same server and user.
 func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report {
 	all := &Report{
@@ -50,6 +50,9 @@ func Merge(reports []*Report, same map[string]string, leaveOut LeaveOut) *Report
 		}
 		for _, pod := range r.Scope.PodsOnSilentNodes {
 			all.Scope.PodsOnSilentNodes = append(all.Scope.PodsOnSilentNodes, pod+" in "+r.Source.Context)
+		}
+		for _, name := range r.Scope.AttachedToNoNode {
+			all.Scope.AttachedToNoNode = append(all.Scope.AttachedToNoNode, name+" in "+r.Source.Context)
 		}
 		all.Suppressed += r.Suppressed
 		all.SuppressedBy = cmp.Or(all.SuppressedBy, r.SuppressedBy)

@@ -94,6 +94,9 @@ type Scope struct {
 	// PodsOnSilentNodes are pods with a claim that ran when their nodes were last heard of: their
 	// status is as old as that.
 	PodsOnSilentNodes []string `json:"podsOnSilentNodes,omitempty"`
+	// AttachedToNoNode are VolumeAttachments that say attached, to nodes that do not exist. No
+	// object shows since when a node is gone, and so whether their detach is late.
+	AttachedToNoNode []string `json:"attachedToNoNode,omitempty"`
 	// Checks is the number of checks that ran.
 	Checks int `json:"checks"`
 	// Of is the reported part, such as "namespace shop"; "" is the whole cluster. The evidence
@@ -488,6 +491,21 @@ type Brief struct {
 // Line is all that the finding says about what is wrong.
 func (b Brief) Line() string {
 	return Finding{Message: b.Message, Detail: b.Detail, Said: b.Said}.Line()
+}
+
+// Leading are the findings without those that follow from another of them, where that one names
+// each of the pods that both could be about: those that the finding names or, where it names none
+// of them, all.
+func Leading(findings []Finding, pods ...string) []Finding {
+	return slices.DeleteFunc(slices.Clone(findings), func(f Finding) bool {
+		about := slices.DeleteFunc(slices.Clone(pods), func(pod string) bool { return !f.Names(pod) })
+		if len(about) == 0 {
+			about = pods
+		}
+		return f.CausedBy != "" && slices.ContainsFunc(findings, func(cause Finding) bool {
+			return cause.Fingerprint == f.CausedBy && !slices.ContainsFunc(about, func(pod string) bool { return !cause.Names(pod) })
+		})
+	})
 }
 
 // Brief is the finding in short.

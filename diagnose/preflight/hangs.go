@@ -45,7 +45,7 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 	} else if facts.Deleting(va) && f.Age(*va.DeletionTimestamp) > facts.NoAnswerGrace {
 		why = append(why, fmt.Sprintf("its detach has been under way since %s without an answer", facts.Stamp(*va.DeletionTimestamp)))
 	}
-	if lease := f.StaleAttacherLease(va.Spec.Attacher); lease != nil {
+	if lease := f.StaleAttacherLease(va.Spec.Attacher); lease != nil && len(f.missing()) == 0 {
 		why = append(why, finding.Clauses(fmt.Sprintf("the external-attacher of %s has not renewed its lease since %s: nobody would ask the driver to detach it",
 			va.Spec.Attacher, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time))), f.StuckAttacherClause(lease)))
 	}

@@ -58,7 +58,7 @@ func (f *flight) unread(v flightVolume) []snapshot.Kind {
 	if v.one {
 		needs = append(needs, snapshot.Volumes)
 	}
-	if !f.here(v) {
+	if !f.here(v) || len(f.takers(v)) == 0 && f.NeverAttachedAgain(v.pv) {
 		needs = append(needs, snapshot.VolumeAttachments)
 	}
 	return slices.DeleteFunc(needs, f.Snapshot.Complete)
@@ -232,9 +232,10 @@ func reaches(pv *corev1.PersistentVolume, node *corev1.Node) bool {
 	return err == nil && selector.Match(node)
 }
 
-// reachable reports whether another node may have the volume, or may be one that was not read.
+// reachable reports whether another node may have the volume, or may by what was not read.
 func (f *flight) reachable(v flightVolume) bool {
-	return len(f.takers(v)) > 0 || !f.Snapshot.Complete(snapshot.Nodes) || len(f.suited(v)) > 0 && !f.Snapshot.Complete(snapshot.CSINodes)
+	return len(f.takers(v)) > 0 || !f.Snapshot.Complete(snapshot.Nodes) || len(f.suited(v)) > 0 &&
+		(!f.Snapshot.Complete(snapshot.CSINodes) || f.NeverAttachedAgain(v.pv) && !f.Snapshot.Complete(snapshot.VolumeAttachments))
 }
 
 // suited are the other nodes that take pods and whose place suits the volume.

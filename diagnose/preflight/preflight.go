@@ -193,17 +193,14 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 // briefs are the findings about the node and about pods on it, without those that follow from
 // another of them about the same pods.
 func (f *flight) briefs(report *finding.Report) []finding.Brief {
-	pods := sets.New(facts.PodNames(f.Snapshot.PodsOnNode(f.name))...)
+	names := facts.PodNames(f.Snapshot.PodsOnNode(f.name))
+	pods := sets.New(names...)
 	here := slices.DeleteFunc(slices.Clone(report.Findings), func(finding_ finding.Finding) bool {
 		return finding_.Node != f.name && !pods.HasAny(finding_.Pods...)
 	})
 	briefs := []finding.Brief{}
-	for _, finding_ := range here {
-		if len(finding_.Pods) == 0 || !slices.ContainsFunc(here, func(cause finding.Finding) bool {
-			return cause.Fingerprint == finding_.CausedBy && sets.New(cause.Pods...).HasAll(finding_.Pods...)
-		}) {
-			briefs = append(briefs, finding_.Brief())
-		}
+	for _, finding_ := range finding.Leading(here, names...) {
+		briefs = append(briefs, finding_.Brief())
 	}
 	return briefs
 }

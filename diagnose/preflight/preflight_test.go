@@ -393,6 +393,17 @@ func TestPreflightGaps(t *testing.T) {
 			t.Errorf("without %s: room %+v", kind, p.Room)
 		}
 	}
+	for _, whole := range []bool{true, false} { // a VolumeAttachment that was not read may show an attacher at work
+		w := owned(testworld.New(), "ReplicaSet")
+		w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(90), testworld.MinutesAgo(15)))
+		if !whole {
+			w.Without(snapshot.VolumeAttachments)
+		}
+		p := diagnose.PreflightNode(w.Snapshot(), "n1", diagnose.Options{})
+		if hangs := slices.ContainsFunc(p.Drain.Hangs, func(h preflight.Hang) bool { return strings.Contains(h.Because, "has not renewed its lease") }); hangs != whole {
+			t.Errorf("all VolumeAttachments were read: %v: %+v", whole, p.Drain.Hangs)
+		}
+	}
 }
 
 // Every node of the corpus has an answer that says something, and a healthy

@@ -65,3 +65,33 @@ func lacks(node *corev1.Node, attached sets.Set[string]) bool {
 		return ok && attached.Has(reconcile.VolumeAttachmentName(handle, driver, types.NodeName(node.Name)))
 	})
 }
+
+// NodesWithoutAttachment returns the places in the list of the nodes that list a volume whose
+// VolumeAttachment is not there. A controller that detaches takes the entry off the list and then
+// deletes the VolumeAttachment: where the nodes were read before that, and the VolumeAttachments
+// after it, another reading of the node lacks the entry. What the controller has just written is
+// read again anyway.
+func NodesWithoutAttachment(o *snapshot.Objects, now time.Time) []int {
+	known, onNode := sets.New[string](), map[string]int{}
+	for _, va := range o.VolumeAttachments {
+		known.Insert(va.Name)
+		onNode[va.Spec.NodeName]++
+	}
+	var nodes []int
+	for i, node := range o.Nodes {
+		entries := node.Status.VolumesAttached
+		if _, at := facts.VolumesAttachedWriter(node); len(entries) <= onNode[node.Name] || now.Sub(at.Time) <= justWritten {
+			continue // all have theirs, and no name has to be computed
+		}
+		if slices.ContainsFunc(entries, func(a corev1.AttachedVolume) bool {
+			driver, handle, ok := reconcile.ParseCSI(a.Name)
+			return ok && !known.Has(reconcile.VolumeAttachmentName(handle, driver, types.NodeName(node.Name)))
+		}) {
+			nodes = append(nodes, i)
+		}
+	}
+	if len(nodes) > nodesReadAgain {
+		return nil
+	}
+	return nodes
+}

@@ -30,22 +30,27 @@ const (
 // The marks of actions whose kind is not in Reaches. None of them begins an action. Each stands
 // before the verb of its clause, and says of that clause:
 //
-//	Change  it can be undone: {change} cordon node n1
+//	Change  it makes or corrects something, which can be taken back: {change} create the claim
+//	Reversible  it moves, ends or keeps away pods, and can be undone, which the clause says:
+//	        {reversible} cordon node n1
 //	Final   it cannot be undone, as it deletes an object, ends a process or detaches a disk, or
 //	        because a field that cannot be changed needs a new object: {final} recreate the claim
 //	Fix     it changes something that only a message or a log names, so that nobody knows whether
 //	        it can be undone: {fix} fix what the driver reports
 //	Note    it changes nothing, and unlike a Check it keeps its place among the steps
 //
-// In "add a node, or {change} uncordon n1" the mark counts for both alternatives: they are alike.
+// In "add a node, or {reversible} uncordon n1" the mark counts for both alternatives: they are alike.
 const (
-	Change Kind = "change"
-	Final  Kind = "final"
-	Fix    Kind = "fix"
-	Note   Kind = "note"
+	Change     Kind = "change"
+	Reversible Kind = "reversible"
+	Final      Kind = "final"
+	Fix        Kind = "fix"
+	Note       Kind = "note"
 )
 
-func (k Kind) begins() bool { return k != Change && k != Final && k != Fix && k != Note }
+func (k Kind) begins() bool {
+	return k != Change && k != Reversible && k != Final && k != Fix && k != Note
+}
 
 // The clauses that say whether a change can be undone.
 const (
@@ -61,9 +66,9 @@ var undoes = []string{ForNow, PodsStayAway, ForGood}
 // nobody knows.
 func (k Kind) Undo() string {
 	switch k {
-	case Do, Check, ReadLog, Later, Wait, If, Fix, Note:
+	case Do, Check, ReadLog, Later, Wait, If, Fix, Note, Change:
 		return ""
-	case Change:
+	case Reversible:
 		return ForNow
 	case TaintNode, DrainNode, PowerOff:
 		return PodsStayAway
@@ -247,7 +252,7 @@ func WithoutMarks(text string) string { return Expand(text, plain) }
 
 func plain(m Mark) string {
 	switch m.Kind {
-	case Do, Check, Later, Change, Final, Fix, Note:
+	case Do, Check, Later, Change, Reversible, Final, Fix, Note:
 		return ""
 	case Wait:
 		return "wait"

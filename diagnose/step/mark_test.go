@@ -56,14 +56,14 @@ func TestMarks(t *testing.T) {
 // TestSay: each clause with a change says whether that can be undone, and of two changes the worse.
 func TestSay(t *testing.T) {
 	for text, want := range map[string]string{
-		"{drain-node}":                                               "drain (can be undone; ended pods stay away)",
-		"{drain-node} and {reboot-node}":                             "drain and reboot (cannot be undone)",
-		"{change} cordon n1, so that no pod starts there":            "cordon n1 (can be undone), so that no pod starts there",
+		"{drain-node}":                   "drain (can be undone; ended pods stay away)",
+		"{drain-node} and {reboot-node}": "drain and reboot (cannot be undone)",
+		"{reversible} cordon n1, so that no pod starts there":        "cordon n1 (can be undone), so that no pod starts there",
 		"if it is not, {delete-pod}: it returns":                     "if it is not, delete (no container runs; cannot be undone): it returns",
 		"{fix} bring it back; {final} delete its record":             "bring it back; delete its record (cannot be undone)",
 		"{check} look at it. Then {final} detach it":                 "look at it. Then detach it (cannot be undone)",
-		"create the claim, or {change} name one that exists":         "create the claim, or name one that exists (can be undone)",
-		"{change} use another disk, or {final} delete what is there": "use another disk (can be undone), or delete what is there (cannot be undone)",
+		"create the claim, or {change} name one that exists":         "create the claim, or name one that exists",
+		"{change} use another disk, or {final} delete what is there": "use another disk, or delete what is there (cannot be undone)",
 		"{delete-pod}, and let it return":                            "delete (no container runs; cannot be undone), and let it return",
 	} {
 		if got := Say(text, func(m Mark) string {

@@ -131,6 +131,8 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	s = t.due(t.withControllerGrace(s, since, bound))
 	switch e, start := t.saidConflict(v), t.ControllerStart(); {
 	case !s.Overdue || e == nil:
+	case len(t.otherNodes(v)) == 0:
+		s.passing = "another node has just released the volume, and the controller attaches it here now"
 	case start.IsZero() && !t.knows(snapshot.Leases, metav1.NamespaceSystem):
 		s.unread = snapshot.Leases
 	case !start.IsZero() && start.Time.Before(snapshot.EventTime(e).Time):
@@ -141,17 +143,15 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	return s
 }
 
-// saidConflict is the controller's last event for the pod about a conflict with another node that
-// still has the volume, where the volume's modes no longer forbid it; else nil. The controller
-// reads a volume's spec when it adds the pod to its desired state (DesiredStateOfWorld.AddPod),
-// and keeps it as long as the pod exists. Once no other node has the volume, or while no
-// controller leads, the controller has to act.
+// saidConflict is the controller's last event for the pod about a conflict with another node, where
+// none keeps the volume from this one; else nil. The controller reads a volume's spec when it adds the
+// pod to its desired state (DesiredStateOfWorld.AddPod), and keeps it as long as the pod exists: another
+// node may still have the volume, whose modes no longer forbid it. While no controller leads, one has
+// to act.
 func (t *tracer) saidConflict(v *tracedVolume) *corev1.Event {
 	e, decision := t.attachFailure(v), t.Plan.Decision(v.pair)
-	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) || !facts.SaidSince(e, t.pod.CreationTimestamp) {
-		return nil
-	}
-	if len(t.otherNodes(v)) == 0 || t.ControllerDown() != nil {
+	if e == nil || decision == nil || decision.Verb != reconcile.Attach || !facts.ContainsAny(e.Message, conflictWords...) || !facts.SaidSince(e, t.pod.CreationTimestamp) ||
+		t.ControllerDown() != nil {
 		return nil
 	}
 	return e
@@ -164,7 +164,7 @@ var conflictWords = []string{"Multi-Attach error", "Waiting for detach"}
 // attaching is the stage of a volume whose VolumeAttachment exists.
 func (t *tracer) attaching(v *tracedVolume, va *storagev1.VolumeAttachment) Stage {
 	s := Stage{Stage: StageAttached, State: StageWaiting, On: facts.AttacherOf(va.Spec.Attacher)}
-	lease := t.StaleAttacherLease(va.Spec.Attacher)
+	lease := t.staleLease(&s, va.Spec.Attacher)
 	since := facts.Latest(waitsSince(t.pod), va.CreationTimestamp)
 	failure := t.AttachError(va)
 	registering := time.Duration(0)

@@ -3,6 +3,7 @@ package trace
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -228,9 +229,9 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 			return t.due(s, t.pod.CreationTimestamp, facts.ClaimBinds)
 		}
 		s.permanent = t.knows(snapshot.Pods, t.pod.Namespace) // nothing that is under way makes it
-		if pod := t.madeWith(v.Claim); pod != nil {
+		if made := t.mayBeMade(v.Claim); made != "" {
 			s.permanent = false
-			s.Detail += ": the StatefulSet of pod " + facts.PodName(pod) + " makes it with each new pod of that name"
+			s.Detail += made
 		}
 		return t.due(s, t.pod.CreationTimestamp, facts.ListsGrace) // it may have been made after the claims were read
 	}
@@ -254,22 +255,32 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 	return t.boundTo(v, name, s)
 }
 
-// madeWith is the pod of a StatefulSet that has the claim from a template, by which the claim is named
-// after the pod. It is Terminating, so that the next one is to come, or so young that the claims may
-// have been read before. It is nil where there is none.
-func (t *tracer) madeWith(claim string) *corev1.Pod {
+// mayBeMade is how a StatefulSet may still make the claim; "" where none does. Such a claim is named after
+// its template and its pod, as data-web-0 is. It is made with that pod, and again while the pod is Pending
+// (processReplica, pkg/controller/statefulset, 1.37). A pod that is Terminating has a successor, one that is
+// young may have its claim, and between the two there is none.
+func (t *tracer) mayBeMade(claim string) string {
 	for i, c := range claim {
 		if c != '-' {
 			continue
 		}
 		pod := t.Snapshot.Pod(types.NamespacedName{Namespace: t.pod.Namespace, Name: claim[i+1:]})
-		if pod != nil && facts.ControlledBy(pod, "StatefulSet") && slices.Contains(facts.ClaimNames(pod), claim) &&
-			(pod.DeletionTimestamp != nil || t.Age(pod.CreationTimestamp) < facts.ListsGrace) {
-			return pod
+		switch {
+		case pod == nil || !facts.ControlledBy(pod, "StatefulSet") || !slices.Contains(facts.ClaimNames(pod), claim):
+		case pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodPending || t.Age(pod.CreationTimestamp) < facts.ListsGrace:
+			return ": the StatefulSet of pod " + facts.PodName(pod) + " makes it for each pod of that name that is Pending"
+		default:
+			return ""
 		}
 	}
-	return nil
+	if ofStatefulSet.MatchString(claim) {
+		return "; if a StatefulSet has named it, it is made with the next pod of that name"
+	}
+	return ""
 }
+
+// ofStatefulSet are the names that a StatefulSet may give to a claim.
+var ofStatefulSet = regexp.MustCompile(`^.+-.+-\d+$`)
 
 // boundTo checks the volume of a claim that names one.
 func (t *tracer) boundTo(v *tracedVolume, name string, s Stage) Stage {

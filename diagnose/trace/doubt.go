@@ -38,6 +38,10 @@ func (t *tracer) doubtStates(v *tracedVolume) {
 		if slices.Contains(attachStages, s.Stage) && v.Driver != "" && v.source.CSI == nil && !t.Snapshot.KnowsDriver(v.Driver) {
 			t.doubtState(s, snapshot.CSIDrivers)
 		}
+		if s.Stage == StageRegistered && v.source.CSI != nil && !t.Snapshot.KnowsDriver(v.Driver) { // it may take no volumes of this kind
+			t.doubt(s, snapshot.CSIDrivers)
+			t.doubtState(s, snapshot.CSIDrivers)
+		}
 		if node == "" || !slices.Contains(onTheNode, s.Stage) || s.State == StageNotNeeded {
 			continue
 		}
@@ -53,7 +57,7 @@ func (t *tracer) doubtStates(v *tracedVolume) {
 	}
 }
 
-// unread is the first of the kinds of which not all could be read in the pod's namespace; "" if all could.
+// unread is the first of the kinds that could not be read whole in the pod's namespace; "" if all could.
 func (t *tracer) unread(kinds []snapshot.Kind) snapshot.Kind {
 	for _, kind := range kinds {
 		namespace := t.pod.Namespace
@@ -181,7 +185,7 @@ func knownStages(v VolumeTrace, verdict Verdict) []Stage {
 	return stages
 }
 
-// surelyLong is the longest bound of any wait, whoever has to act: that of a copy.
+// surelyLong is the longest bound of any wait, whoever has to act: the one of a copy.
 const surelyLong = facts.ProvisionSilence + facts.LongestCopy
 
 // undate makes a verdict on a wait one that does not tell whether the wait is longer than is usual, unless

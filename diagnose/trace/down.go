@@ -188,7 +188,7 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	}
 	t.withoutDriver(v, &s)
 	s.doubtful = s.State == StageBlocked && !t.everMounted()
-	return t.due(s, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
+	return t.due(s, t.endsSince(), UnmountTakes)
 }
 
 // nfsServer is the server of an NFS volume that the kubelet itself mounts; "" for others.
@@ -224,7 +224,7 @@ func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool)
 		*s = t.due(Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
 			Detail: "the containers have ended and the pod is still there: the kubelet has not removed all of its volumes, and it writes no event about that",
 			Ends:   "the kubelet removes it, once nothing on the node uses it; then the pod object goes",
-		}, facts.Latest(*t.pod.DeletionTimestamp, t.stoppedSince()), UnmountTakes)
+		}, t.endsSince(), UnmountTakes)
 		v.Broken = StageUnmounted
 		list = append(list, *v)
 	}
@@ -248,6 +248,11 @@ func (t *tracer) hasSubPath(v VolumeTrace) bool {
 		}
 	}
 	return false
+}
+
+// endsSince is since when a pod whose containers have ended gives its volumes back.
+func (t *tracer) endsSince() metav1.Time {
+	return facts.Latest(ptr.Deref(t.pod.DeletionTimestamp, metav1.Time{}), t.stoppedSince())
 }
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }

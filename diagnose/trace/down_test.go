@@ -27,6 +27,13 @@ func TestTraceHeld(t *testing.T) {
 		return w
 	}
 	gone := func(w *testworld.World, _ *corev1.Pod) { w.Pods = w.Pods[:1] }
+	failing := func(w *testworld.World, said, renewed float64) { // the detach there
+		deleted := testworld.MinutesAgo(8)
+		w.Nodes[1].Status.VolumesInUse, w.Nodes[1].Status.VolumesAttached = nil, nil
+		w.VolumeAttachments[0].DeletionTimestamp = &deleted
+		w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Time: testworld.MinutesAgo(said), Message: "no permission"}
+		w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(99), testworld.MinutesAgo(renewed)))
+	}
 	for _, c := range []traceCase{
 		{name: "handover", world: elsewhere(1, func(_ *testworld.World, holder *corev1.Pod) {
 			deleted := testworld.MinutesAgo(1)
@@ -43,12 +50,12 @@ func TestTraceHeld(t *testing.T) {
 		}), verdict: "in-flight MultiAttach", says: []string{"detaches it by force 6m after", "8m"}},
 		{name: "detach fails there", world: elsewhere(9, func(w *testworld.World, p *corev1.Pod) {
 			gone(w, p)
-			deleted := testworld.MinutesAgo(8)
-			w.Nodes[1].Status.VolumesInUse, w.Nodes[1].Status.VolumesAttached = nil, nil
-			w.VolumeAttachments[0].DeletionTimestamp = &deleted
-			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Time: testworld.MinutesAgo(1), Message: "no permission"}
-			w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(99), testworld.MinutesAgo(30)))
+			failing(w, 7, 7)
 		}), verdict: "stuck MultiAttach", says: []string{"no permission", "the external-attacher of ebs.csi.aws.com", "was last renewed"}},
+		{name: "detach fails there, and its attacher does without the lease", world: elsewhere(9, func(w *testworld.World, p *corev1.Pod) {
+			gone(w, p)
+			failing(w, 1, 30)
+		}), verdict: "stuck MultiAttach", says: []string{"no permission", "next to act: CSI driver ebs.csi.aws.com"}},
 		{name: "said once", world: elsewhere(9, func(w *testworld.World, _ *corev1.Pod) {
 			w.Event("FailedAttachVolume", `Multi-Attach error for volume "pv-data" Volume is already used by pod(s) old`, 9)
 		}), verdict: "stuck MultiAttach", says: []string{"written once when the wait began"}},

@@ -55,9 +55,9 @@ func (k *KubeletView) logged(pod *corev1.Pod) []*corev1.Event {
 	return events
 }
 
-// failedDown is the volume's last failed operation on the way down in the kubelet's log, where it
-// was not retried before the objects were read. A kubelet that has restarted since has forgotten
-// the pause. For a volume that no pod has any more, any pod's failure counts.
+// failedDown is the volume's last failed operation on the way down in the kubelet's log, where no
+// later try can have failed before the objects were read. A kubelet that has restarted since, by its
+// log or its metrics, has forgotten the pause. For a volume that no pod has any more, any pod's failure counts.
 func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok bool) {
 	if t.heard == nil {
 		return f, false
@@ -66,16 +66,25 @@ func (t *tracer) failedDown(v *tracedVolume) (f controllerlog.KubeletFailure, ok
 		if t.isMeant(v, f.Volume) && (f.Pod == "" || t.pod.Name == "" || f.Pod == uidThere(t.pod)) {
 			up := strings.HasPrefix(f.Message, kubeletwords.Mounting) || strings.HasPrefix(f.Message, kubeletwords.Mapping)
 			started := t.heard.started()
-			return f, !up && !started.IsZero() && f.At.After(started.Add(facts.StartRounded)) && !f.At.Add(f.Pause).Before(t.Snapshot.TakenAt)
+			ended := !atStart(f.Volume) && f.At.Add(f.Pause+facts.RetrySaid).Before(t.Snapshot.TakenAt)
+			return f, !up && !f.Before && (started.IsZero() || f.At.After(started.Add(facts.StartRounded))) && !ended
 		}
 	}
 	return f, false
+}
+
+// atStart reports whether the name is one of the clean-up that a kubelet makes once, when it starts,
+// of volumes that it cannot take over: it knows only their directory (cleanupMounts, reconstruct_common.go).
+func atStart(name corev1.UniqueVolumeName) bool {
+	return !strings.Contains(string(name), "/")
 }
 
 // isMeant reports whether the kubelet's log means the volume by the name. A volume for which the
 // kubelet prepares no device has a name for each pod (GetUniqueVolumeNameFromSpecWithPod).
 func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 	switch {
+	case atStart(name):
+		return v.specName() == string(name)
 	case v.Volume != "":
 		return name == v.Volume
 	case v.pv != nil && v.pv.Spec.CSI != nil:
@@ -97,6 +106,8 @@ func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
 	case s.Stage == StageUnmounted && f.Pod == "":
 		*s = done(StageUnmounted, metav1.Time{}, "the kubelet has come to the step after it")
 		return
+	case s.Stage == StageUnmounted:
+		*s = t.due(*s, t.endsSince(), UnmountTakes) // the objects alone may not show this wait
 	}
 	t.saidInLog(s, f, v.Driver)
 }
@@ -109,6 +120,9 @@ func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver stri
 		s.On = "CSI driver " + driver + " on " + t.pod.Spec.NodeName
 	}
 	s.Ends = "the kubelet tries again after at most 2m2s"
+	if atStart(f.Volume) {
+		b.Ends = strings.TrimPrefix(b.Ends+", and then the kubelet is restarted", ", and then ")
+	}
 	s.take(b)
 	s.Detail, _, _ = strings.Cut(f.Message, " for volume ")
 	s.Said = []Said{{By: kubeletLog + " on " + t.pod.Spec.NodeName, At: new(metav1.NewTime(f.At)), Text: f.Message, Means: b.Means}}

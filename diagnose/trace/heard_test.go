@@ -26,6 +26,12 @@ func logged(minutes float64, volume corev1.UniqueVolumeName, pod types.UID, mess
 	return controllerlog.KubeletFailure{At: testworld.MinutesAgo(minutes).Time, Pause: time.Minute, Volume: volume, Pod: pod, Message: message}
 }
 
+// before is a failure of a kubelet that has started again since, by the log.
+func before(f controllerlog.KubeletFailure) controllerlog.KubeletFailure {
+	f.Before = true
+	return f
+}
+
 func started(minutes float64) metrics.Sample {
 	return testworld.Sample("process_start_time_seconds", float64(testworld.MinutesAgo(minutes).Unix()))
 }
@@ -200,7 +206,7 @@ func TestLoggedUnmount(t *testing.T) {
 		failure controllerlog.KubeletFailure
 		want    string
 		actor   string
-		runs    float64 // for how many minutes the kubelet has run; 0: 60
+		runs    float64 // for how many minutes the kubelet has run; 0: 60, -1: its metrics are missing
 	}{
 		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode, 0},
 		"ended, unmount":           {ended(), logged(0.5, testworld.Volume, "uid-app", tear), "unmounted", onNode, 0},
@@ -209,6 +215,10 @@ func TestLoggedUnmount(t *testing.T) {
 		"ended, tried again since": {ended(), logged(1.5, testworld.Volume, "uid-app", tear), open, onNode, 0},
 		"ended, started since":     {ended(), logged(0.5, testworld.Volume, "uid-app", tear), open, onNode, 0.4},
 		"ended, as it started":     {ended(), logged(0.5, testworld.Volume, "uid-app", tear), open, onNode, 0.51},
+		"ended, by the log alone":  {ended(), logged(0.5, testworld.Volume, "uid-app", tear), "unmounted", onNode, -1},
+		"ended, log of before":     {ended(), before(logged(0.5, testworld.Volume, "uid-app", tear)), open, onNode, -1},
+		"ended, too long ago":      {ended(), logged(1.5, testworld.Volume, "uid-app", tear), open, onNode, -1},
+		"ended, log of before it":  {ended(), before(logged(0.5, testworld.Volume, "uid-app", tear)), open, onNode, 0},
 		"ended, another pod":       {ended(), logged(0.5, testworld.Volume, "uid-other", tear), open, onNode, 0},
 		"ended, a mount":           {ended(), logged(0.5, testworld.Volume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : busy`), open, onNode, 0},
 		"nobody's, unmount":        {nobody(), logged(0.5, testworld.Volume, "uid-gone", tear), "unmounted", onNode, 0},
@@ -217,7 +227,11 @@ func TestLoggedUnmount(t *testing.T) {
 		"nobody's, another":        {nobody(), logged(0.5, another, "", device), open, "the kubelet of n1 or " + onNode, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			rows := testworld.Rows(row.world, &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}, Samples: []metrics.Sample{started(cmp.Or(row.runs, 60))}}).Volumes
+			view := &trace.KubeletView{Failures: []controllerlog.KubeletFailure{row.failure}}
+			if row.runs >= 0 {
+				view.Samples = []metrics.Sample{started(cmp.Or(row.runs, 60))}
+			}
+			rows := testworld.Rows(row.world, view).Volumes
 			if len(rows) != 1 {
 				t.Fatalf("%d rows, want one", len(rows))
 			}
@@ -267,16 +281,75 @@ func TestLoggedUnmountOfOneOfTwo(t *testing.T) {
 	}
 }
 
-// TestLoggedLocal: the log names a local volume by its PersistentVolume.
+// TestLoggedWithoutDriver: what the log says of a volume that the kubelet makes itself names the
+// volume and the cause, and takes nothing from the wait that the objects show.
+func TestLoggedWithoutDriver(t *testing.T) {
+	const busy, cleaning = "UnmountVolume.TearDown failed", "error cleaning subPath mounts"
+	for name, row := range map[string]struct {
+		source corev1.VolumeSource
+		path   string
+		step   string
+	}{
+		"secret":            {corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s"}}, "", busy},
+		"projected":         {corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}, "", busy},
+		"downwardAPI":       {corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{}}, "", busy},
+		"configMap":         {corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{}}, "a", cleaning},
+		"emptyDir":          {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, "", busy},
+		"emptyDir, memory":  {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}}, "", busy},
+		"hostPath, subPath": {corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/x"}}, "a", cleaning},
+		"nfs":               {corev1.VolumeSource{NFS: &corev1.NFSVolumeSource{Server: "nas", Path: "/x"}}, "", busy},
+	} {
+		for minutes, want := range map[float64]finding.WaitState{180: finding.Stuck, 1: finding.InFlight} {
+			world := func() *testworld.World {
+				w := testworld.New().Stopped(minutes)
+				w.Pod.Spec.Volumes[0].VolumeSource = row.source
+				w.Pod.Spec.Containers[0].VolumeMounts[0].SubPath = row.path
+				return w
+			}
+			f := logged(0.5, "kubernetes.io/x/uid-app-data", "uid-app", row.step+` for volume "kubernetes.io/x/uid-app-data" : unmount failed: exit status 32: target is busy`)
+			before := diagnose.TracePod(world().Snapshot(), world().Pod, diagnose.Options{})
+			doc := diagnose.TracePod(world().Snapshot(), world().Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(600)}, Failures: []controllerlog.KubeletFailure{f}}})
+			v, without := doc.Verdict, before.Verdict
+			if v.State != want || v.Said != f.Message || v.Actor != kubeletwords.NodeAdmin || len(doc.Findings) != len(before.Findings) {
+				t.Errorf("%s, %v minutes: it is %s by %s, want %s: %s; %d findings", name, minutes, v.State, v.Actor, want, v.Message, len(doc.Findings))
+			}
+			if without.State != v.State || v.UsualBound != without.UsualBound || !v.Since.Equal(without.Since) {
+				t.Errorf("%s, %v minutes: %s since %v, and %s since %v without the log", name, minutes, v.State, v.Since, without.State, without.Since)
+			}
+		}
+	}
+}
+
+// TestLoggedLocal: the log names a local volume by its PersistentVolume, and by its directory
+// alone where the kubelet cleaned it up as it started, which it does once.
 func TestLoggedLocal(t *testing.T) {
-	for name, actor := range map[corev1.UniqueVolumeName]string{"kubernetes.io/local-volume/pv-data": kubeletwords.NodeAdmin, "kubernetes.io/local-volume/pv-data2": "the kubelet of n1"} {
+	const ofKubelet = "the kubelet of n1"
+	for _, row := range []struct {
+		name    corev1.UniqueVolumeName
+		minutes float64
+		actor   string
+		again   string
+	}{
+		{"kubernetes.io/local-volume/pv-data", 0.5, kubeletwords.NodeAdmin, "nothing on the node uses the mount any more"},
+		{"kubernetes.io/local-volume/pv-data", 1.05, kubeletwords.NodeAdmin, ""}, // its next try may not have failed yet
+		{"kubernetes.io/local-volume/pv-data", 30, ofKubelet, ""},
+		{"kubernetes.io/local-volume/pv-data2", 0.5, ofKubelet, ""},
+		{"pv-data", 30, kubeletwords.NodeAdmin, "nothing on the node uses the mount any more, and then the kubelet is restarted"},
+		{"pv-data2", 30, ofKubelet, ""},
+	} {
 		w := testworld.New().Stopped(1)
 		w.VolumeAttachments, w.Node.Status.VolumesInUse, w.Node.Status.VolumesAttached = nil, nil, nil
 		w.Volumes[0].Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/disks/1"}}
-		v := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(60)},
-			Failures: []controllerlog.KubeletFailure{logged(0.5, name, "uid-app", `error cleaning subPath mounts for volume "data" : unmount failed: exit status 32: target is busy`)}}}).Verdict
-		if v.Volume != "data" || v.Stage != trace.StageUnmounted || v.Actor != actor {
-			t.Errorf("%s: it waits for %q in %s for %s, want %s: %s", name, v.Volume, v.Stage, v.Actor, actor, v.Message)
+		doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Samples: []metrics.Sample{started(60)},
+			Failures: []controllerlog.KubeletFailure{logged(row.minutes, row.name, "uid-app", `error cleaning subPath mounts for volume "data" : unmount failed: exit status 32: target is busy`)}}})
+		var ends string
+		for _, s := range doc.Volumes[0].Stages {
+			if s.Stage == doc.Verdict.Stage {
+				ends = s.Ends
+			}
+		}
+		if v := doc.Verdict; v.Volume != "data" || v.Stage != trace.StageUnmounted || v.Actor != row.actor || !strings.Contains(ends, row.again) {
+			t.Errorf("%s, %v minutes ago: it waits for %q in %s for %s, want %s: %s; %s, want %q", row.name, row.minutes, v.Volume, v.Stage, v.Actor, row.actor, v.Message, ends, row.again)
 		}
 	}
 }

@@ -300,7 +300,7 @@ func alikeThere(n int) string {
 
 // heldWords adds to the stage what keeps the volume on the other node.
 func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
-	e, lease := t.DetachError(va), t.StaleAttacherLease(va.Spec.Attacher)
+	e, lease := t.DetachError(va), t.staleLease(s, va.Spec.Attacher)
 	if e != nil {
 		s.On = cmp.Or(facts.WhoDetaches(va.Spec.Attacher, e.Message), s.On)
 		s.Said = append(s.Said, driverSaid(va, "detachError", e))
@@ -316,6 +316,16 @@ func (t *tracer) heldWords(va *storagev1.VolumeAttachment, s *Stage) {
 	if s.Ends != "" {
 		s.Ends = "the driver's attacher runs again, and " + s.Ends
 	}
+}
+
+// staleLease is the expired lease of the driver's attacher; nil where there is none. It notes in the stage that an
+// unread VolumeAttachment may show an attacher that does without it.
+func (t *tracer) staleLease(s *Stage, driver string) *coordinationv1.Lease {
+	lease := t.StaleAttacherLease(driver)
+	if lease != nil {
+		t.doubt(s, snapshot.VolumeAttachments)
+	}
+	return lease
 }
 
 // leaseWords continue a sentence about an attacher whose lease is not renewed.
@@ -349,7 +359,7 @@ func (t *tracer) detaching(va *storagev1.VolumeAttachment) Stage {
 		bound = facts.CallGrace(va.Spec.Attacher, e.Message)
 		t.doubtAttacher(&s, va.Spec.Attacher, e)
 	}
-	if lease := t.StaleAttacherLease(va.Spec.Attacher); lease != nil {
+	if lease := t.staleLease(&s, va.Spec.Attacher); lease != nil {
 		s.State, s.On, bound = StageBlocked, facts.AttacherOf(va.Spec.Attacher), t.attacherReturns(&s, lease, va.Spec.Attacher) // nobody asks the driver
 		s.Detail += t.leaseWords(lease)
 	}

@@ -41,7 +41,7 @@ func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 	if !v.Referenced || t.Node == "" || v.Broken == StageDetached {
 		return s, false
 	}
-	if v.Broken != "" {
+	if v.Broken != "" && v.stage(v.Broken).reason != reasonMountBroken {
 		return v.standingIn(v.Broken), true
 	}
 	if t.Direction == Down {
@@ -51,6 +51,9 @@ func (t *Trace) Standing(v VolumeTrace) (s Standing, ok bool) {
 		return s, false
 	}
 	mounted := v.stage(StageMounted)
+	if mounted.reason == reasonMountBroken {
+		return Standing{Stage: done(StageMounted, metav1.Time{}, mounted.Detail)}, true
+	}
 	if mounted.State == StageDone {
 		return Standing{Stage: *mounted}, true
 	}

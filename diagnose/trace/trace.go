@@ -188,6 +188,8 @@ type Stage struct {
 	called bool
 	// permanent reports that no retry can end the wait.
 	permanent bool
+	// passing is a state of a moment that shows the same objects; "" for none.
+	passing string
 	// nobody reports that the actor is Nobody unless somebody acted while the lists were read.
 	nobody bool
 	// unread is the kind of an unread object that may show another actor; "" where the objects
@@ -211,6 +213,9 @@ func (s Stage) doubted() bool { return s.unread != "" || s.unseen != "" || s.unt
 
 // Stays reports whether nothing that is under way ends the wait.
 func (s Stage) Stays() bool { return s.permanent || s.Overdue && s.UsualBound == "" }
+
+// Passing is a state of a moment that shows the same objects as this stage; "" for none.
+func (s Stage) Passing() string { return s.passing }
 
 // Never is what must not be done about the wait in this stage; "" for nothing in particular.
 func (s Stage) Never() string { return s.never }
@@ -348,7 +353,7 @@ func (t *Trace) Judge(findings []finding.Finding) {
 	if !t.Verdict.waits() && !t.waitsBy(certain) {
 		return
 	}
-	t.takeActor(certain)
+	t.takeActor(finding.Leading(certain, name))
 	for _, f := range certain {
 		if f.Severity.AtLeast(finding.Warning) {
 			t.Verdict.dated = true
@@ -449,10 +454,9 @@ func (t *Trace) comesBy(findings []finding.Finding) *metav1.Time {
 func (t *Trace) AddFindings(report *finding.Report) {
 	t.SkippedChecks = report.SkippedChecks
 	t.Judge(report.Findings)
-	for _, f := range report.Findings {
-		if t.concerns(f) {
-			t.Findings = append(t.Findings, f.Brief())
-		}
+	about := slices.DeleteFunc(slices.Clone(report.Findings), func(f finding.Finding) bool { return !t.concerns(f) })
+	for _, f := range finding.Leading(about, t.Pod.Namespace+"/"+t.Pod.Name) {
+		t.Findings = append(t.Findings, f.Brief())
 	}
 }
 

@@ -97,14 +97,16 @@ func TestRowsBesideGap(t *testing.T) {
 // named, unless the attacher has passed on an answer a moment ago.
 func TestAttacherMayBeGone(t *testing.T) {
 	for name, tt := range map[string]struct {
-		answered float64
-		whole    bool
-		want     string
+		answered       float64
+		whole, expired bool
+		want           string
 	}{
-		"the leases were read":              {5, true, "pod default/old"},
-		"they were not":                     {5, false, ""},
-		"they were not, and it lives":       {0.1, false, "pod default/old"},
-		"they were read, and it has spoken": {0.1, true, "pod default/old"},
+		"the leases were read":              {5, true, false, "pod default/old"},
+		"they were not":                     {5, false, false, ""},
+		"they were not, and it lives":       {0.1, false, false, "pod default/old"},
+		"they were read, and it has spoken": {0.1, true, false, "pod default/old"},
+		"its lease has expired":             {5, true, true, "the external-attacher of ebs.csi.aws.com"},
+		"... and it has spoken since":       {0.1, true, true, "pod default/old"},
 	} {
 		w := testworld.New().Pending(9)
 		w.Node.Status.VolumesAttached = nil
@@ -112,6 +114,9 @@ func TestAttacherMayBeGone(t *testing.T) {
 		w.VolumeAttachments = append(w.VolumeAttachments, testworld.NewAttachment("n2"))
 		w.VolumeAttachments[0].Status = storagev1.VolumeAttachmentStatus{AttachError: &storagev1.VolumeError{
 			Time: testworld.MinutesAgo(tt.answered), Message: "rpc error: code = FailedPrecondition desc = volume vol-1 is already attached to i-n2"}}
+		if tt.expired {
+			w.Leases = append(w.Leases, testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(90), testworld.MinutesAgo(5)))
+		}
 		if !tt.whole {
 			w.Without(snapshot.Leases)
 		}
@@ -131,6 +136,12 @@ func TestWaitBesideGap(t *testing.T) {
 		lease := testworld.NewLease("kube-system", "external-attacher-leader-ebs-csi-aws-com", testworld.MinutesAgo(90), testworld.MinutesAgo(15))
 		w.Leases, w.VolumeAttachments[0].Status.Attached, w.Node.Status.VolumesAttached = append(w.Leases, lease), false, nil
 	}
+	unled := func(w *testworld.World) { // the attacher, which took another VolumeAttachment up half a minute ago
+		stopped(w)
+		w.VolumeAttachments = append(w.VolumeAttachments, testworld.NewAttachment("n2"))
+		w.VolumeAttachments[0].CreationTimestamp, w.VolumeAttachments[0].Finalizers = testworld.MinutesAgo(0.1), nil
+		w.VolumeAttachments[1].CreationTimestamp = testworld.MinutesAgo(0.5)
+	}
 	young := func(w *testworld.World) { // the controller
 		w.Leases[0] = testworld.NewLease("kube-system", "kube-controller-manager", testworld.MinutesAgo(1), testworld.MinutesAgo(0))
 	}
@@ -148,6 +159,8 @@ func TestWaitBesideGap(t *testing.T) {
 			"stuck attached: the external-attacher of ebs.csi.aws.com", "unknown NodeNotReady: "},
 		"... and of a node that was deleted": {func(w *testworld.World) { stopped(w); w.Nodes = w.Nodes[1:] }, snapshot.Leases,
 			"stuck attached: the external-attacher of ebs.csi.aws.com", "unknown listed: "},
+		"an attacher works without the lease that has expired": {unled, snapshot.VolumeAttachments,
+			"in-flight attached: the external-attacher of ebs.csi.aws.com", "unknown attached: "},
 		"the controller has just started": {func(w *testworld.World) { silent(w); held(w); young(w) }, snapshot.Leases,
 			"none NodeNotReady: ", "unknown NodeNotReady: "},
 		"another node has it": {held, snapshot.Nodes, "stuck MultiAttach: pod default/old", "unknown NodeNotRead: "},
@@ -186,7 +199,7 @@ func TestWaitBesideGap(t *testing.T) {
 				case snapshot.Nodes:
 					w.Nodes = nil
 				case snapshot.VolumeAttachments:
-					w.VolumeAttachments = nil
+					w.VolumeAttachments = w.VolumeAttachments[:len(w.VolumeAttachments)/2]
 				case snapshot.Volumes:
 					w.Volumes = nil
 				case snapshot.Events:

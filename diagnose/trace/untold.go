@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
@@ -157,16 +156,12 @@ func (t *tracer) elsewhere(name StageName, v *tracedVolume) (Stage, bool) {
 }
 
 // notInline is the stage of a volume that the pod itself defines and whose driver does not
-// support that (supportsVolumeLifecycleMode, pkg/volume/csi/csi_plugin.go).
+// support that.
 func (t *tracer) notInline(v *tracedVolume, failures []facts.MountFailure) (Stage, bool) {
-	if v.source.CSI == nil {
+	if !t.RefusesInline(v.source) {
 		return Stage{}, false
 	}
-	d := t.Snapshot.CSIDriver(v.Driver)
-	if d == nil || len(d.Spec.VolumeLifecycleModes) == 0 || slices.Contains(d.Spec.VolumeLifecycleModes, storagev1.VolumeLifecycleEphemeral) {
-		return Stage{}, false
-	}
-	s := Stage{Stage: StageMounted, State: StageBlocked, On: Nobody, Detail: "csidriver/" + d.Name + " does not list the mode Ephemeral, which a volume that stands in a pod needs",
+	s := Stage{Stage: StageMounted, State: StageBlocked, On: Nobody, Detail: "csidriver/" + v.Driver + " does not list the mode Ephemeral, which a volume that stands in a pod needs",
 		Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed"}
 	for _, f := range slices.Backward(failures) {
 		if facts.ContainsAny(f.Reason, kubeletwords.ModeNotSupported) {

@@ -272,10 +272,13 @@ func (u *useTracer) use() *VolumeUse {
 	u.addKept()
 	u.addNotKnown()
 	u.addNotes()
-	for _, f := range u.report.Findings {
-		if u.concerns(f) {
-			u.Findings = append(u.Findings, f.Brief())
-		}
+	about := slices.DeleteFunc(slices.Clone(u.report.Findings), func(f finding.Finding) bool { return !u.concerns(f) })
+	var pods []string
+	for _, p := range u.Pods {
+		pods = append(pods, p.Pod)
+	}
+	for _, f := range finding.Leading(about, pods...) {
+		u.Findings = append(u.Findings, f.Brief())
 	}
 	u.Verdict = u.judge()
 	open := slices.ContainsFunc(u.Pods, func(p UsingPod) bool { return p.State != PodRuns && p.State != PodEnded })

@@ -295,6 +295,9 @@ func (t *tracer) verdictUnscheduled(volumes, list []VolumeTrace) Verdict {
 		Message: message + ": it waits for the scheduler, which names no volume as a reason"}
 }
 
+// reasonMountBroken is the reason of a volume whose mount does not work. Its kubelet has mounted it.
+const reasonMountBroken = "MountBroken"
+
 // verdictMounted is the verdict on a pod whose volumes are mounted, whatever else it waits for.
 func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	all := "all"
@@ -304,10 +307,15 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p proof) Verdict {
 	v := Verdict{State: finding.NoWait, Reason: "Mounted", Since: unlessZero(p.since),
 		Message: fmt.Sprintf("Pod %s waits for no volume: %s are mounted (%s)", facts.PodName(t.pod), all, p.how)}
 	if broken, ok := t.BrokenMount(t.pod); ok {
-		v := waitIn(t.due(Stage{Stage: StageMounted, On: kubeletOf(t.pod.Spec.NodeName), Said: []Said{{Text: broken.Words}}, reason: "MountBroken"}, broken.Since, facts.MountFails))
+		s := t.due(Stage{Stage: StageMounted, State: StageBlocked, On: kubeletOf(t.pod.Spec.NodeName), Said: []Said{{By: kubeletOf(t.pod.Spec.NodeName), Text: broken.Words}}, reason: reasonMountBroken,
+			Detail: fmt.Sprintf("it was mounted, and container %s cannot be started with the mount", broken.Container)}, broken.Since, facts.MountFails)
+		if i := slices.IndexFunc(volumes, func(v VolumeTrace) bool { return v.Name == broken.Volume.Name }); i >= 0 {
+			volumes[i].Broken, *volumes[i].stage(StageMounted) = StageMounted, s
+		}
+		v := waitIn(s)
 		v.Volume = broken.Volume.Name
 		v.Headline = fmt.Sprintf("Pod %s waits on node %s for volume %s, whose mount does not work", facts.PodName(t.pod), t.pod.Spec.NodeName, broken.Volume.Name)
-		v.Message = fmt.Sprintf("%s; it was mounted, and container %s cannot be started with the mount", v.Headline, broken.Container)
+		v.Message = v.Headline + "; " + s.Detail
 		return v
 	}
 	if slow, ok := t.SlowCreate(t.pod); ok {

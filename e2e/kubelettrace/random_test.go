@@ -521,7 +521,7 @@ func (b *batchRun) cure(d *drawnPod, name string) {
 const networkSaid = 16 * time.Second
 
 // retries bounds the wait for the kubelet to retry a mount whose fault has ended. Its pauses
-// are that long once it has failed for half a minute.
+// are at most that long while it has failed for half a minute.
 const retries = 40 * time.Second
 
 // awaitRetried waits until the volumes whose faults have ended are mounted; pods whose
@@ -1060,6 +1060,23 @@ func (l Look) written(v Volume) (status storagev1.VolumeAttachmentStatus) {
 	return status
 }
 
+// repeats is how long after the text the kubelet may repeat it: its pause is at most as long as
+// the volume has failed before. Objects do not show that the kubelet has been started again, with
+// short pauses, or that the volume fails for another pod since.
+func (l Look) repeats(said trace.Said) time.Duration {
+	last := kubeletwords.Failed.FindStringSubmatch(said.Text)
+	if last == nil {
+		return retries
+	}
+	first := said.At.Time
+	for _, e := range l.snapshot.EventsOfPod(l.snapshot.Pod(types.NamespacedName{Namespace: l.Trace.Pod.Namespace, Name: l.Trace.Pod.Name})) {
+		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && m[2] == last[2] && facts.FirstTime(e).Time.Before(first) {
+			first = facts.FirstTime(e).Time
+		}
+	}
+	return max(retries, min(said.At.Sub(first), reconcile.BackoffLast)+facts.RetrySaid+time.Second)
+}
+
 // datedStage is dated for the texts about one stage of a volume.
 func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string {
 	truth := l.Truth[v.Name]
@@ -1073,8 +1090,8 @@ func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string
 		switch {
 		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && paused:
 			return "mounted since, and the recorder drops what comes next"
-		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && l.snapshot.TakenAt.Sub(said.At.Time) < retries:
-			return "mounted since, less than 40 s ago"
+		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && l.snapshot.TakenAt.Sub(said.At.Time) < l.repeats(said):
+			return "mounted since, when the text might still have been repeated"
 		case (truth.Done[stage.Stage] || truth.Stage == stage.Stage && truth.Actor == TheKubelet) && strings.Contains(said.Text, "failed to process volumes") && l.snapshot.TakenAt.Sub(said.At.Time) < facts.PodRetry+facts.RetrySaid+time.Second:
 			return "the claim has come since"
 		case strings.Contains(said.Text, `" not registered`) && v.Local != "":

@@ -1,6 +1,7 @@
 package controllerlog
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"regexp"
@@ -28,11 +29,16 @@ type KubeletFailure struct {
 	// Message says what failed and why, in the words of the kubelet's events:
 	// `MountVolume.SetUp failed for volume "pv-1" : rpc error: ...`.
 	Message string
+	// Before reports whether a kubelet logged it that has started again since.
+	Before bool
 }
 
 // reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go): the pause
 // after an operation that could not begin.
 const reconcilerPass = 100 * time.Millisecond
+
+// kubeletStarts is the first message of a kubelet (run, cmd/kubelet/app/server.go).
+const kubeletStarts = "Kubelet version"
 
 // samePass is how many failures back the same failure of the previous pass is looked for.
 const samePass = 256
@@ -40,12 +46,15 @@ const samePass = 256
 // MaxKubeletFailures bounds the failures that are kept of a log; the last ones are kept.
 const MaxKubeletFailures = 10_000
 
+// maxReversed bounds a log that has its newest line first; the newest lines are read.
+const maxReversed = 32 << 20
+
 var (
 	// journalPrefix matches the prefix of a line from journalctl, in its formats short and
 	// short-iso and their precise variants, or from syslog: the time, the host, the program.
 	// The kubelet's log query has short-precise, in UTC (getLoggingCmd,
 	// kubelet_server_journal_linux.go).
-	journalPrefix = regexp.MustCompile(`^(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(\.\d{6})?|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d))) (\S+) [\w.-]+(?:\[\d+\])?: `)
+	journalPrefix = regexp.MustCompile(`^(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(\.\d{6})?|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d))) (\S+) ([\w.-]+)(?:\[\d+\])?: `)
 	// notBegun matches the line in which the kubelet's reconciler logs that an unmount could
 	// not begin (unmountVolumes and unmountDetachDevices, reconciler_common.go).
 	notBegun = regexp.MustCompile(`^operationExecutor\.Unmount(?:Volume|Device) failed `)
@@ -68,6 +77,12 @@ var ErrOtherHosts = errors.New("no line of the node's in it")
 func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure, error) {
 	p := &parser{program: "the kubelet", journal: true, hosts: hosts, now: now, zone: time.UTC}
 	var failures []KubeletFailure
+	r, err := p.oldestFirst(r)
+	if err != nil {
+		return nil, err
+	}
+	var began time.Time // of the process that wrote the last line, or since when it writes
+	process := ""
 	for e, err := range p.entries(r) {
 		if err != nil {
 			return nil, err
@@ -76,7 +91,11 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 		for i := range failures {
 			failures[i].At = failures[i].At.Add(by)
 		}
+		began = began.Add(by)
 		e.at = e.at.Add(by)
+		if e.process != process || e.msg == kubeletStarts {
+			began, process = e.at, e.process
+		}
 		if f, ok := e.kubeletFailure(); ok {
 			failures = withLatest(failures, f)
 		}
@@ -84,6 +103,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	var until []KubeletFailure
 	for _, f := range failures {
 		if !f.At.After(now) { // in the zone that a later line has shown
+			f.Before = f.At.Before(began)
 			until = append(until, f)
 		}
 	}
@@ -91,8 +111,32 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	return until[max(0, len(until)-MaxKubeletFailures):], nil
 }
 
+// oldestFirst returns the log with its oldest line first. journalctl prints the newest first where it
+// has to search and to count lines, as for the kubelet's log query: then the lines of one text come
+// in reverse, too.
+func (p *parser) oldestFirst(r io.Reader) (io.Reader, error) {
+	in := bufio.NewReaderSize(r, maxLine)
+	head, _ := in.Peek(maxLine)
+	var first, last time.Time
+	for line := range strings.Lines(string(head)) {
+		text, of := p.fromJournal(line, true)
+		if at, _ := p.unwrap(text); of && !at.IsZero() {
+			if last = at; first.IsZero() {
+				first = at
+			}
+		}
+	}
+	if !first.After(last) {
+		return in, nil
+	}
+	text, err := io.ReadAll(io.LimitReader(in, maxReversed))
+	lines := strings.Split(string(text), "\n")
+	slices.Reverse(lines)
+	return strings.NewReader(strings.Join(lines, "\n")), err
+}
+
 // fromJournal is a line of journalctl's as a container runtime would write it; "" for
-// journalctl's own messages. of reports whether the line comes from one of the hosts: a line
+// the messages of journalctl and systemd. of reports whether the line comes from one of the hosts: a line
 // that names no host continues the line before it, for which before was the answer.
 func (p *parser) fromJournal(text string, before bool) (line string, of bool) {
 	if strings.HasPrefix(text, "-- ") {
@@ -101,14 +145,17 @@ func (p *parser) fromJournal(text string, before bool) (line string, of bool) {
 	prefix := journalPrefix.FindStringSubmatch(text)
 	if prefix == nil {
 		host, line, _ := strings.Cut(text, " ") // as oc adm node-logs --path prints it
-		if _, _, begins := p.header(line); begins && len(p.hosts) > 0 {
+		if _, _, _, begins := p.header(line); begins && len(p.hosts) > 0 {
 			return line, p.of(host)
 		}
 		return text, before
 	}
-	short, fraction, iso, host, line := prefix[1], prefix[2], prefix[3], prefix[4], text[len(prefix[0]):]
+	short, fraction, iso, host, program, line := prefix[1], prefix[2], prefix[3], prefix[4], prefix[5], text[len(prefix[0]):]
 	if !p.of(host) {
 		return "", false
+	}
+	if program == "systemd" {
+		return "", true
 	}
 	var at time.Time
 	var err error

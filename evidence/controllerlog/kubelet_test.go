@@ -17,13 +17,13 @@ const aVolume = "kubernetes.io/csi/d^v"
 // paused is the kubelet's line about an operation that failed at the time of day clock on
 // 2026-11-20, in the zone.
 func paused(clock, zone, pod, err string) string {
-	return fmt.Sprintf(`E1120 %s.000000    1234 nestedpendingoperations.go:348] Operation for "{volumeName:%s podName:%s nodeName:}" failed. `+
+	return fmt.Sprintf(`E1120 %s.000000       1 nestedpendingoperations.go:348] Operation for "{volumeName:%s podName:%s nodeName:}" failed. `+
 		`No retries permitted until 2026-11-20 %s.500000001 %s m=+16.2 (durationBeforeRetry 1m4s). Error: %s`, clock, aVolume, pod, clock, zone, err)
 }
 
 // notBegunAt is the kubelet's line about an unmount that it could not begin.
 func notBegunAt(clock, err string) string {
-	return fmt.Sprintf(`E1120 %s.000000    1234 reconciler_common.go:160] %q err=%q`, clock, "operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume : "+err, err)
+	return fmt.Sprintf(`E1120 %s.000000       1 reconciler_common.go:160] %q err=%q`, clock, "operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume : "+err, err)
 }
 
 func readKubelet(t *testing.T, lines ...string) []KubeletFailure {
@@ -51,6 +51,12 @@ func TestKubelet(t *testing.T) {
 	}
 	mount := failure(10, "uid-1", `MountVolume.SetUp failed for volume "pv-1" : rpc error: code = Internal desc = no device`)
 	line := paused("10:40:00", "+0000 UTC", "", setUp)
+	at := func(clock, text string) string { return "Nov 20 " + clock + " n1 kubelet[1234]: " + text }
+	before := mount
+	before.Before = true
+	long := []string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "rpc error: code = Internal desc = busy", "unmount failed: exit status 32", 1)), "Unmounting arguments: /x", "Output: umount: /x: target is busy."}
+	busy := failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : unmount failed: exit status 32`+"\nUnmounting arguments: /x\nOutput: umount: /x: target is busy.")
+	busy.At = busy.At.Add(time.Microsecond)
 	unbegun := func(second int, pod string) KubeletFailure {
 		return KubeletFailure{At: *clock(10, 40, second), Pause: 100 * time.Millisecond, Volume: aVolume,
 			Message: `UnmountVolume.NewUnmounter failed for volume "pv-1" : kubernetes.io/csi: unmounter failed to load volume data file`}.of(pod)
@@ -59,26 +65,34 @@ func TestKubelet(t *testing.T) {
 		lines []string
 		want  []KubeletFailure
 	}{
-		"mount":                      {[]string{line}, []KubeletFailure{mount}},
-		"affinity":                   {[]string{paused("10:40:00", "+0000 UTC", "", `MountVolume.NodeAffinity check failed for volume "pv-1" `+named)}, []KubeletFailure{failure(10, "uid-1", `MountVolume.NodeAffinity check failed for volume "pv-1" : rpc error: code = Internal desc = no device`)}},
-		"unmount":                    {[]string{paused("10:40:00", "+0000 UTC", "uid-1", tearDown)}, []KubeletFailure{failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
-		"device":                     {[]string{paused("10:40:00", "+0000 UTC", "", device)}, []KubeletFailure{failure(10, "", `UnmountDevice failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
-		"references":                 {[]string{paused("10:40:00", "+0000 UTC", "", refs)}, []KubeletFailure{failure(10, "", `GetDeviceMountRefs check failed for volume "pv-1" : the device mount path "/x" is still mounted by other references [/y]`)}},
-		"block device":               {[]string{paused("10:40:00", "+0000 UTC", "", strings.Replace(device, "UnmountDevice", "UnmapDevice", 1))}, []KubeletFailure{failure(10, "", `UnmapDevice failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
-		"subPath":                    {[]string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "UnmountVolume.TearDown failed", "error cleaning subPath mounts", 1))}, []KubeletFailure{failure(10, "uid-1", `error cleaning subPath mounts for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
-		"a step of a later release":  {[]string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "UnmountVolume.TearDown failed", "cannot say goodbye, yet", 1))}, []KubeletFailure{failure(10, "uid-1", `cannot say goodbye, yet for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
-		"no unmounter":               {[]string{paused("10:40:00", "+0000 UTC", "", deviceOf)}, []KubeletFailure{failure(10, "", `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" : no plugin`)}},
-		"journalctl":                 {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "-- Boot 12 --"}, []KubeletFailure{mount}},
-		"journalctl, short":          {[]string{"Nov 20 12:40:00 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
-		"journalctl, short-iso":      {[]string{"2026-11-20T12:40:00+0200 n1 kubenswrapper[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
-		"rsyslog":                    {[]string{"2026-11-20T10:40:00.000000+00:00 n1 k3s[1234]: " + line}, []KubeletFailure{mount}},
-		"the last first":             {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "Nov 20 09:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{failure(9, "uid-1", mount.Message), mount}},
-		"New Year":                   {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message}}},
-		"container":                  {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
-		"another zone":               {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},
-		"journalctl of another zone": {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
-		"among others":               {[]string{klog("10:00:00", "SyncLoop ADD"), "text", line, klog("10:41:00", setUp)}, []KubeletFailure{mount}},
-		"later":                      {[]string{klog("10:00:00", "x"), paused("10:43:00", "+0000 UTC", "", setUp)}, nil},
+		"mount":                       {[]string{line}, []KubeletFailure{mount}},
+		"affinity":                    {[]string{paused("10:40:00", "+0000 UTC", "", `MountVolume.NodeAffinity check failed for volume "pv-1" `+named)}, []KubeletFailure{failure(10, "uid-1", `MountVolume.NodeAffinity check failed for volume "pv-1" : rpc error: code = Internal desc = no device`)}},
+		"unmount":                     {[]string{paused("10:40:00", "+0000 UTC", "uid-1", tearDown)}, []KubeletFailure{failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
+		"device":                      {[]string{paused("10:40:00", "+0000 UTC", "", device)}, []KubeletFailure{failure(10, "", `UnmountDevice failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
+		"references":                  {[]string{paused("10:40:00", "+0000 UTC", "", refs)}, []KubeletFailure{failure(10, "", `GetDeviceMountRefs check failed for volume "pv-1" : the device mount path "/x" is still mounted by other references [/y]`)}},
+		"block device":                {[]string{paused("10:40:00", "+0000 UTC", "", strings.Replace(device, "UnmountDevice", "UnmapDevice", 1))}, []KubeletFailure{failure(10, "", `UnmapDevice failed for volume "pv-1" : rpc error: code = Internal desc = busy`)}},
+		"subPath":                     {[]string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "UnmountVolume.TearDown failed", "error cleaning subPath mounts", 1))}, []KubeletFailure{failure(10, "uid-1", `error cleaning subPath mounts for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
+		"a step of a later release":   {[]string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "UnmountVolume.TearDown failed", "cannot say goodbye, yet", 1))}, []KubeletFailure{failure(10, "uid-1", `cannot say goodbye, yet for volume "`+aVolume+`" : rpc error: code = Internal desc = busy`)}},
+		"no unmounter":                {[]string{paused("10:40:00", "+0000 UTC", "", deviceOf)}, []KubeletFailure{failure(10, "", `UnmountVolume.NewDeviceUnmounter failed for volume "pv-1" : no plugin`)}},
+		"journalctl":                  {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "-- Boot 12 --"}, []KubeletFailure{mount}},
+		"journalctl, short":           {[]string{"Nov 20 12:40:00 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
+		"journalctl, short-iso":       {[]string{"2026-11-20T12:40:00+0200 n1 kubenswrapper[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
+		"rsyslog":                     {[]string{"2026-11-20T10:40:00.000000+00:00 n1 k3s[1234]: " + line}, []KubeletFailure{mount}},
+		"the last first":              {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + line, "Nov 20 09:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{failure(9, "uid-1", mount.Message), mount}},
+		"a line by itself":            {[]string{at("10:40:00.000001", long[0]), at("10:40:00.000002", long[1]), at("10:40:00.000003", long[2])}, []KubeletFailure{busy}},
+		"newest first":                {[]string{at("10:40:00.000003", long[2]), at("10:40:00.000002", long[1]), at("10:40:00.000001", long[0])}, []KubeletFailure{busy}},
+		"systemd's own lines":         {[]string{at("10:40:00.000001", long[0]), "Nov 20 10:40:00.000001 n1 systemd[1]: Stopping kubelet", at("10:40:00.000002", long[1]), at("10:40:00.000003", long[2])}, []KubeletFailure{busy}},
+		"another process since":       {[]string{line, strings.Replace(klog("10:41:00", "x"), "    1 file", "    2 file", 1)}, []KubeletFailure{before}},
+		"started since":               {[]string{line, klog("10:41:00", `"Kubelet version" kubeletVersion="v1.37.2"`)}, []KubeletFailure{before}},
+		"started since, newest first": {[]string{at("10:41:00.000001", klog("10:41:00", `"Kubelet version" kubeletVersion="v1.37.2"`)), at("10:40:00.000000", line)}, []KubeletFailure{before}},
+		"started before":              {[]string{strings.Replace(klog("10:38:00", "x"), "    1 file", "    2 file", 1), klog("10:39:00", `"Kubelet version" kubeletVersion="v1.37.2"`), line, klog("10:41:00", "x")}, []KubeletFailure{mount}},
+		"started since, another zone": {[]string{strings.Replace(klog("05:39:00", "x"), "    1 file", "    2 file", 1), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount}},
+		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message, false}}},
+		"container":                   {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
+		"another zone":                {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},
+		"journalctl of another zone":  {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
+		"among others":                {[]string{klog("10:00:00", "SyncLoop ADD"), "text", line, klog("10:41:00", setUp)}, []KubeletFailure{mount}},
+		"later":                       {[]string{klog("10:00:00", "x"), paused("10:43:00", "+0000 UTC", "", setUp)}, nil},
 
 		"not begun":    {[]string{notBegunAt("10:40:00", lost)}, []KubeletFailure{unbegun(0, "uid-1")}},
 		"in each pass": {[]string{notBegunAt("10:39:58", lost), notBegunAt("10:39:59", lost), line, notBegunAt("10:40:00", lost)}, []KubeletFailure{mount, unbegun(0, "uid-1")}},

@@ -11,6 +11,8 @@ import (
 type entry struct {
 	at  time.Time
 	msg string
+	// process is the ID of the process in klog's header; "" in JSON, which has none.
+	process string
 	// rest is the text after the message of a structured line in text format, and values are
 	// the values of a line in JSON.
 	rest   string
@@ -49,6 +51,9 @@ func (p *parser) next(text string) *entry {
 	e, ok := p.parse(strings.TrimRight(text, "\r\n"))
 	if !ok {
 		if p.held != nil && !p.held.structured && strings.TrimSpace(text) != "" && len(p.held.msg) < maxLine {
+			if stamp, after := p.unwrap(text); !stamp.IsZero() {
+				text = after
+			}
 			p.held.msg += "\n" + strings.TrimRight(text, "\r\n")
 		}
 		return nil
@@ -83,14 +88,14 @@ func (p *parser) parse(text string) (*entry, bool) {
 	if strings.HasPrefix(text, "{") {
 		return parseJSON(text, stamp)
 	}
-	at, text, ok := p.header(text)
+	at, process, text, ok := p.header(text)
 	if !ok {
 		return nil, false
 	}
 	if !stamp.IsZero() {
 		at, p.stamped = stamp, true // this time has its year and zone
 	}
-	e := &entry{at: at, msg: text}
+	e := &entry{at: at, process: process, msg: text}
 	if quoted, err := strconv.QuotedPrefix(text); err == nil && strings.HasPrefix(text, `"`) {
 		e.msg, _ = strconv.Unquote(quoted)
 		e.rest, e.structured = text[len(quoted):], true
@@ -130,26 +135,27 @@ func (p *parser) unwrap(text string) (time.Time, string) {
 }
 
 // header reads klog's header of a text line: "I1122 10:42:07.000000  1 file.go:1] ".
-func (p *parser) header(text string) (at time.Time, rest string, ok bool) {
+func (p *parser) header(text string) (at time.Time, process, rest string, ok bool) {
 	const stamp = "0102 15:04:05.000000"
 	if len(text) < 1+len(stamp) || strings.IndexByte("IWEF", text[0]) < 0 {
-		return at, "", false
+		return at, "", "", false
 	}
 	head, rest, ok := strings.Cut(text, "] ")
 	if !ok || len(head) < 1+len(stamp) {
-		return at, "", false
+		return at, "", "", false
 	}
 	// klog prints no year. 2000 has every day, so the text is read as of 2000. The year is then
 	// the current one, or the one before if that lies more than a day in the future.
 	month, err := time.ParseInLocation("2006 "+stamp, "2000 "+text[1:1+len(stamp)], p.zone)
 	if err != nil {
-		return at, "", false
+		return at, "", "", false
 	}
 	at = month.AddDate(p.now.In(p.zone).Year()-2000, 0, 0)
 	if at.Sub(p.now) > 24*time.Hour {
 		at = month.AddDate(p.now.In(p.zone).Year()-2001, 0, 0)
 	}
-	return at, rest, true
+	process, _, _ = strings.Cut(strings.TrimLeft(head[1+len(stamp):], " "), " ")
+	return at, process, rest, true
 }
 
 // easternmost is how far ahead of UTC a clock may be.

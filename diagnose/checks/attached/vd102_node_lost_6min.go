@@ -115,8 +115,7 @@ func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, w
 	case left > 0:
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left + facts.DetachTakes), Because: fmt.Sprintf(
-			"the controller detaches by force %s after the last pod on the node is gone, unless the node returns", facts.Rounded(wait))}
-		facts.Also(&f, "the controller detaches it by force in about %s", facts.Rounded(left))
+			"the forced detach is due in %s, %s after the last pod on the node is gone, unless the node returns", facts.Rounded(left), facts.Rounded(wait))}
 	case -left < facts.DetachTakes && other == "":
 		f.Severity = finding.Info
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(facts.DetachTakes + left), Because: "the forced detach is due, and has ended by then"}

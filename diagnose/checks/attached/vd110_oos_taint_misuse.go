@@ -84,7 +84,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 			{Object: "node/" + node.Name, Field: "status.volumesInUse", Value: facts.List(node.Status.VolumesInUse)},
 		}, p.RenewedLease(facts.NodeName(node))...),
 		SelfHeals:      finding.SelfHeals{Because: "whoever set the taint must take it off; no part of Kubernetes does"},
-		ByHand:         "{change} take the taint off node " + node.Name + ", so that the drivers' node plugins return and can unmount",
+		ByHand:         "{reversible} take the taint off node " + node.Name + ", so that the drivers' node plugins return and can unmount",
 		AdviceCommands: []string{safetext.Kubectl("taint", "nodes", "node/"+node.Name, corev1.TaintNodeOutOfService+"-")},
 	})
 	if volumes := node.Status.VolumesInUse; len(volumes) > 0 {
@@ -114,7 +114,7 @@ func oosTaintMisuse(p *check.Run, node *corev1.Node) {
 	}
 	if len(torn) > 0 {
 		facts.Also(&f, "volume %s has already been detached under its mount", p.ShortVolume(torn[0]))
-		f.ByHand = "cordon the node and {reboot-node}; {change} take the taint off when its volumesInUse is empty"
+		f.ByHand = "cordon the node and {reboot-node}; {reversible} take the taint off when its volumesInUse is empty"
 		f.Never = "take the taint off before that: the stale mounts would be used again"
 		f.AdviceCommands = nil
 	}

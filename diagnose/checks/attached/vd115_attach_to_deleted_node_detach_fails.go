@@ -52,7 +52,7 @@ func detachFromNowhere(p *check.Run, va facts.Attachment) {
 			"not as a volume that is detached",
 		Evidence:  append([]finding.Evidence{{Object: "node/" + string(va.Node), Field: "metadata.name", Value: "there is no such node"}}, failingDetach(va)...),
 		SelfHeals: finding.SelfHeals{Because: "the driver fails as long as the node is gone; the attacher asks the driver again, at most 5 min apart"},
-		Advice:    "{change} upgrade the driver to a release that counts a volume as detached where the machine is gone",
+		Advice:    "{change} upgrade the driver to a release that counts a volume as detached where the machine is gone; where none does, explain VD115 has when the object may go without it",
 		ByHand: "{check} check at the provider that the machine is deleted and that the volume is attached nowhere; then {final} take the attacher's finalizer off, as explain VD115 " +
 			"shows",
 	})

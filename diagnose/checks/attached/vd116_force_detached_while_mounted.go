@@ -129,7 +129,7 @@ func detachedWhileMounted(p *check.Run, node *corev1.Node, volume corev1.UniqueV
 			{Object: "node/" + node.Name, Field: "status.conditions[Ready]", Value: facts.ReadyText(node)},
 		},
 		SelfHeals: finding.SelfHeals{Because: "the kubelet cannot unmount a lost device; a restart of the machine clears it"},
-		Advice: "{do} {change} cordon node " + node.Name + " to keep pods away from it; {reboot-node}; {check} check the file system: what the old pod had not written is lost, or was " +
+		Advice: "{do} {reversible} cordon node " + node.Name + " to keep pods away from it; {reboot-node}; {check} check the file system: what the old pod had not written is lost, or was " +
 			"written too late",
 		AdviceCommands: []string{safetext.Kubectl("cordon", "node/"+node.Name)},
 	})

@@ -76,7 +76,7 @@ func foreign(p *check.Run, va facts.Attachment) {
 		f.Cause = owner + " made it, and should delete it"
 	}
 	f.SelfHeals.Because = "it stays until whoever made it deletes it"
-	f.Advice, f.ByHand = "{check} find out who made it", "{final} delete the VolumeAttachment if nobody needs it"
+	f.Advice, f.ByHand = "{check} find out who made it, and have that program end it", "{final} delete the VolumeAttachment if nobody needs it"
 	if owner != "" {
 		f.Advice = ""
 	}

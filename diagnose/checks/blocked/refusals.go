@@ -91,6 +91,15 @@ func reportRefusals(p *check.Run, refusals []refusal, verb, retries string) {
 // enough is the largest number of refusals of one cause in the evidence.
 const enough = 5
 
+// headline is the meaning in short, or where that is only a guess the refused call.
+func (r refusal) headline(by, verb string) string {
+	about, _ := r.entry.Meaning.About()
+	if !r.entry.Layer.Sure() || r.entry.Wrapper {
+		about.Headline = "{by} fails to " + verb + " volume {volume}"
+	}
+	return strings.NewReplacer("{by}", by, "{volume}", r.volume).Replace(about.Headline)
+}
+
 func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding {
 	lead := list[0]
 	var pods []*corev1.Pod
@@ -111,16 +120,20 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	if lead.driver != "" {
 		by = "driver " + lead.driver
 	}
-	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s", facts.PodName(lead.pods[0]), lead.node, cmp.Or(lead.lacks, fmt.Sprintf("%s fails to %s volume %s", by, verb, lead.volume)))
-	f.Detail = finding.Clauses("it says that "+lead.says, facts.Alike(pods))
-	f.Cause = "no object shows why"
+	f.Message = fmt.Sprintf("Pod %s waits on node %s: %s", facts.PodName(lead.pods[0]), lead.node, cmp.Or(lead.lacks, lead.headline(by, verb)))
+	says := by + " says that " + lead.says
+	if lead.lacks != "" { // as the headline says
+		says = strings.TrimPrefix(facts.Acting("", lead.actor), "; ")
+	}
+	f.Detail = facts.Alike(pods)
 	lookUps := p.LookUps(facts.Said{Driver: lead.driver, Message: lead.said, Node: lead.node, Volume: p.Snapshot.Volume(lead.volume), Namespace: lead.pods[0].Namespace})
 	if lead.objects != "" {
 		lookUps = append(lookUps, lead.objects)
 	}
 	if len(lookUps) > 0 {
-		f.Cause = "the objects say: " + strings.Join(lookUps, "; ")
+		says = finding.Clauses(says, "the objects say: "+strings.Join(lookUps, "; "))
 	}
+	f.Cause = says
 	f.KnownFrom = facts.KnownFrom(lead.entry, lookUps...)
 	f.Severity = finding.Error
 	f.SelfHeals = finding.SelfHeals{Because: "each attempt fails; " + retries}
@@ -129,7 +142,7 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; " + retries + ", and usually succeeds in the end"}
 	}
 	lead.entry.Helps = cmp.Or(lead.helps, lead.entry.Helps)
-	f.Advice = strings.ReplaceAll(facts.Helps(lead.entry, p.Age(lead.since)), step.DeletePod.Of(), step.DeletePod.Of(f.Pods...))
+	f.Advice = facts.OnNode(strings.ReplaceAll(facts.Helps(lead.entry, p.Age(lead.since)), step.DeletePod.Of(), step.DeletePod.Of(f.Pods...)), lead.node)
 	if verb == "attach" {
 		f.Advice = facts.OfController(f.Advice)
 	}

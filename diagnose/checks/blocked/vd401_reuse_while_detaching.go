@@ -41,12 +41,11 @@ func runReuseWhileDetaching(p *check.Run) {
 func reuse(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 	pod, pv, deleted := pods[0], p.ShortVolumeOf(va), *va.DeletionTimestamp
 	f := p.About(va, finding.Finding{
-		Subject: facts.PodObject(pod),
-		Pods:    facts.PodNames(pods),
-		Since:   &deleted,
-		Message: fmt.Sprintf("Pod %s waits on node %s: volume %s is still detaching", facts.PodName(pod), va.Node, pv),
-		Cause: "the pod came back to the node before the detach for its predecessor had ended; the controller does not attach the volume " +
-			"again while the old VolumeAttachment is there",
+		Subject:  facts.PodObject(pod),
+		Pods:     facts.PodNames(pods),
+		Since:    &deleted,
+		Message:  fmt.Sprintf("Pod %s waits on node %s: volume %s is still detaching", facts.PodName(pod), va.Node, pv),
+		Cause:    "the pod came back before the detach for its predecessor had ended; the controller attaches nothing while the old VolumeAttachment is there",
 		Evidence: []finding.Evidence{{Object: va.Object(), Field: "metadata.deletionTimestamp", Value: facts.Stamp(deleted)}},
 		SelfHeals: finding.SelfHeals{Because: "the driver has to detach it first; the attacher asks the driver again, at most 5 min apart, and the volume is attached again " +
 			"within about 2 min of that"},

@@ -143,7 +143,7 @@ func orphanFinding(p *check.Run, va facts.Attachment, pods []*corev1.Pod, entry 
 		f.Follow = facts.FollowFor
 	}
 	if failure := p.AttachError(va.VolumeAttachment); failure != nil {
-		f.Said = facts.QuoteDriver(va.Spec.Attacher, failure)
+		f.Said = p.QuoteAttach(va.Spec.Attacher, failure, pods)
 		f.Evidence = append(f.Evidence, facts.FailedAttach(va.VolumeAttachment, failure))
 	}
 	if entry != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 )
 
-// heldAtStorage reports attachments in the storage systems' lists of which the cluster has no
-// record. It returns the names of the VolumeAttachments that they explain, whatever the driver
+// heldAtStorage reports attachments in the storage systems' lists that no object of the cluster
+// shows. It returns the names of the VolumeAttachments that they explain, whatever the driver
 // says.
 func heldAtStorage(p *check.Run, truth *storage.Truth) sets.Set[string] {
 	explained := sets.New[string]()

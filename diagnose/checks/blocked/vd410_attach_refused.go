@@ -107,7 +107,7 @@ func attachRefusal(p *facts.View, t facts.RefusedAttach, entry driverwords.Entry
 			Subject:          facts.VaObject(t.VolumeAttachment),
 			Volume:           t.Pair.Volume,
 			VolumeAttachment: t.Name,
-			Said:             facts.QuoteDriver(t.Spec.Attacher, t.Failure),
+			Said:             p.QuoteAttach(t.Spec.Attacher, t.Failure, t.Pods),
 		},
 	}
 	if before, ok := facts.ErrorBefore(r.driver, r.said, attachFailures(p, t.Pods[0], r.volume)); ok {

@@ -30,10 +30,8 @@ var MountRefused = check.Check{
 		{To: "VD308", Key: check.OfAttachment},
 		{To: "VD412", Key: check.OfPersistentVolume},
 		{To: "VD511", Key: check.OfPersistentVolume},
-		{To: "VD602", Key: check.OfPodsOnNode},
 		{To: "VD615", Key: check.OfPodsOnNode},
 		{To: "VD616", Key: check.OfPodsOnNode},
-		{To: "VD621", Key: check.OfPodsOnNode},
 	},
 	Follows: []check.Relation{
 		{From: []finding.Code{"VD307"}, Share: check.OnNode, Match: sameAttachment},
@@ -60,14 +58,18 @@ func runMountRefused(p *check.Run) {
 	reportRefusals(p, refusals, "mount", "the kubelet retries, at most 2m2s apart")
 }
 
-// mountRefusal is the meaning of the failures of one volume. A volume that is not attached has
-// none: its wait comes before the mount.
+// mountRefusal is the meaning of the failures of one volume. A volume that is not attached, or
+// whose driver is not registered on the node, has none: its wait comes before the mount. Nor has
+// one that its driver never takes: what was said before comes to nothing.
 func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []facts.MountFailure) (refusal, bool) {
 	if claim := p.ClaimOf(pod, v); claim != nil && p.VolumeOf(claim) == nil {
 		return refusal{}, false // nor has one whose claim leads to no volume
 	}
 	last, since := failures[len(failures)-1], facts.FailingSince(failures)
 	driver, volume := p.CsiVolume(pod, v)
+	if _, registered := p.NodeID(facts.NodeOf(pod), driver); driver != "" && !registered || p.RefusesInline(v) {
+		return refusal{}, false
+	}
 	whose := p.Whose(pod, v, driver)
 	entry, known := facts.MountSays(kubeletwords.MountWords, last.Reason, whose)
 	grace := facts.MountFails
@@ -102,7 +104,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.follows(p, before)
 	}
 	if m := missingIn(pod, v, last.Reason); m.object.Name != "" {
-		r.says, r.lacks, r.helps = facts.Acting(m.says(), r.actor), m.lacks(), m.helps(entry.Helps)
+		r.lacks, r.helps, r.one.Never = m.lacks(), m.helps(entry.Helps), m.never(driver)
 	}
 	if twin := p.Twin(pod, v); twin != "" && entry.Meaning == driverwords.WrongFilesystem {
 		r.objects, r.helps = twin+", and one XFS file system is mounted once on a machine", facts.HelpsTwin()
@@ -124,7 +126,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		r.one.VolumeAttachment = va.Name
 		if node := p.Snapshot.Node(pair.Node); entry.Meaning == driverwords.NotAttached && va.CreationTimestamp.Before(&node.CreationTimestamp) {
 			r.helps = fmt.Sprintf("{check} check in the storage system to which machine the volume is attached: Node %s was made again after that, and may be another machine; "+
-				"if it is, {change} cordon node %s; {do} {delete-pod}, so that the volume is detached, and attached where its successor goes", node.Name, node.Name)
+				"if it is, {reversible} cordon node %s; {do} {delete-pod}, so that the volume is detached, and attached where its successor goes", node.Name, node.Name)
 			r.one.Evidence = append(r.one.Evidence,
 				finding.Evidence{Object: "volumeattachment/" + va.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(va.CreationTimestamp)},
 				finding.Evidence{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)})
@@ -195,19 +197,24 @@ func namespaceOf(reason string, pod *corev1.Pod) string {
 	return pod.Namespace
 }
 
-func (m missing) says() string {
-	if m.key != "" {
-		return fmt.Sprintf("%s %s lacks the key %s", m.object.Kind, m.object.Name, m.key)
-	}
-	return fmt.Sprintf("%s %s does not exist", m.object.Kind, m.object.Name)
-}
-
 func (m missing) lacks() string {
 	what := "does not exist"
 	if m.key != "" {
 		what = "lacks the key " + m.key
 	}
 	return fmt.Sprintf("%s %s/%s %s", m.object.Kind, m.object.Namespace, m.object.Name, what)
+}
+
+// never is what is tempting where the object is missing.
+func (m missing) never(driver string) string {
+	what, then := "it", "the pod would start without what belongs in it"
+	if m.key != "" {
+		what = "the key"
+	}
+	if driver != "" {
+		then = "the driver would refuse it in other words"
+	}
+	return fmt.Sprintf("create %s empty to have one: %s", what, then)
 }
 
 // helps is the advice with the object's name.

@@ -179,6 +179,7 @@ func slowOwnership(p *check.Run, list []ownership) {
 		f.Advice = "{check} look at the node's kubelet log and at the storage, where a file operation may hang; {later} set fsGroupChangePolicy to " +
 			"OnRootMismatch in the pod's template"
 	default:
+		f.Severity = finding.Info // it ends by itself
 		f.Message = where + "changes the owners in volume " + first.pv.Name
 		facts.Also(&f, "the kubelet is changing the owner of its files")
 	}

@@ -73,7 +73,7 @@ func failedPodPins(p *check.Run, va facts.Attachment, pods []*corev1.Pod, ended 
 		Since:   &ended,
 		Message: fmt.Sprintf("Failed pod %s on node %s keeps the refused attach of volume %s going", facts.PodName(first), va.Node, p.ShortVolumeOf(va)),
 		Detail:  "it failed before it ran and has not been deleted; the driver is asked again and again to attach the volume, and refuses",
-		Said:    facts.QuoteDriver(va.Spec.Attacher, failure),
+		Said:    p.QuoteAttach(va.Spec.Attacher, failure, pods),
 		Cause:   "the kubelet keeps a volume that it has not mounted for a pod until the pod object is gone, and reports it in use; the controller therefore never takes the attach back",
 		Evidence: []finding.Evidence{
 			{Object: "pod/" + facts.PodName(first), Field: "status", Value: string(first.Status.Phase) + " " + first.Status.Reason},

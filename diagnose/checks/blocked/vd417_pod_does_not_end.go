@@ -232,8 +232,7 @@ func onlyOn(p *facts.View, pv *corev1.PersistentVolume, node *corev1.Node) bool 
 func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts.Attachment) {
 	node := p.Snapshot.Node(facts.NodeOf(pod))
 	ended, lives := p.GraceEnds(pod), "the node is Ready"
-	cause := "the kubelet or the container runtime of the node does not get the container killed: a process in it hangs in the kernel, often on its volume, " +
-		"or the runtime does not answer"
+	cause := "a process in the container hangs in the kernel, often on its volume, or the container runtime does not answer"
 	switch {
 	case !reconcile.NodeReady(node):
 		lives = "its kubelet lives and says that the node is not Ready"
@@ -316,10 +315,14 @@ func reportWithWaiting(p *check.Run, f finding.Finding, pod *corev1.Pod, volume 
 		f.Said = facts.QuoteEvent(said)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "event/" + said.Namespace + "/" + said.Name, Field: "message", Value: said.Message})
 	}
-	if waiting := p.KeptFrom(f.Pair()); len(waiting) > 0 {
-		if p.Lasted(*f.Since, facts.KillFails) {
-			f.Severity = finding.Error
+	waiting := p.KeptFrom(f.Pair())
+	if waitsForName := facts.ControlledBy(pod, "StatefulSet"); (len(waiting) > 0 || waitsForName) && p.Lasted(*f.Since, facts.KillFails) {
+		f.Severity = finding.Error
+		if waitsForName {
+			facts.Also(&f, "its StatefulSet makes no other pod of its name")
 		}
+	}
+	if len(waiting) > 0 {
 		f.Pods = append(f.Pods, facts.PodNames(waiting)...)
 		slices.Sort(f.Pods)
 		facts.Also(&f, "pod %s waits for it on node %s", facts.PodName(waiting[0]), waiting[0].Spec.NodeName)

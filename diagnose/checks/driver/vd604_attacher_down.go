@@ -40,7 +40,7 @@ func runAttacherDown(p *check.Run) {
 			Since:    &since,
 			Message:  fmt.Sprintf("The attacher of %s is down: its lease is not renewed", driver),
 			Detail:   fmt.Sprintf("it renewed its lease last at %s; %s", facts.Stamp(since), queue(p.View, tasks)),
-			Cause:    "the external-attacher, which asks the driver to attach and detach, does not run",
+			Cause:    "the external-attacher does not run",
 			Evidence: append([]finding.Evidence{facts.LeaseEvidence(lease)}, taskEvidence(tasks)...),
 			SelfHeals: finding.SelfHeals{Because: "nobody asks the driver; once its controller pods are back all follow by themselves, those that had failed " +
 				"before within about 5 min"},

@@ -67,13 +67,16 @@ func limitReached(p *check.Run, l *facts.Load, stuck []facts.Task, pods []*corev
 	f.Since, f.Pods = &stuck[0].Since, facts.PodNames(pods)
 	f.Message = fmt.Sprintf("Pod %s waits on node %s, which has no room for volume %s", facts.PodName(pods[0]), l.Node.Name, p.TaskVolume(lead(p.View, stuck)))
 	f.Detail = howFull(l)
+	if failure := lead(p.View, stuck).Failure; failure != nil {
+		f.Said = p.QuoteAttach(l.Driver, failure, pods)
+	}
 	f.Cause = "the driver attaches no more volumes to the node, and gives the scheduler no limit to count with"
 	if l.Limited {
 		f.Cause = "the driver attaches no more volumes to the node: its limit is too high, other devices take up room, or the pod names its node itself"
 	}
 	f.Evidence = append(f.Evidence, taskEvidence(stuck)...)
 	f.SelfHeals.Because = "it fits once another volume leaves the node"
-	f.Advice = fmt.Sprintf("{do} {change} cordon %s, so that the pod starts elsewhere; {delete-pod}; {do} {change} uncordon %[1]s once the pod runs elsewhere; {later} %s", l.Node.Name, correctLimit(l.Driver))
+	f.Advice = fmt.Sprintf("{do} {reversible} cordon %s, so that the pod starts elsewhere; {delete-pod}; {do} {reversible} uncordon %[1]s once the pod runs elsewhere; {later} %s", l.Node.Name, correctLimit(l.Driver))
 	f.AdviceCommands = []string{safetext.Kubectl("cordon", "node/"+l.Node.Name)}
 	if leftWaiting(p.View, l, stuck) {
 		f.Advice += "; set nodeAllocatableUpdatePeriodSeconds in the CSIDriver, too: the kubelet then rejects such a pod, and its workload makes another"
@@ -186,7 +189,7 @@ func howFull(l *facts.Load) string {
 	if l.Limited {
 		return fmt.Sprintf("%d of at most %d volumes are attached, %d with those that pods want there", len(l.Held), l.Limit, all)
 	}
-	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there, and the driver gives no limit", len(l.Held), all)
+	return fmt.Sprintf("%d volumes are attached, %d with those that pods want there; disks that Kubernetes did not attach take room as well", len(l.Held), all)
 }
 
 // takesLastPlace reports whether all wanted volumes fit once the unused one leaves the node.

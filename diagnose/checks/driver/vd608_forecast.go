@@ -121,7 +121,7 @@ func noRoomAhead(p *check.Run, driver string, pods []*corev1.Pod, volumes []stri
 		Cause:     "the nodes are too few, or too small, for as many volumes of the driver",
 		Evidence:  evidence,
 		SelfHeals: finding.SelfHeals{Unknown: true, Because: "volumes have to leave the nodes, or nodes to come; the scheduler then places the pods; an autoscaler that counts volumes brings them"},
-		Advice:    "add nodes, or {change} scale down workloads whose volumes are not needed; see that the driver's limit is not lower than the machines' own",
+		Advice:    "add nodes, or {reversible} scale down workloads whose volumes are not needed; see that the driver's limit is not lower than the machines' own",
 	})
 }
 

@@ -84,7 +84,7 @@ func backendStuck(p *check.Run, truth *storage.Truth, t facts.Task, hint string)
 	}
 	f := waitsForStorage(p, t, pair, pods)
 	f.Message += ": its storage seems stuck"
-	f.Said = facts.QuoteDriver(t.Spec.Attacher, t.Failure)
+	f.Said = p.QuoteAttach(t.Spec.Attacher, t.Failure, pods)
 	f.Cause = hint
 	facts.Hinted(&f)
 	entry, known := facts.AttachRefusal(t.Spec.Attacher, t.Failure)

@@ -66,8 +66,8 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		Since:   new(facts.ReadyChanged(plugin)),
 		Message: fmt.Sprintf("The kubelet of node %s has not registered the node plugin of %s", node.Name, driver),
 		Detail:  finding.Clauses(fmt.Sprintf("the plugin, pod %s, runs there; the kubelet %s volumes of it", facts.PodName(plugin), cannot), othersUse(users)),
-		Cause: "the kubelet has not found the plugin's socket, or has refused it: the plugin gives no id for the node or another zone than the node's " +
-			"label says, a second plugin has the driver's name, or the registrar uses another directory than the kubelet",
+		Cause: "the kubelet has not found the plugin's socket, as in another directory, or has refused it: no id for the node, another zone than its label says, " +
+			"or a second plugin of the driver",
 		Evidence: append([]finding.Evidence{
 			p.RegisteredDrivers(node),
 			{Object: "pod/" + facts.PodName(plugin), Field: "spec.volumes", Value: "registers in " + facts.RegistrationDirectory(plugin)},

@@ -38,7 +38,7 @@ func runControllerDown(p *check.Run) {
 		Since:   &since, Pods: facts.PodNames(pods),
 		Message:        fmt.Sprintf("No kube-controller-manager leads: its lease was last renewed %s ago", facts.Rounded(p.Age(since))),
 		Detail:         "it was renewed at " + facts.Stamp(since),
-		Cause:          "kube-controller-manager, whose attach/detach controller attaches and detaches all volumes, does not run, or does not reach the API server",
+		Cause:          "kube-controller-manager, which attaches and detaches all volumes, does not run, or does not reach the API server",
 		SelfHeals:      finding.SelfHeals{Because: "nobody attaches or detaches anything; once it leads again, the pods that wait follow by themselves"},
 		Evidence:       []finding.Evidence{facts.LeaseEvidence(lease)},
 		Advice:         "{fix} bring kube-controller-manager back on the control plane: its log there, or that of its service, tells why it ended; {check} look at its pods in kube-system, if it has any",

@@ -75,7 +75,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	case written.IsZero() && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), max(phantomGraceUnseen, p.World.VerifySync()+phantomMargin)):
 		return
 	}
-	if len(pods) == 0 && handedOver(p, pair) {
+	if (len(pods) == 0 || !p.Lasted(facts.BoundAt(pods[0]), facts.ListsGrace)) && handedOver(p, pair) {
 		return
 	}
 	if added && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), facts.AttachGrace) {

@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -67,10 +68,11 @@ func otherInstance(p *check.Run, va facts.Attachment, was, is string, pods []*co
 		Message:  fmt.Sprintf("Pod %s waits on node %s: its old machine has volume %s", facts.PodName(pod), node.Name, pv),
 		Detail:   fmt.Sprintf("it was attached to machine %s; the node is now machine %s", was, is),
 		Cause:    "the machine was replaced, and its successor took the name before the volume was detached; to the controller the node is the same",
+		Actor:    kubeletwords.ClusterAdmin,
 		Evidence: facts.ReplacedMachine(va, node, was, is),
 		SelfHeals: finding.SelfHeals{Because: "nobody compares the machine; the VolumeAttachment says attached, and only some drivers ask their storage system once a minute " +
 			"and would have attached it again by now"},
-		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; {do} {change} cordon node %s; %s: the "+
-			"controller detaches the volume by itself, and has it attached where the successor goes; {do} {change} uncordon node %[2]s once the pod runs elsewhere", was, node.Name, step.DeletePod.Of(facts.PodNames(pods)...)),
+		Advice: fmt.Sprintf("{check} check at the provider that machine %s is gone, as it still has the volume if it lives; {do} {reversible} cordon node %s; %s: the "+
+			"controller detaches the volume by itself, and has it attached where the successor goes; {do} {reversible} uncordon node %[2]s once the pod runs elsewhere", was, node.Name, step.DeletePod.Of(facts.PodNames(pods)...)),
 	}))
 }

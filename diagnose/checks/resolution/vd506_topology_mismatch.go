@@ -125,7 +125,7 @@ func nowhere(p *check.Run, pod *corev1.Pod, v *corev1.Volume) bool {
 		case node.Spec.Unschedulable:
 			shut = append(shut, node.Name+" is cordoned")
 			never = "uncordon it while somebody works on it: the pod would have to leave"
-			advice = "{change} uncordon node " + node.Name + " where nobody works on it any more, or add a node where the volume can be used"
+			advice = "{reversible} uncordon node " + node.Name + " where nobody works on it any more, or add a node where the volume can be used"
 		default:
 			return false // a node suits the volume: something else keeps the pod off it
 		}
@@ -254,7 +254,7 @@ func misplaced(p *check.Run, node *corev1.Node, pod *corev1.Pod, v *corev1.Volum
 	failure := va.Status.AttachError
 	f.VolumeAttachment = va.Name
 	f.Message = fmt.Sprintf("Pod %s waits on node %s: volume %s is in another zone", facts.PodName(pod), node.Name, pv.Name)
-	f.Detail, f.Said = "the driver says so", facts.QuoteDriver(va.Spec.Attacher, failure)
+	f.Detail, f.Said = "the driver says so", p.QuoteAttach(va.Spec.Attacher, failure, []*corev1.Pod{pod})
 	f.Cause = "the volume does not say where it is (it has no nodeAffinity), so that the scheduler could not know"
 	f.Evidence = []finding.Evidence{
 		facts.FailedAttach(va, failure),

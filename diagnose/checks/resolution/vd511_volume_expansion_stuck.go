@@ -267,7 +267,7 @@ func expansionStuck(p *check.Run, claim *corev1.PersistentVolumeClaim, state str
 			f.Advice = "{check} see of which driver the volume is, and whether its controller pods run with an external-resizer"
 		case driver == "":
 			f.Cause = "the volume is not one of a CSI driver, and nobody else makes it larger; a storage class may allow what its provisioner cannot do"
-			f.Advice = "{change} move the data to a larger volume: nobody makes this one larger"
+			f.Advice = "{reversible} move the data to a larger volume: nobody makes this one larger"
 		}
 	default:
 		f.Severity = finding.Info

@@ -99,11 +99,15 @@ func claimTerminating(p *check.Run, claim *corev1.PersistentVolumeClaim, users [
 			}
 		}
 	case len(live) > 0:
-		f.Pods = facts.PodNames(live)
+		started := slices.DeleteFunc(slices.Clone(live), facts.IsPending) // one that is yet to start does not wait for this
+		if f.Pods = facts.PodNames(started); len(started) == 0 {
+			f.Never = "take the finalizer off: the disk may go with the claim"
+		}
 		holds(fmt.Sprintf("pod %s on node %s uses it", facts.PodName(live[0]), live[0].Spec.NodeName), othersToo(live), "the claim was deleted while pods name it; "+deleted)
 		f.SelfHeals.Because = "it goes once no pod on a node names it"
 		f.Advice = "{note} before the last of its pods ends, decide about the data: with the reclaim policy Delete the disk goes with the claim, Retain keeps it"
 		if pv := p.Snapshot.Volume(claim.Spec.VolumeName); pv != nil && deletes(pv) {
+			f.Severity = finding.Error // its data is at risk
 			f.Advice = fmt.Sprintf("{note} before the last of its pods ends, decide about the data: the disk goes with the claim, unless volume %s gets the reclaim policy Retain", pv.Name)
 			f.AdviceCommands = []string{facts.Retain(pv)}
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + pv.Name, Field: "spec.persistentVolumeReclaimPolicy", Value: "Delete"})

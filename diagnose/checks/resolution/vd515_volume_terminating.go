@@ -25,8 +25,8 @@ var VolumeTerminating = check.Check{
 	Needs:       []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes, snapshot.VolumeAttachments},
 	OfNamespace: true,
 	Follows: []check.Relation{
-		{From: []finding.Code{"VD101", "VD103"}, Share: check.OfVolume, Match: keepsAttached},
 		{From: []finding.Code{"VD512"}, Match: ofEarlierClaim},
+		{From: []finding.Code{"VD101", "VD103"}, Share: check.OfVolume, Match: keepsAttached},
 	},
 	Never: "take the finalizers off: the disk then stays in the storage system, and no object names it",
 	Run:   runVolumeTerminating,

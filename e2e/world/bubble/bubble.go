@@ -87,12 +87,15 @@ func watch(name string, clock *atomic.Int64, limit time.Duration, done <-chan st
 }
 
 // used is the share of a bubble in the time of the processors that this process has taken.
-func used() time.Duration {
+func used() time.Duration { return Processor() / time.Duration(runtime.GOMAXPROCS(0)) }
+
+// Processor is the time of the processors that this process has taken.
+func Processor() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
 		return 0
 	}
-	return time.Duration(u.Utime.Nano()+u.Stime.Nano()) / time.Duration(runtime.GOMAXPROCS(0))
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // die prints all stacks and ends the process: nothing in the bubble can be ended from

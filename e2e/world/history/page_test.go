@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -24,13 +26,16 @@ import (
 )
 
 var (
-	page = flag.String("page", "", "the page to write what came of the stories and histories to")
-	save = flag.String("save", "", "a file to write the same to, for -add")
-	add  = flag.String("add", "", "a pattern of files of -save, the results of other runs of this very program, to add to the page")
+	page    = flag.String("page", "", "the page to write what came of the stories and histories to")
+	tallies = flag.String("tallies", "", "a folder that keeps what came of the stories, and of each 100 histories: a run of the same program that was stopped goes on after them, and one with another seed adds to them")
 )
 
 // outcome is what the page has.
-var outcome = results{Tally: claims.NewTally(), Deeds: Deeds{Not: map[string]int{}}}
+var outcome = newResults()
+
+func newResults() *results {
+	return &results{Tally: claims.NewTally(), Seeds: map[string]int{}, Deeds: Deeds{Not: map[string]int{}}}
+}
 
 type results struct {
 	mu sync.Mutex
@@ -40,12 +45,16 @@ type results struct {
 	Stories   []told
 	Histories int
 	// Seeds are those of the histories, each with their number.
-	Seeds []string
+	Seeds map[string]int
 	// WithFalse are the histories with a false claim.
 	WithFalse int
-	Took      time.Duration
+	// Took is the time of the processor.
+	Took time.Duration
 	// Deeds are what findings of the stories said to do, and what came of it.
 	Deeds Deeds
+
+	// parts are the files of the tallies that it has.
+	parts []string
 }
 
 // DeedKinds counts the outcomes by what was done.
@@ -126,9 +135,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	bubble.Quiet()
 	debug.SetGCPercent(800) // a world is small, and the machine's memory is not
-	began := time.Now()
 	code := m.Run()
-	outcome.Took = time.Since(began)
 	if err := outcome.keep(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = 1
@@ -136,66 +143,111 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// keep adds the results of other runs, and writes what was asked for.
+// keep adds what other runs have kept in the folder of tallies, and writes the page.
 func (r *results) keep() error {
+	if *page == "" {
+		return nil
+	}
+	if *tallies != "" {
+		files, err := filepath.Glob(filepath.Join(*tallies, "*.json"))
+		if err != nil {
+			return err
+		}
+		for _, file := range files {
+			if slices.Contains(r.parts, file) {
+				continue
+			}
+			other, err := load(file)
+			if err != nil {
+				return err
+			}
+			r.merge(other)
+		}
+	}
+	slices.SortStableFunc(r.Stories, func(a, b told) int { return place(a) - place(b) })
+	return r.write(*page)
+}
+
+// part adds to the outcome what run finds, or what an earlier run of this program has found in the part of
+// that name. It is kept where it is complete.
+func part(t *testing.T, name string, run func(*results), complete func(*results) bool) {
+	file := filepath.Join(*tallies, name+".json")
+	outcome.parts = append(outcome.parts, file)
+	if *tallies != "" {
+		switch kept, err := load(file); {
+		case err == nil:
+			t.Logf("%s is kept", name)
+			for _, f := range kept.False {
+				t.Error(f)
+			}
+			for _, o := range kept.Deeds.Done {
+				if o.Harm != "" {
+					t.Error(o.Code, o.Harm)
+				}
+			}
+			outcome.merge(kept)
+			return
+		case !errors.Is(err, fs.ErrNotExist):
+			t.Fatal(err)
+		}
+	}
+	r, began := newResults(), bubble.Processor()
+	run(r)
+	r.Took = bubble.Processor() - began
+	outcome.merge(r)
+	if *tallies == "" || !complete(r) {
+		return
+	}
 	var err error
 	if r.Program, err = program(); err != nil {
-		return err
+		t.Fatal(err)
 	}
-	files, err := filepath.Glob(*add)
+	text, err := json.Marshal(r)
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		other := results{Tally: claims.NewTally()}
-		if err := json.Unmarshal(text, &other); err != nil {
-			return fmt.Errorf("%s: %w", file, err)
-		}
-		if other.Program != r.Program {
-			return fmt.Errorf("%s is of another program", file)
-		}
-		r.Add(other.Tally)
-		for _, s := range other.Stories {
-			if !slices.ContainsFunc(r.Stories, func(told told) bool { return told.Name == s.Name }) {
-				r.Stories = append(r.Stories, s)
-			}
-		}
-		r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, r.WithFalse+other.WithFalse, r.Took+other.Took
-		r.Seeds = append(r.Seeds, other.Seeds...)
-		r.Deeds.Done = append(r.Deeds.Done, other.Deeds.Done...)
-		for why, n := range other.Deeds.Not {
-			r.Deeds.Not[why] += n
-		}
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	if *save != "" {
-		text, err := json.Marshal(r)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(*save, text, 0o600); err != nil {
-			return err
+}
+
+// load reads what a run of this program has kept.
+func load(file string) (*results, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	r := newResults()
+	if err := json.Unmarshal(text, r); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if this, err := program(); err != nil || this != r.Program {
+		return nil, cmp.Or(err, fmt.Errorf("%s is of another program", file))
+	}
+	return r, nil
+}
+
+func (r *results) merge(other *results) {
+	r.Add(other.Tally)
+	r.Stories = append(r.Stories, other.Stories...)
+	r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, r.WithFalse+other.WithFalse, r.Took+other.Took
+	for _, m := range []struct{ to, from map[string]int }{{r.Seeds, other.Seeds}, {r.Deeds.Not, other.Deeds.Not}} {
+		for key, n := range m.from {
+			m.to[key] += n
 		}
 	}
-	if *page != "" {
-		slices.SortStableFunc(r.Stories, func(a, b told) int { return place(a) - place(b) })
-		return r.write(*page)
-	}
-	return nil
+	r.Deeds.Done = append(r.Deeds.Done, other.Deeds.Done...)
 }
 
 // program is the hash of the file of this program: it links the tool and the judges.
-func program() (string, error) {
+var program = sync.OnceValues(func() (string, error) {
 	file, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
 	text, err := os.ReadFile(file)
 	return fmt.Sprintf("%x", sha256.Sum256(text)), err
-}
+})
 
 // place is that of the story among Stories.
 func place(t told) int {
@@ -220,7 +272,14 @@ func (r *results) write(file string) error {
 			}
 			return d.Round(time.Second).String()
 		},
-		"join":   func(s []string) string { return strings.Join(s, ", ") },
+		"join": func(s []string) string { return strings.Join(s, ", ") },
+		"seeds": func() string {
+			var all []string
+			for _, seed := range slices.Sorted(maps.Keys(r.Seeds)) {
+				all = append(all, fmt.Sprintf("%s (%d)", seed, r.Seeds[seed]))
+			}
+			return strings.Join(all, ", ")
+		},
 		"counts": counts,
 		"deeds": func() []string {
 			return slices.DeleteFunc(slices.Sorted(maps.Keys(deeds)), func(d string) bool { return slices.Contains(byHand, d) })

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,30 +25,35 @@ var (
 	shrink    = flag.Int("shrink", 0, "how many histories to play to make one smaller that shows a false claim")
 )
 
+// batch is how many histories are kept at once.
+const batch = 100
+
 // TestHistories plays random histories, side by side. None of what the tool says of any of
 // them is false.
 func TestHistories(t *testing.T) {
-	all := &tallied{Tally: claims.NewTally(), first: map[string]bool{}}
-	t.Run("all", func(t *testing.T) {
-		for i := *from; i < *from+*histories; i++ {
-			t.Run(strconv.Itoa(i), func(t *testing.T) {
-				t.Parallel()
-				all.play(t, i)
+	shown := map[string]bool{}
+	for first, end := *from, *from+*histories; first < end; first += batch {
+		n := min(batch, end-first)
+		part(t, fmt.Sprintf("%d-%d-%d", *seed, first, n), func(r *results) {
+			all := &tallied{r, shown}
+			t.Run("all", func(t *testing.T) {
+				for i := first; i < first+n; i++ {
+					t.Run(strconv.Itoa(i), func(t *testing.T) {
+						t.Parallel()
+						all.play(t, i)
+					})
+				}
 			})
-		}
-	})
-	outcome.Histories += *histories
-	outcome.Seeds = append(outcome.Seeds, fmt.Sprintf("%d (%d)", *seed, *histories))
-	outcome.Tally.Add(all.Tally)
-	t.Logf("judged %v\nexempt %s\ncodes %v\nfalse %d", all.Judged, lines(all.Exempt), all.Codes, len(all.False))
+		}, func(r *results) bool { return r.Histories == n })
+	}
+	t.Logf("judged %v\nexempt %s\ncodes %v\nfalse %d", outcome.Judged, lines(outcome.Exempt), outcome.Codes, len(outcome.False))
 }
 
 // tallied is what came of the histories.
 type tallied struct {
-	mu sync.Mutex
-	*claims.Tally
-	// first are the kinds of false claims that a history has shown.
-	first map[string]bool
+	*results
+	// shown are the kinds of false claims that a history has shown.
+	shown map[string]bool
 }
 
 // play plays the history of that number.
@@ -67,7 +71,7 @@ func (all *tallied) play(t *testing.T, i int) {
 	}
 	tally := claims.Judge(played.Record)
 	if q := claims.Actions(played.Record); len(q) > 0 && *ask > 0 && i%*ask == 0 {
-		h.askActions(t, []claims.Question{q[r.IntN(len(q))]})
+		h.askActions(t, []claims.Question{q[r.IntN(len(q))]}, all.results)
 	}
 	for _, f := range tally.False {
 		if !all.isFirst(f) {
@@ -88,8 +92,10 @@ func (all *tallied) play(t *testing.T, i int) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	all.Add(tally)
+	all.Histories++
+	all.Seeds[strconv.FormatUint(*seed, 10)]++
 	if len(tally.False) > 0 {
-		outcome.WithFalse++
+		all.WithFalse++
 	}
 }
 
@@ -97,8 +103,8 @@ func (all *tallied) play(t *testing.T, i int) {
 func (all *tallied) isFirst(f claims.False) bool {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	known := all.first[f.Key()]
-	all.first[f.Key()] = true
+	known := all.shown[f.Key()]
+	all.shown[f.Key()] = true
 	return !known
 }
 

@@ -60,8 +60,8 @@ func sameRepair(a, b finding.Finding) bool {
 		a.Repair.Kind == b.Repair.Kind && slices.Equal(a.Repair.Needs, b.Repair.Needs)
 }
 
-// sameWrite reports whether the repair of one finding is the write that repairs the other, as once
-// has it: by hand it is the same command.
+// sameWrite reports whether the repair of one finding is the write that repairs the other: by hand
+// it is the same command.
 func sameWrite(a, b finding.Finding) bool {
 	return a.Context == b.Context && a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&
 		len(a.Repair.Commands) > 0 && slices.Equal(a.Repair.Commands, b.Repair.Commands)

@@ -92,8 +92,8 @@ func TestRowsBesideGap(t *testing.T) {
 	}
 }
 
-// TestBrokenMountBesideGap: the row of a mount that is done names nobody, whether or not the node was read, though
-// the container cannot be started with the mount.
+// TestBrokenMountBesideGap: the row of a mount with which a container cannot be started names the kubelet, and no
+// other row names anybody, whether or not the node was read.
 func TestBrokenMountBesideGap(t *testing.T) {
 	for _, whole := range []bool{true, false} {
 		w := testworld.New().Pending(20)
@@ -109,8 +109,8 @@ func TestBrokenMountBesideGap(t *testing.T) {
 			t.Errorf("the nodes were read: %v: %+v", whole, known.Verdict)
 		}
 		for _, s := range known.Volumes[0].Stages {
-			if s.On != "" {
-				t.Errorf("the nodes were read: %v: %+v", whole, s)
+			if want := map[string]string{"mounted": known.Verdict.Actor}[string(s.Stage)]; s.On != want {
+				t.Errorf("the nodes were read: %v: %+v, want %q", whole, s, want)
 			}
 		}
 	}

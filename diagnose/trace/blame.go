@@ -23,9 +23,9 @@ func (t *tracer) whose(s *Stage, v *tracedVolume) facts.Whose {
 	return whose
 }
 
-// blame enters in the stage who has to act after the failed mount. It reports whether no retry
-// can succeed.
-func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permanent bool) {
+// blame enters in the stage who has to act after the failed mount. It reports whether the message
+// names somebody, and whether no retry can succeed.
+func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (named, permanent bool) {
 	if kind, _ := facts.MissingObject(f.Reason); kind != "" {
 		s.reason = "Missing" + kind
 	}
@@ -40,7 +40,7 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permane
 	if b.Actor == "" && v.Driver != "" && !b.Called {
 		s.On = kubeletOf(t.pod.Spec.NodeName)
 	}
-	return b.Permanent
+	return b.Actor != "", b.Permanent
 }
 
 // blameWait is the same for the cause of a failed wait.

@@ -298,7 +298,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 		telling = before
 		s.Said = append(s.Said, quote(before.Event, cmp.Or(t.mountMeans(v, before), "the error before it")))
 	}
-	permanent := t.blame(&s, telling, v)
+	named, permanent := t.blame(&s, telling, v)
 	if twin := t.Twin(t.pod, v.source); twin != "" && s.Said[0].Means == "" {
 		s.Said[0].Means, s.do = twin+": where the mount fails for that, one XFS file system is mounted once on a machine", facts.HelpsTwin()
 	}
@@ -313,8 +313,10 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	if permanent {
 		return t.never(s, since)
 	}
-	if silent := t.silentSince(&s); silent != "" {
-		s.On, s.Ends, s.Detail = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again, and tries again", s.Detail+"; "+silent
+	if !named { // whoever the message names has to act in any case
+		if silent := t.silentSince(&s); silent != "" {
+			s.On, s.Ends, s.Detail = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again, and tries again", s.Detail+"; "+silent
+		}
 	}
 	// An error that comes late in a mount does not restart its time.
 	if began := t.mountBegan(v); began.Add(facts.MountTakes).Before(since.Add(facts.MountFails)) {

@@ -408,6 +408,7 @@ func (t *Trace) takeActor(findings []finding.Finding) {
 
 // naming returns the findings that name an actor for the volume that the pod waits for. A finding
 // about the pod that names no volume is about this one, unless another volume waits for its actor.
+// One about a driver on the node is about its volumes.
 func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
 	v := t.Waits()
 	if v.Name == "" {
@@ -418,7 +419,8 @@ func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
 		ofPod := f.Volume == "" && f.PersistentVolume == "" && f.Subject.String() == t.Pod.String() && !slices.ContainsFunc(t.Volumes, func(other VolumeTrace) bool {
 			return other.Name != v.Name && other.stage(other.Broken).On == f.Actor
 		})
-		return f.Actor == "" || !f.Severity.AtLeast(finding.Warning) || !ofVolume && !ofPod
+		ofDriver := v.Driver != "" && f.Subject.Kind == "CSIDriver" && f.Subject.Name == v.Driver && f.Node == t.Node && v.Broken == StageRegistered
+		return f.Actor == "" || !f.Severity.AtLeast(finding.Warning) || !ofVolume && !ofPod && !ofDriver
 	})
 }
 

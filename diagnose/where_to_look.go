@@ -35,7 +35,7 @@ func whereToLook(t *trace.Trace) string {
 		return "{note} read what kube-controller-manager's leader writes to its log about the volume and the node"
 	case strings.HasPrefix(actor, "the external-attacher of "):
 		return "{note} see whether the attacher runs beside the driver's controller, and read its log"
-	case strings.HasPrefix(actor, "the kubelet of "):
+	case strings.Contains(actor, "the kubelet of "):
 		return whatTheKubeletSays(t)
 	case strings.HasPrefix(actor, "pod "):
 		return "{note} look at " + actor + ": this pod waits until that one has let go of the volume"
@@ -83,7 +83,7 @@ func whatTheKubeletSays(t *trace.Trace) string {
 	case stage == trace.StageInVolumesInUse:
 		return log + ": it must ask for the volume first"
 	case stage == trace.StageUnmounted && driver == "":
-		return log + ", and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
+		return log + " (a failed TearDown, a resource claim that is not released, a denied deletion), and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
 	case stage == trace.StageUnmounted:
 		return log + "; " + stageAdvice[stage]
 	default:

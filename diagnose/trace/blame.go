@@ -31,10 +31,10 @@ func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (named, 
 	}
 	b := facts.BlameFor(kubeletwords.MountWords, f.Reason, t.whose(s, v))
 	if b.Passing && strings.Contains(f.Step, kubeletwords.WhileExpanding) {
-		b.Actor = kubeletwords.NodeAdmin // the driver grows the file system on the node
+		b.Actor, b.Do = kubeletwords.NodeAdmin, "" // the driver grows the file system on the node
 	}
 	if b.Passing && t.Age(snapshot.EventTime(f.Event)) > facts.MountRetries {
-		b.Actor = ""
+		b.Actor, b.Do = "", ""
 	}
 	s.take(b)
 	if b.Actor == "" && v.Driver != "" && !b.Called {

@@ -22,7 +22,7 @@ import (
 var PodStuck = check.Check{
 	Code:      finding.PodStuck,
 	Name:      "pod-stuck",
-	Title:     "Pod waits for a volume for longer than is usual, and no check knows why",
+	Title:     "Pod waits for a volume, or for its end, for longer than is usual, and no check knows why",
 	Severity:  finding.Warning,
 	Remainder: true,
 	Follows: []check.Relation{
@@ -107,7 +107,7 @@ func sharedWait(t *trace.Trace) string {
 	if words == "" {
 		words = string(t.Node)
 	}
-	return strings.Join([]string{v.Driver, string(t.Verdict.Stage), words}, "\x00")
+	return strings.Join([]string{v.Driver, string(t.Verdict.Stage), t.Verdict.Reason, words}, "\x00")
 }
 
 // lookAt is the command that shows the pod that has to act, or else the pod that waits.
@@ -161,7 +161,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	}
 	slices.Sort(f.Pods)
 	f.Cause = cmp.Or(stage.Means(), "the objects show: "+stage.Detail)
-	if f.Detail = strings.TrimPrefix(f.Detail, f.Cause+"; "); f.Detail == f.Cause {
+	if f.Detail = strings.TrimPrefix(f.Detail, f.Cause+"; "); f.Detail == f.Cause || f.Detail == stage.Detail {
 		f.Detail = ""
 	}
 	stays := stage.Stays() || stage.State == trace.StageBlocked && stage.Overdue && ofPerson(first.Verdict.Actor)

@@ -10,14 +10,14 @@ import (
 )
 
 // waiting follows the volumes of every pod that may wait for one, and returns the traces of
-// those that do or may.
+// those that do or may, and of ended pods whose object stays.
 func waiting(view *facts.View) []*trace.Trace {
 	var traces []*trace.Trace
 	for _, pod := range view.Snapshot.Pods {
 		if !trace.MayWait(pod) {
 			continue
 		}
-		if t := trace.OfPod(view, pod, nil); t.Verdict.State != finding.NoWait {
+		if t := trace.OfPod(view, pod, nil); t.Verdict.State != finding.NoWait || t.Verdict.Stays() {
 			traces = append(traces, t)
 		}
 	}
@@ -57,6 +57,9 @@ func entries(traces []*trace.Trace) []finding.Waiting {
 	list := make([]finding.Waiting, 0, len(traces))
 	for _, t := range traces {
 		v := t.Known().Verdict
+		if v.State == finding.NoWait {
+			continue
+		}
 		list = append(list, finding.Waiting{
 			Pod: podOf(t), Node: string(t.Node), Verdict: v.State, Volume: v.Volume, Volumes: v.Volumes, Stage: string(v.Stage), Stages: names(v.Stages), Actor: v.Actor,
 			Said: v.Said, Since: v.Since, DueAt: v.DueAt, Findings: []string{},
@@ -93,7 +96,7 @@ func unanswered(traces []*trace.Trace, found []finding.Finding) []*trace.Trace {
 	}
 	var list []*trace.Trace
 	for _, t := range traces {
-		if (t.Verdict.State == finding.Stuck || t.Verdict.Undated && t.Stage().Overdue) && !named[podOf(t)] {
+		if (t.Verdict.State == finding.Stuck || t.Verdict.Stays() || t.Verdict.Undated && t.Stage().Overdue) && !named[podOf(t)] {
 			list = append(list, t)
 		}
 	}

@@ -3,6 +3,7 @@ package diagnose
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
@@ -13,7 +14,7 @@ import (
 // whereToLook is the first step for a pod whose wait no check explains: to look at whoever has
 // to act or, where that is nobody with a log or a pod, at the traces of the stage.
 func whereToLook(t *trace.Trace) string {
-	verdict, driver, stage := t.Verdict, t.Waits().Driver, t.Stage()
+	verdict, stage := t.Verdict, t.Stage()
 	actor := verdict.Actor
 	switch {
 	case actor == "" && t.Unread() != "":
@@ -34,7 +35,7 @@ func whereToLook(t *trace.Trace) string {
 		return "{note} read what kube-controller-manager's leader writes to its log about the volume and the node"
 	case strings.HasPrefix(actor, "the external-attacher of "):
 		return "{note} see whether the attacher runs beside the driver's controller, and read its log"
-	case strings.HasPrefix(actor, "the kubelet of "):
+	case strings.Contains(actor, "the kubelet of "):
 		return whatTheKubeletSays(t)
 	case strings.HasPrefix(actor, "pod "):
 		return "{note} look at " + actor + ": this pod waits until that one has let go of the volume"
@@ -46,10 +47,18 @@ func whereToLook(t *trace.Trace) string {
 		return "{fix} see to it that " + stage.Ends
 	case strings.HasPrefix(actor, "the controller that ") && stage.Ends != "":
 		return actor + " has to act: the wait ends once " + stage.Ends
-	case stage.Stage == trace.StageMounted && driver == "":
+	}
+	return adviceIn(t)
+}
+
+// adviceIn is where to look in the stage of the verdict, whoever has to act. Only a CSI driver has a
+// node plugin with a log.
+func adviceIn(t *trace.Trace) string {
+	onNode := []trace.StageName{trace.StageStaged, trace.StageMounted, trace.StageUnmounted}
+	if slices.Contains(onNode, t.Verdict.Stage) && t.Waits().Driver == "" {
 		return whatTheKubeletSays(t)
 	}
-	return cmp.Or(stageAdvice[verdict.Stage], "{note} look at the pod's events")
+	return cmp.Or(stageAdvice[t.Verdict.Stage], "{note} look at the pod's events")
 }
 
 // whatIsUnread is the first step where an object that was not read may show who has to act. The
@@ -59,7 +68,7 @@ func whatIsUnread(t *trace.Trace) string {
 	if t.Verdict.Stage == trace.StageAttached && t.Waits().VolumeAttachment == "" {
 		return again
 	}
-	return again + "; " + cmp.Or(stageAdvice[t.Verdict.Stage], "{note} look at the pod's events")
+	return again + "; " + adviceIn(t)
 }
 
 // whatTheKubeletSays is where a kubelet tells about the stage: the one that has to act, which may be
@@ -74,7 +83,7 @@ func whatTheKubeletSays(t *trace.Trace) string {
 	case stage == trace.StageInVolumesInUse:
 		return log + ": it must ask for the volume first"
 	case stage == trace.StageUnmounted && driver == "":
-		return log + ", and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
+		return log + " (a failed TearDown, a resource claim that is not released, a denied deletion), and on the node for what still uses the pod's volumes (mounts below its directory, open files)"
 	case stage == trace.StageUnmounted:
 		return log + "; " + stageAdvice[stage]
 	default:

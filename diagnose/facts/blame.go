@@ -47,7 +47,9 @@ func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	word, _ := kubeletwords.Find(table, message)
 	b := Blame{Permanent: word.Permanent, Means: word.Means, Called: whose.Driver != "" && kubeletwords.DriverAnswered(message)}
 	if entry, known := MountSays(table, message, whose); known && word.Actor == "" && (b.Called || whose.Driver == "" || word.Wraps && entry.Layer.Sure()) {
-		b.Actor, b.Passing = WhoActs(entry), true
+		if b.Actor, b.Passing = WhoActs(entry), true; b.Actor != "" {
+			b.Do = Clause(entry.Helps)
+		}
 	}
 	user, owner := "the pod that uses it", kubeletwords.ClusterAdmin
 	if strings.Contains(word.Actor, "$user") && whose.User != nil {
@@ -60,7 +62,7 @@ func BlameFor(table []kubeletwords.Word, message string, whose Whose) Blame {
 	}
 	named := strings.NewReplacer("$node", whose.Node, "$driver", whose.Driver, "$user", user, "$owner", owner)
 	b.Actor = cmp.Or(named.Replace(word.Actor), b.Actor)
-	b.Ends, b.Do, b.Never = named.Replace(word.Ends), named.Replace(word.Do), word.Never
+	b.Ends, b.Do, b.Never = named.Replace(word.Ends), cmp.Or(named.Replace(word.Do), b.Do), word.Never
 	return b
 }
 

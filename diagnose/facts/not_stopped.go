@@ -47,19 +47,24 @@ var (
 
 // Stops is who keeps a kubelet from stopping a pod.
 type Stops struct {
-	// Actor has to act, and Network reports that it is a network plug-in, not the runtime.
-	Actor   string
-	Network bool
+	// Actor has to act, and Network reports that it is a network plug-in, not the runtime. Do is
+	// the advice.
+	Actor, Do string
+	Network   bool
 }
 
 // WhoStops is who fails to stop the pod, by the kubelet's event.
 func WhoStops(pod *corev1.Pod, said *corev1.Event) Stops {
 	node := pod.Spec.NodeName
 	if !networkWords.MatchString(said.Message) {
-		return Stops{Actor: "the container runtime of " + node}
+		return Stops{Actor: "the container runtime of " + node, Do: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and {final} start it again where it does not: "+
+			"containers go on running meanwhile; if nothing ends the pod, {drain-node} and {reboot-node}", node)}
 	}
+	s := Stops{Actor: "the network plug-in on " + node, Network: true}
 	if m := networkPlugin.FindStringSubmatch(said.Message); m != nil {
-		return Stops{Actor: fmt.Sprintf("the network plug-in %s on %s", m[1], node), Network: true}
+		s.Actor = fmt.Sprintf("the network plug-in %s on %s", m[1], node)
 	}
-	return Stops{Actor: "the network plug-in on " + node, Network: true}
+	s.Do = fmt.Sprintf("{do} see whether the pod of %s runs, and {fix} do what its log and the message name: the kubelet then stops the sandbox, "+
+		"and unmounts the volumes by itself", s.Actor)
+	return s
 }

@@ -1,9 +1,12 @@
 package facts
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
@@ -43,16 +46,20 @@ func (r LastWords) Who() string {
 	return "container " + r.Container
 }
 
-// Blames is who has to act so that the registration succeeds, and why; both are "" where the
-// message does not show it.
-func (r LastWords) Blames() (actor, because string) {
+// RegistrationBlame is who has to act so that a registration succeeds, why, and the advice.
+type RegistrationBlame struct{ Actor, Because, Do string }
+
+// Blames reads the message; the result is zero where it does not show who has to act.
+func (r LastWords) Blames() RegistrationBlame {
 	if d, denied := deniedBy(r.Message); denied {
-		return "the cluster admin", "what the kubelet writes for the driver is denied: " + d.Text()
+		return RegistrationBlame{kubeletwords.ClusterAdmin, "what the kubelet writes for the driver is denied: " + d.Text(),
+			fmt.Sprintf("{fix} see to it that %s lets the kubelet of %s write its CSINode: the registrar then registers by itself", d.Actor(), r.Pod.Spec.NodeName)}
 	}
 	if ContainsAny(r.Message, "instance metadata", "metadata service", "ec2metadata", "169.254.169.254", "metadata.google.internal") {
-		return "whoever runs the platform", "the driver asks the platform's metadata service for the node's identity, and gets none"
+		return RegistrationBlame{"whoever runs the platform", "the driver asks the platform's metadata service for the node's identity, and gets none",
+			fmt.Sprintf("{fix} see to it that the platform's metadata service answers pods on %s: the registrar then registers by itself", r.Pod.Spec.NodeName)}
 	}
-	return "", ""
+	return RegistrationBlame{}
 }
 
 // Runs reports whether a container of the pod runs.

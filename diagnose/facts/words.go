@@ -32,7 +32,7 @@ func MountSays(table []kubeletwords.Word, message string, whose Whose) (driverwo
 	entry, known := DriverSays(whose.Driver, message)
 	word, found := kubeletwords.Find(table, message)
 	own := found && word.Speaker == kubeletwords.Kubelet && !word.Wraps && !kubeletwords.DriverAnswered(message)
-	if !entry.Layer.Sure() && (own || whose.NoStorage) {
+	if word.Own || !entry.Layer.Sure() && (own || whose.NoStorage) {
 		return driverwords.Entry{}, false
 	}
 	return entry, known

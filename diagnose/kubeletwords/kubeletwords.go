@@ -110,6 +110,12 @@ var (
 	// Published matches a missing ConfigMap that a controller publishes, so that no person
 	// makes it.
 	Published = regexp.MustCompile(`(?i)\bconfigmaps? "((?:kube-root-ca|openshift-service-ca)\.crt)" not found`)
+	// MissingBundle matches a ClusterTrustBundle that does not exist (clustertrustbundle_manager.go).
+	MissingBundle = regexp.MustCompile(`clustertrustbundles?(?:\.certificates\.k8s\.io)? "([^"]+)" not found`)
+	// KubeletsDisk matches a directory of a pod that the kubelet cannot make on the node's disk.
+	KubeletsDisk = regexp.MustCompile(`^mkdir \S+/pods/\S+: (?:no space left on device|read-only file system|disk quota exceeded|input/output error)`)
+	// FileSystemUnknown matches a driver that does not know the file system.
+	FileSystemUnknown = regexp.MustCompile(`(?i)(?:unsupported|unknown) fs ?type|fs ?type "?\w+"? (?:is )?not supported`)
 	// TokenRefused matches the refusal of a token: the API server does not allow it.
 	TokenRefused = regexp.MustCompile(`failed to fetch token: (.*?) is forbidden`)
 	// ShareUnmountable matches a network share that mount takes for a device: a share has no

@@ -34,6 +34,8 @@ type Word struct {
 	// Wraps is true where the cause follows the text: an error that concerns the volume's
 	// files, no matter who reads them.
 	Wraps bool
+	// Own is true where no table of drivers or mount programs may read the text.
+	Own bool
 	// Means is the meaning of the text. Ends is what ends the wait. Do and Never are an advice, and
 	// what must not be done; "" where the actor says enough.
 	Means, Ends, Do, Never string
@@ -86,10 +88,18 @@ var MountWords = []Word{
 	{Text: StageSecret, Means: "the Secret that the PV names for the driver (nodeStageSecretRef) cannot be read"},
 	{Text: PublishSecret, Means: "the Secret that the PV names for the driver (nodePublishSecretRef) cannot be read"},
 	{Pattern: MissingAccount, Actor: "whoever is to create serviceaccount/$1", Ends: "serviceaccount/$1 is there again" + again, Means: "the pod's ServiceAccount is gone, so that nobody gives the kubelet a token for it"},
+	{Pattern: MissingBundle, Actor: "whoever is to create clustertrustbundle/$1", Ends: "clustertrustbundle/$1 is created" + again, Means: "the ClusterTrustBundle that the pod's volume names does not exist"},
+	{Text: "signerName and labelSelector matched zero ClusterTrustBundles", Actor: "whoever is to create the ClusterTrustBundle", Ends: "a ClusterTrustBundle has the signer and the labels that the pod's volume names" + again, Means: "no ClusterTrustBundle has the signer and the labels that the pod's volume names"},
+	{Text: "PodCertificateRequest was permanently", Actor: "whoever signs the pod's certificate", Permanent: true, Ends: "the signer grants such a certificate and the pod is made again: for this pod the kubelet asks no second time", Means: "the signer has denied the certificate of the pod for good"},
+	{Text: "hugePages storage requested, but there is no resource request", Actor: WorkloadOwner, Permanent: true, Ends: "the pod is made again with a request for huge pages, or without the medium HugePages", Means: "the emptyDir has the medium HugePages, and no container requests huge pages",
+		Do: "{change} correct the pod's template: request huge pages in a container, or leave out the medium HugePages"},
+	{Pattern: KubeletsDisk, Actor: NodeAdmin, Ends: "the kubelet can write to its own directory on $node" + again, Means: "the kubelet cannot write to its own directory on the node's disk, which is full or read-only",
+		Do: "{check} look on $node at the disk of the kubelet's directory (df -h, df -i, dmesg); {fix} free space there, or repair it"},
 	{Text: NoCSIDriver, Actor: "whoever is to create csidriver/$driver", Ends: "the CSIDriver says that the driver takes such volumes" + again, Means: "the driver does not take volumes of this kind, as far as the kubelet knows: it has no CSIDriver object"},
 	{Text: ModeNotSupported, Actor: Nobody, Permanent: true, Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed", Means: "the driver does not take volumes of this kind: its CSIDriver does not list the mode"},
 	{Text: NoToken, Means: "the kubelet could not get the token that the driver asks for (tokenRequests of its CSIDriver)"},
-	{Pattern: TokenRefused, Actor: ClusterAdmin, Ends: "the API server lets the kubelet of $node have the token" + again, Means: "the API server refuses the kubelet the token of the pod's ServiceAccount"},
+	{Pattern: TokenRefused, Actor: ClusterAdmin, Ends: "the API server lets the kubelet of $node have the token" + again, Means: "the API server refuses the kubelet the token of the pod's ServiceAccount",
+		Do: "{fix} see to it that the API server lets the kubelet of $node have the token: the message names the right or the audience that is missing"},
 	{Text: "failed to fetch token", Means: "the kubelet gets no token of the pod's ServiceAccount from the API server"},
 	{Text: OwnershipFailed, Wraps: true, Means: "it is mounted, but its files cannot be given to the pod's fsGroup"},
 	{Text: GrowthReadOnly, Actor: WorkloadOwner, Permanent: true, Ends: "the pod mounts the volume for writing once, so that its file system can grow", Means: "the file system must grow, and the volume is mounted read-only"},
@@ -99,7 +109,7 @@ var MountWords = []Word{
 	{Text: NodeNotAllowed, Actor: Nobody, Permanent: true, Ends: "the pod is made again on a node that suits the volume", Means: "the volume may not be used on this node"},
 	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet" + again, Means: "the kubelet does not know the driver: its node plugin has not registered"},
 	{Pattern: MissingKey, Actor: "whoever is to add the key $1", Ends: "the object that the pod names has the key $1" + again, Means: "the object is there but lacks the key that the pod names"},
-	{Pattern: MissingPath, Actor: "whoever is to make $1 on $node", Ends: "the path is there, and of the type that the pod names" + again, Means: "the path on the node is missing or not of the type that the pod names"},
+	{Pattern: MissingPath, Actor: "whoever is to make $1 on $node", Own: true, Ends: "the path is there, and of the type that the pod names" + again, Means: "the path on the node is missing or not of the type that the pod names"},
 	{Pattern: MissingLocal, Actor: NodeAdmin, Ends: "the volume's disk is mounted at $1 again" + again, Means: "the path of the local volume is missing on the node, as where its disk is gone or not mounted",
 		Do:    "{check} see on $node whether the volume's disk is there (lsblk) and mounted at $1 (findmnt, /etc/fstab); {change} mount it there",
 		Never: "make the directory $1 by hand: the pod would start with an empty one on the machine's own disk"},
@@ -115,6 +125,11 @@ var MountWords = []Word{
 	{Text: "access mode is not supported", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
 	{Text: "does not support access mode", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
 	{Text: "volume capability not supported", Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: noSuchMode},
+	{Pattern: FileSystemUnknown, Speaker: Driver, Actor: theOwner, Permanent: true, Ends: corrected, Means: "the driver does not know the file system that the volume asks for (fsType)",
+		Do: "{final} recreate the PersistentVolume, policy Retain, with an fsType that the driver knows; {change} correct it in the StorageClass for the volumes to come"},
+	{Text: "reason given by server: no such file or directory", Speaker: Program, Means: "the server does not have the directory that the volume names"},
+	{Text: "bad superblock on tmpfs", Speaker: Program, Own: true, Actor: NodeAdmin, Ends: "the node can mount such a tmpfs" + again, Means: "the node does not mount the tmpfs: its kernel or its mount program does not know one of the options",
+		Do: "{check} read the kernel log of $node (dmesg) for tmpfs, and compare its release with the options in the message"},
 	{Text: "already exists", Speaker: Driver, Means: oldCall},
 	{Text: "code = aborted", Speaker: Driver, Means: oldCall},
 	{Pattern: GaveUp, Speaker: Driver, Means: noAnswer},
@@ -125,7 +140,7 @@ var MountWords = []Word{
 	{Text: NotPermitted, Means: "the API server does not see yet that the pod needs the object, or the object does not exist"},
 	{Pattern: ShareUnmountable, Speaker: Program, Actor: NodeAdmin, Ends: "the node has the mount program of $1" + again, Means: "the node has no mount program for such a share"},
 	{Text: "wrong fs type", Speaker: Program, Means: "the file system is damaged, or not what the volume says"},
-	{Text: PathCheckFailed, Means: "the path on the node is missing or not of the type that the pod names"},
+	{Text: PathCheckFailed, Own: true, Means: "the path on the node is missing or not of the type that the pod names"},
 	{Text: "exit status 32", Speaker: Program, Means: "the mount command of the node failed; its own words say why"},
 	{Text: "code = unavailable", Speaker: Driver, Means: "the driver's node plugin does not answer"},
 	{Text: "code = notfound", Speaker: Driver, Means: "the driver does not find the volume, or its device on the node"},
@@ -162,9 +177,12 @@ var UnmountWords = []Word{
 	{Text: DataUnread, Ends: "the kubelet of $node is restarted: until then it looks for a file that is gone", Means: "the kubelet's own record of the mount is gone"},
 	{Text: NotEmpty, Means: "files lie in the directory of a mount that is gone, as where a process wrote there after the unmount, and the kubelet deletes none"},
 	{Pattern: OtherMounts, Actor: "whoever mounted it at $1 on $node", Ends: "nothing else on the node has it mounted", Means: "the volume is mounted at other places of the node as well, which the kubelet did not do"},
-	{Text: MountBusy, Speaker: Program, Actor: NodeAdmin, Ends: "nothing on the node uses the mount any more", Means: "a process on the node still uses what is mounted, or something is mounted below it"},
-	{Text: StillMapped, Actor: NodeAdmin, Ends: "no device of another pod is left there", Means: "the kubelet finds the device still mapped for another pod: what an earlier one left there keeps it"},
-	{Text: DeviceOpen, Actor: NodeAdmin, Ends: "nothing on the node holds the device open", Means: "it is unmounted, and something on the node still holds its device open"},
+	{Text: MountBusy, Speaker: Program, Actor: NodeAdmin, Ends: "nothing on the node uses the mount any more", Means: "a process on the node still uses what is mounted, or something is mounted below it",
+		Do: "{check} find on $node what uses the mount (fuser -vm, findmnt -R), and {fix} end it"},
+	{Text: StillMapped, Actor: NodeAdmin, Ends: "no device of another pod is left there", Means: "the kubelet finds the device still mapped for another pod: what an earlier one left there keeps it",
+		Do: "{check} look on $node at the devices that the message names (losetup, findmnt), and {fix} take away what an earlier pod left"},
+	{Text: DeviceOpen, Actor: NodeAdmin, Ends: "nothing on the node holds the device open", Means: "it is unmounted, and something on the node still holds its device open",
+		Do: "{check} find on $node what holds the device (lsof, losetup, dmsetup, multipath), and {fix} end it"},
 	{Text: DriverUnknown, Actor: "the node plugin of $driver on $node", Ends: "the node plugin registers with the kubelet; then the unmount follows by itself", Means: "the kubelet does not know the driver: its node plugin has not registered"},
 }
 
@@ -180,8 +198,11 @@ func Find(words []Word, message string) (Word, bool) {
 			return w, true
 		}
 		if m := w.Pattern.FindStringSubmatch(message); m != nil {
-			names := []string{"$1", m[1]}
-			if len(m) > 2 {
+			var names []string
+			switch len(m) {
+			case 2:
+				names = []string{"$1", m[1]}
+			case 3:
 				names = []string{"$1", strings.ToLower(m[1]), "$2", m[2]}
 			}
 			named := strings.NewReplacer(names...)

@@ -23,24 +23,24 @@ func (t *tracer) whose(s *Stage, v *tracedVolume) facts.Whose {
 	return whose
 }
 
-// blame enters in the stage who has to act after the failed mount. It reports whether no retry
-// can succeed.
-func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (permanent bool) {
+// blame enters in the stage who has to act after the failed mount. It reports whether the message
+// names somebody, and whether no retry can succeed.
+func (t *tracer) blame(s *Stage, f facts.MountFailure, v *tracedVolume) (named, permanent bool) {
 	if kind, _ := facts.MissingObject(f.Reason); kind != "" {
 		s.reason = "Missing" + kind
 	}
 	b := facts.BlameFor(kubeletwords.MountWords, f.Reason, t.whose(s, v))
 	if b.Passing && strings.Contains(f.Step, kubeletwords.WhileExpanding) {
-		b.Actor = kubeletwords.NodeAdmin // the driver grows the file system on the node
+		b.Actor, b.Do = kubeletwords.NodeAdmin, "" // the driver grows the file system on the node
 	}
 	if b.Passing && t.Age(snapshot.EventTime(f.Event)) > facts.MountRetries {
-		b.Actor = ""
+		b.Actor, b.Do = "", ""
 	}
 	s.take(b)
 	if b.Actor == "" && v.Driver != "" && !b.Called {
 		s.On = kubeletOf(t.pod.Spec.NodeName)
 	}
-	return b.Permanent
+	return b.Actor != "", b.Permanent
 }
 
 // blameWait is the same for the cause of a failed wait.

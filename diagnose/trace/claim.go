@@ -247,7 +247,8 @@ func (t *tracer) bound(v *tracedVolume) Stage {
 		s.On, s.Detail = Nobody, fmt.Sprintf("%s is Lost: its PV %q is gone", name, claim.Spec.VolumeName)
 		return t.due(s, metav1.Time{}, 0)
 	case claim.DeletionTimestamp != nil && !slices.Contains(claim.Finalizers, claimProtection):
-		s.On, s.Detail = Nobody, name+" is being deleted and has lost its protection: the kubelet refuses it"
+		s.On, s.Detail, s.lacks = Nobody, name+" is being deleted and has lost its protection: the kubelet refuses it", ", whose claim is being deleted"
+		s.Ends = "the pod is made again, once the claim is gone, with a claim that stays"
 		return t.due(s, *claim.DeletionTimestamp, 0)
 	case claim.Spec.VolumeName == "" || claim.Status.Phase != corev1.ClaimBound && t.Snapshot.Volume(claim.Spec.VolumeName) == nil:
 		return t.unbound(v, name)

@@ -110,7 +110,8 @@ func (t *tracer) stops() Stage {
 	}
 	if len(running) == 0 || status.Phase == corev1.PodFailed || status.Phase == corev1.PodSucceeded {
 		if e := t.NotStopped(t.pod); e != nil {
-			s.State, s.On, s.reason = StageBlocked, facts.WhoStops(t.pod, e).Actor, reasonSandbox
+			stops := facts.WhoStops(t.pod, e)
+			s.State, s.On, s.do, s.never, s.reason = StageBlocked, stops.Actor, stops.Do, "force-delete the pod: its volume may still be mounted", reasonSandbox
 			s.Detail = "the containers have ended, but the kubelet fails to stop the pod's sandbox, and unmounts none of its volumes before"
 			s.Ends, s.Said = "the sandbox is stopped; then the kubelet unmounts the volumes", []Said{quote(e, "")}
 			return t.due(s, facts.LastSign(t.pod), stopGrace)
@@ -162,6 +163,8 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	switch {
 	case !stopped:
 		return after(StageUnmounted)
+	case v.Type == "image" || v.Type == "hostPath" && !t.hasSubPath(*v.VolumeTrace):
+		return notNeeded(StageUnmounted, "the kubelet mounts nothing for it")
 	case slices.Contains(nodeLocal, v.Type):
 		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows whether the kubelet has removed it", follows: true}
 	case !t.everMounted() && t.pod.DeletionTimestamp != nil && v.Driver != "" && t.node == nil && !t.knows(snapshot.Nodes, ""):

@@ -49,7 +49,12 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		last := failures[len(failures)-1]
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
-			s.Said = []Said{quote(last.Event, "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind")}
+			means := "the kubelet's own register lacks the driver, and so does the CSINode: its node plugin has not registered"
+			if facts.Registers(t.Snapshot.CSINode(types.NodeName(node)), v.Driver) {
+				means = "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind"
+			}
+			s.Said = []Said{quote(last.Event, means)}
+			t.blamePlugin(&s, v)
 			if !t.knows(snapshot.Pods, "") {
 				s.unread = snapshot.Pods // the plugin may have restarted since
 			}
@@ -91,16 +96,12 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		return t.due(t.withoutPlugin(s), waitsSince(t.pod), facts.RegistrationGrace)
 	}
 	since := facts.Latest(waitsSince(t.pod), t.node.CreationTimestamp)
-	plugins := t.NodePlugins(t.node, "/plugins/"+v.Driver)
+	plugins := t.blamePlugin(&s, v)
 	for _, plugin := range plugins {
 		s.Detail += fmt.Sprintf("; pod %s: %s", facts.PodName(plugin), facts.PluginState(plugin))
 		since = facts.Latest(since, plugin.CreationTimestamp)
 	}
-	if last, ok := facts.LastWordsOf(plugins); ok {
-		actor, because := last.Blames()
-		s.On, s.passed = cmp.Or(actor, s.On), true // mounts from before it stay
-		s.Said = append(s.Said, Said{By: "the plugin's " + last.Who() + ", at its end", At: unlessZero(last.At), Text: last.Message, Means: because})
-	}
+	s.passed = len(s.Said) > 0 // mounts from before it stay
 	if !t.knows(snapshot.Pods, "") {
 		s.unread = snapshot.Pods
 	} else if len(plugins) == 0 {
@@ -116,6 +117,21 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		s.reason = "NodeNotReady"
 	}
 	return t.due(s, since, facts.RegistrationGrace)
+}
+
+// blamePlugin adds to the stage the last message of the driver's node plugins on the node, and who
+// has to act by it. It returns the plugins.
+func (t *tracer) blamePlugin(s *Stage, v *tracedVolume) []*corev1.Pod {
+	if t.node == nil {
+		return nil
+	}
+	plugins := t.NodePlugins(t.node, "/plugins/"+v.Driver)
+	if last, ok := facts.LastWordsOf(plugins); ok {
+		blame := last.Blames()
+		s.On, s.do = cmp.Or(blame.Actor, s.On), blame.Do
+		s.Said = append(s.Said, Said{By: "the plugin's " + last.Who() + ", at its end", At: unlessZero(last.At), Text: last.Message, Means: blame.Because})
+	}
+	return plugins
 }
 
 // mistyped makes the stage wait for a correction of the driver's name, where the driver is not
@@ -231,7 +247,7 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 		telling = before
 		s.Said = append(s.Said, quote(before.Event, cmp.Or(t.mountMeans(v, before), "the error before it")))
 	}
-	permanent := t.blame(&s, telling, v)
+	named, permanent := t.blame(&s, telling, v)
 	if twin := t.Twin(t.pod, v.source); twin != "" && s.Said[0].Means == "" {
 		s.Said[0].Means, s.do = twin+": where the mount fails for that, one XFS file system is mounted once on a machine", facts.HelpsTwin()
 	}
@@ -246,8 +262,10 @@ func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVo
 	if permanent {
 		return t.never(s, since)
 	}
-	if silent := t.silentSince(&s); silent != "" {
-		s.On, s.Ends, s.Detail = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again, and tries again", s.Detail+"; "+silent
+	if !named { // whoever the message names has to act in any case
+		if silent := t.silentSince(&s); silent != "" {
+			s.On, s.Ends, s.Detail = kubeletOf(t.pod.Spec.NodeName), "the kubelet works again, and tries again", s.Detail+"; "+silent
+		}
 	}
 	// An error that comes late in a mount does not restart its time.
 	if began := t.mountBegan(v); began.Add(facts.MountTakes).Before(since.Add(facts.MountFails)) {

@@ -85,7 +85,13 @@ type Verdict struct {
 	Undated bool `json:"-"`
 	// dated reports that a finding, or the kubelet, has told it nevertheless.
 	dated bool
+	// stays is the wait of an ended pod whose object stays longer than is usual although no volume
+	// keeps it; nil for any other pod.
+	stays *Stage
 }
+
+// Stays reports whether the object of an ended pod stays longer than is usual, and no volume keeps it.
+func (v Verdict) Stays() bool { return v.stays != nil }
 
 // waits reports whether it is known that the pod waits for a volume.
 func (v Verdict) waits() bool {
@@ -322,6 +328,9 @@ func (t *Trace) Waits() VolumeTrace {
 func (t *Trace) Stage() Stage { return *t.stage() }
 
 func (t *Trace) stage() *Stage {
+	if t.Verdict.Stays() {
+		return t.Verdict.stays
+	}
 	v := t.Waits()
 	if v.Name == "" && len(t.Volumes) > 0 {
 		v = t.Volumes[0] // all of them wait for a node
@@ -399,6 +408,7 @@ func (t *Trace) takeActor(findings []finding.Finding) {
 
 // naming returns the findings that name an actor for the volume that the pod waits for. A finding
 // about the pod that names no volume is about this one, unless another volume waits for its actor.
+// One about a driver on the node is about its volumes.
 func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
 	v := t.Waits()
 	if v.Name == "" {
@@ -409,7 +419,8 @@ func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
 		ofPod := f.Volume == "" && f.PersistentVolume == "" && f.Subject.String() == t.Pod.String() && !slices.ContainsFunc(t.Volumes, func(other VolumeTrace) bool {
 			return other.Name != v.Name && other.stage(other.Broken).On == f.Actor
 		})
-		return f.Actor == "" || !f.Severity.AtLeast(finding.Warning) || !ofVolume && !ofPod
+		ofDriver := v.Driver != "" && f.Subject.Kind == "CSIDriver" && f.Subject.Name == v.Driver && f.Node == t.Node && v.Broken == StageRegistered
+		return f.Actor == "" || !f.Severity.AtLeast(finding.Warning) || !ofVolume && !ofPod && !ofDriver
 	})
 }
 

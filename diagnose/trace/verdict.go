@@ -325,6 +325,9 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p facts.MountProof) Verdi
 		v.Message = fmt.Sprintf("%s; volume %s is mounted, and the runtime may be labelling its files (SELinux)", v.Headline, slow.Volume.Name)
 		return v
 	}
+	if image, ok := t.notPulled(volumes); ok {
+		return t.waitFor([]VolumeTrace{image})
+	}
 	for _, c := range t.pod.Status.ContainerStatuses {
 		if w := c.State.Waiting; w != nil {
 			switch {
@@ -371,6 +374,39 @@ func (t *tracer) verdictMounted(volumes []VolumeTrace, p facts.MountProof) Verdi
 		}
 	}
 	return v
+}
+
+// notPulled returns the image volume whose image a waiting container names. The kubelet pulls it
+// only for the containers, when all other volumes are mounted (getImageVolumes,
+// kuberuntime_manager.go).
+func (t *tracer) notPulled(volumes []VolumeTrace) (VolumeTrace, bool) {
+	for _, c := range slices.Concat(t.pod.Status.InitContainerStatuses, t.pod.Status.ContainerStatuses) {
+		w := c.State.Waiting
+		if w == nil || !strings.Contains(w.Reason, "Image") {
+			continue
+		}
+		for i, source := range t.pod.Spec.Volumes {
+			if source.Image == nil || source.Image.Reference == c.Image || !namesImage(w.Message, source.Image.Reference) || !facts.Referenced(t.pod, source.Name) {
+				continue
+			}
+			v := &volumes[i]
+			*v.stage(StageMounted) = t.due(Stage{Stage: StageMounted, State: StageBlocked, On: "whoever provides image " + source.Image.Reference, reason: "ImagePull",
+				Detail: "the kubelet cannot pull the image of the volume for container " + c.Name, Ends: fmt.Sprintf("image %s can be pulled on %s; the kubelet tries again after at most 5m", source.Image.Reference, t.pod.Spec.NodeName),
+				Said: []Said{{By: fmt.Sprintf("the status of container %s (%s)", c.Name, w.Reason), Text: w.Message}},
+			}, waitsSince(t.pod), facts.MountFails)
+			v.Broken = StageMounted
+			return *v, true
+		}
+	}
+	return VolumeTrace{}, false
+}
+
+// namesImage reports whether the message quotes the reference; the kubelet and the runtime complete
+// it with a registry and a tag.
+func namesImage(message, reference string) bool {
+	return slices.ContainsFunc([]string{reference, reference + ":latest"}, func(name string) bool {
+		return strings.Contains(message, `"`+name+`"`) || strings.Contains(message, "/"+name+`"`)
+	})
 }
 
 // doubtMount makes the verdict Unsure where the mount may be why the container does not start,

@@ -22,17 +22,22 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	switch s := t.stopped(); {
 	case s.State == StageDone:
 	case s.reason == reasonSandbox:
-		return Verdict{State: finding.NoWait, Reason: s.reason, Actor: s.On, Since: s.Since, UsualBound: s.UsualBound,
-			Message: fmt.Sprintf("Pod %s has ended and waits for its sandbox to be stopped, not for a volume; %s%s", name, nextToAct, s.On)}
+		headline := fmt.Sprintf("Pod %s has ended and waits for its sandbox to be stopped, not for a volume", name)
+		return t.staying(s, Verdict{State: finding.NoWait, Reason: s.reason, UsualBound: s.UsualBound, Headline: headline, Message: headline + "; " + nextToAct + s.On})
 	default:
 		return Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), Since: s.Since, UsualBound: s.UsualBound,
 			Message: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume; %s", name, s.Detail)}
 	}
 	if t.pod.DeletionTimestamp != nil && t.node != nil && t.Lost(t.node) && !facts.GivenUp(t.pod) {
-		since := t.LostPodSince(t.pod)
-		return Verdict{State: finding.NoWait, Reason: "NodeNotReady", Since: unlessZero(since), Message: fmt.Sprintf(
-			"Pod %s is Terminating and waits for node %s, not for a volume: only its kubelet, which is silent, can remove the pod; the node's Ready condition is %s",
-			name, t.node.Name, facts.ReadyText(t.node))}
+		s := Stage{State: StageBlocked, never: "force-delete the pod while the machine may run: its volumes may be in use there",
+			Detail: fmt.Sprintf("only its kubelet, which is silent, can remove the pod; the node's Ready condition is %s", facts.ReadyText(t.node))}
+		s.On, s.Ends = t.endsOnLost(t.node, t.pod)
+		headline := fmt.Sprintf("Pod %s is Terminating and waits for node %s, not for a volume", name, t.node.Name)
+		return t.staying(t.due(s, t.LostPodSince(t.pod), UnmountTakes), Verdict{State: finding.NoWait, Reason: "NodeNotReady", Headline: headline, Message: headline + "; " + s.Detail})
+	}
+	if s := t.claimsKept(); s.Overdue {
+		headline := fmt.Sprintf("Pod %s has ended and waits for its resource claims to be released, not for a volume", name)
+		return t.staying(s, Verdict{State: finding.NoWait, Reason: "DynamicResources", Headline: headline, Message: headline + "; " + nextToAct + s.On})
 	}
 	var held []VolumeTrace
 	for i := range volumes {
@@ -74,8 +79,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		return t.unsure(volumes[i], StageUnmounted)
 	}
 	if t.pod.DeletionTimestamp != nil {
-		// nothing is mounted for a whole hostPath volume
-		list := t.notRemoved(volumes, func(v VolumeTrace) bool { return v.Type != "hostPath" || t.hasSubPath(v) })
+		list := t.notRemoved(volumes, func(VolumeTrace) bool { return true })
 		switch {
 		case len(list) > 0 && !t.knows(snapshot.Events, t.pod.Namespace):
 			// events may show that the kubelet has not reached them
@@ -147,6 +151,48 @@ func openToBe(volumes, held []VolumeTrace) {
 	}
 }
 
+// staying adds the wait to the verdict on an ended pod that waits for no volume.
+func (t *tracer) staying(s Stage, v Verdict) Verdict {
+	v.Actor, v.Since = s.On, s.Since
+	if s.Overdue && t.pod.DeletionTimestamp != nil {
+		v.stays = &s
+	}
+	return v
+}
+
+// claimsKept is the wait of an ended pod whose resource claims the kubelet has not released; it is
+// zero for any other pod. From 1.27 on the kubelet writes the last phase of a deleted pod only after
+// that, and unmounts the volumes after both (Kubelet.SyncTerminatingPod).
+func (t *tracer) claimsKept() Stage {
+	phase := t.pod.Status.Phase
+	if len(t.pod.Spec.ResourceClaims) == 0 || t.pod.DeletionTimestamp == nil || t.kubelet < lastPhaseLate || phase == corev1.PodFailed || phase == corev1.PodSucceeded || t.node == nil || !reconcile.NodeReady(t.node) ||
+		!t.knows(snapshot.Events, t.pod.Namespace) {
+		return Stage{}
+	}
+	node := t.pod.Spec.NodeName
+	return t.due(Stage{State: StageBlocked, On: "the driver of the pod's resource claims on " + node, Ends: "the driver releases the claims; then the kubelet unmounts the volumes",
+		Detail: "the containers have ended, and the kubelet has not written the pod's last phase: that comes once its resource claims are released, and the volumes come after it",
+		never:  "force-delete the pod: its devices and volumes may stay in use on the node",
+		do:     fmt.Sprintf("{check} look at the log of the kubelet of %s for the pod's resource claims, and at the node plugin of their driver there", node),
+	}, t.endsSince(), UnmountTakes)
+}
+
+// lastPhaseLate is the first release whose kubelet writes the last phase of a deleted pod only when
+// it has ended its containers and released its claims.
+const lastPhaseLate facts.KubeletRelease = 27
+
+// objectStays is the wait of an ended pod that neither a volume, a finalizer nor its node keeps.
+// Before its volumes the kubelet takes away claimed devices (Kubelet.SyncTerminatingPod), after
+// them the pod's cgroups (SyncTerminatedPod), and then it deletes the object
+// (syncPod, status_manager.go). It writes no event about any of these.
+func (t *tracer) objectStays() Stage {
+	s := Stage{State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName), Ends: "the kubelet deletes the pod object",
+		never:  "force-delete the pod before its kubelet's log shows what keeps it: a device or a cgroup may stay on the node",
+		do:     "{check} look at the log of the kubelet of " + t.pod.Spec.NodeName + " for the pod's name and UID: resource claims, cgroups, or an API server that denies the deletion",
+		Detail: "none of its volumes is mounted, and the kubelet has not deleted the object; it writes no event about that"}
+	return t.due(s, facts.Latest(t.endsSince(), facts.ReadyCondition(t.node).LastTransitionTime), UnmountTakes)
+}
+
 // ended is the verdict on a pod that nothing of its own keeps.
 func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	v := Verdict{State: finding.NoWait, Reason: "Ended", Message: fmt.Sprintf("Pod %s has ended and waits for no volume", facts.PodName(t.pod))}
@@ -160,6 +206,12 @@ func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	case t.pod.DeletionTimestamp != nil && t.node != nil && !reconcile.NodeReady(t.node):
 		v.Reason = "NodeNotReady"
 		v.Message += fmt.Sprintf("; its object stays until node %s returns or is deleted: the node's Ready condition is %s", t.node.Name, facts.ReadyText(t.node))
+	case t.pod.DeletionTimestamp != nil && t.node != nil && t.knows(snapshot.Events, t.pod.Namespace): // an event may show that its sandbox is not stopped
+		if s := t.objectStays(); s.Overdue {
+			v = t.staying(s, v)
+			v.Reason, v.Headline = "ObjectStays", v.Message+", and its object stays"
+			v.Message = v.Headline + "; " + nextToAct + s.On
+		}
 	}
 	for _, volume := range volumes {
 		s := volume.stage(volume.Broken)

@@ -94,12 +94,12 @@ func unmountFailed(p *check.Run, f finding.Finding, va facts.Attachment, proven 
 	for _, pod := range ended {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status", Value: endedText(pod)})
 		if pod.DeletionTimestamp != nil {
-			f.Cause = fmt.Sprintf("the containers of pod %s have ended, but the kubelet fails to unmount the volume for it, and says so only in its log; "+
-				"until then the pod object stays as well", facts.PodName(pod))
+			f.Cause = fmt.Sprintf("the containers of pod %s have ended, but the kubelet fails to unmount the volume for it, or to unstage it after that, and says so only in its log; "+
+				"the pod object stays as long as a volume of the pod is mounted", facts.PodName(pod))
 			if len(f.Pods) == 0 {
-				facts.Also(&f, "pod %s stays Terminating until then", facts.PodName(pod))
+				facts.Also(&f, "pod %s is Terminating, and may wait for that too", facts.PodName(pod))
 			}
-			f.Pods, f.Severity = slices.Sorted(slices.Values(append(f.Pods, facts.PodName(pod)))), finding.Error // the pod cannot end
+			f.Pods, f.Severity = slices.Sorted(slices.Values(append(f.Pods, facts.PodName(pod)))), finding.Error // the pod may not be able to end
 		}
 	}
 	needs := "what holds the volume has to be fixed first"

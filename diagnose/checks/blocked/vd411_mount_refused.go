@@ -217,10 +217,11 @@ func (m missing) never(driver string) string {
 	return fmt.Sprintf("create %s empty to have one: %s", what, then)
 }
 
-// helps is the advice with the object's name.
+// helps is the advice with the object's name. Where several objects are missing, the advice may be
+// about another one.
 func (m missing) helps(helps string) string {
 	o := fmt.Sprintf("%s %s/%s", m.object.Kind, m.object.Namespace, m.object.Name)
-	for _, words := range []string{"the Secret or the ConfigMap", "the " + m.object.Kind} {
+	for _, words := range []string{"the Secret or the ConfigMap", "the Secret", "the ConfigMap"} {
 		if strings.Contains(helps, words) {
 			helps = strings.Replace(helps, words, o, 1)
 			break

@@ -1,6 +1,7 @@
 package blocked
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -33,7 +34,7 @@ type unmountable struct {
 	pv    *corev1.PersistentVolume // nil for an inline volume
 	name  string
 	why   string
-	actor string
+	blame facts.Blame
 	since metav1.Time
 	said  *corev1.Event // nil where the objects alone show it
 }
@@ -67,7 +68,7 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	if !facts.Referenced(pod, v.Name) || v.CSI != nil && !facts.Registers(p.Snapshot.CSINode(facts.NodeOf(pod)), v.CSI.Driver) {
 		return unmountable{}, false
 	}
-	u := unmountable{pod: pod, actor: kubeletwords.Nobody, pv: p.BoundVolume(pod, v), name: v.Name, since: facts.BoundAt(pod)}
+	u := unmountable{pod: pod, blame: facts.Blame{Actor: kubeletwords.Nobody}, pv: p.BoundVolume(pod, v), name: v.Name, since: facts.BoundAt(pod)}
 	if u.pv != nil {
 		u.name = u.pv.Name
 	}
@@ -84,7 +85,7 @@ func cannotMount(p *facts.View, pod *corev1.Pod, v *corev1.Volume) (unmountable,
 	if !blame.Permanent || facts.ContainsAny(last.Reason, kubeletwords.NodeNotAllowed) || p.Age(snapshot.EventTime(last.Event)) > facts.EventRepeats || !p.Lasted(first, facts.MountFails) {
 		return unmountable{}, false
 	}
-	u.actor = blame.Actor
+	u.blame = blame
 	u.why, u.since, u.said = "the kubelet says so", first, last.Event
 	return u, true
 }
@@ -105,6 +106,8 @@ func (u unmountable) lacksSidecar() bool {
 // toCorrect is the correction, and the object that needs it.
 func (u unmountable) toCorrect() string {
 	switch {
+	case u.blame.Do != "":
+		return u.blame.Do
 	case u.lacksSidecar():
 		return "{check} see that the driver's webhook runs, and that the pod's template has the annotations that it asks for"
 	case u.pv != nil:
@@ -128,7 +131,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 		Node:      facts.NodeOf(first.pod),
 		Pods:      facts.PodNames(pods),
 		Since:     &first.since,
-		Actor:     first.actor,
+		Actor:     first.blame.Actor,
 		Message:   fmt.Sprintf("Pod %s waits on node %s: no retry mounts volume %s", facts.PodName(first.pod), first.pod.Spec.NodeName, first.name),
 		Detail:    finding.Clauses(first.why, facts.Alike(pods)),
 		Cause:     "the pod uses the volume in a way that the volume does not have",
@@ -148,7 +151,7 @@ func reportUnmountable(p *check.Run, list []unmountable) {
 	} else {
 		f.Said = facts.QuoteEvent(first.said)
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(first.pod), Field: "event " + first.said.Reason, Value: first.said.Message})
-		f.Cause = "the driver or the node's mount program does not know the mount option, access mode or kind of volume that is asked for"
+		f.Cause = cmp.Or(first.blame.Means, "the driver or the node's mount program does not know the mount option, access mode or kind of volume that is asked for")
 		f.SelfHeals.Because = "the kubelet repeats the same attempt with the same options"
 		if first.lacksSidecar() {
 			f.Cause = "the pod has no sidecar to serve the volume: the driver's webhook put none in when the pod was made"

@@ -286,21 +286,18 @@ func podNotStopped(p *check.Run, pod *corev1.Pod, said *corev1.Event) {
 	stops := facts.WhoStops(pod, said)
 	f, volume := keeps(p.View, finding.Finding{
 		Subject: facts.PodObject(pod), Pods: []string{facts.PodName(pod)}, Since: &ended, Node: facts.NodeName(node),
-		Actor:     stops.Actor,
-		Never:     "force-delete the pod: its volume may still be mounted",
-		Detail:    fmt.Sprintf("its containers have ended, and for %s the kubelet has failed to stop its sandbox", facts.Rounded(p.Age(ended))),
-		Cause:     stops.Actor + " fails; until the sandbox is stopped, the kubelet does not begin to unmount the pod's volumes",
-		SelfHeals: finding.SelfHeals{Because: "the sandbox has to be stopped first; the kubelet goes on trying, and unmounts the volumes after that"},
-		Advice: fmt.Sprintf("{do} on node %s see whether the container runtime answers, and {final} start it again where it does not: containers go on running meanwhile; "+
-			"if nothing ends the pod, {drain-node} and {reboot-node}", node.Name),
+		Actor:          stops.Actor,
+		Never:          "force-delete the pod: its volume may still be mounted",
+		Detail:         fmt.Sprintf("its containers have ended, and for %s the kubelet has failed to stop its sandbox", facts.Rounded(p.Age(ended))),
+		Cause:          stops.Actor + " fails; until the sandbox is stopped, the kubelet does not begin to unmount the pod's volumes",
+		SelfHeals:      finding.SelfHeals{Because: "the sandbox has to be stopped first; the kubelet goes on trying, and unmounts the volumes after that"},
+		Advice:         stops.Do,
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},
 	}, pod, held)
 	if volume == "" {
-		return // no data outlives the pod
+		return // pod-stuck reports it: no data outlives the pod
 	}
 	if stops.Network {
-		f.Advice = fmt.Sprintf("{do} see whether the pod of %s runs, and {fix} do what its log and the message name: the kubelet then stops the sandbox, "+
-			"and unmounts the volumes by itself", stops.Actor)
 		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector=spec.nodeName="+node.Name)}
 	}
 	reportWithWaiting(p, f, pod, volume, said)

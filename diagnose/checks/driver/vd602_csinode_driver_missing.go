@@ -104,12 +104,12 @@ func pluginFails(f *finding.Finding, driver string, plugins []*corev1.Pod) {
 	starts := slices.IndexFunc(plugins, func(pod *corev1.Pod) bool { return !facts.Ready(pod) })
 	plugin := plugins[max(0, cmp.Or(crashes+1, starts+1)-1)]
 	f.Cause = fmt.Sprintf("the driver's node plugin there, pod %s (%s), has not registered with the kubelet", facts.PodName(plugin), facts.PluginState(plugin))
-	refused(f, plugins)
 	if crashes < 0 && starts >= 0 {
 		facts.SeeWhyNotReady(f, plugin)
-		return
+	} else {
+		readLog(f, driver, plugin)
 	}
-	readLog(f, driver, plugin)
+	refused(f, plugins)
 }
 
 // keepsPlugin reports whether the driver's own node plugin waits for the cause.

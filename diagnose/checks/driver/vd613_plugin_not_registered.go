@@ -132,8 +132,9 @@ func refused(f *finding.Finding, plugins []*corev1.Pod) {
 	}
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(last.Pod), Field: "status.containerStatuses[" + last.Container + "].lastState.terminated.message",
 		Value: fmt.Sprintf("%s at %s", last.Message, facts.Stamp(last.At))})
-	if actor, because := last.Blames(); actor != "" {
-		f.Actor, f.Cause = actor, facts.Acting(because, actor)
+	if blame := last.Blames(); blame.Actor != "" {
+		f.Actor, f.Cause, f.Advice = blame.Actor, facts.Acting(blame.Because, blame.Actor), blame.Do
+		f.AdviceCommands = nil
 	}
 }
 

@@ -88,12 +88,14 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		Advice: fmt.Sprintf("{fix} bring the driver's node plugin on %s back: see why its pod is not there or not Ready", node.Name),
 	}
 	f.Cause = "the plugin's pod went without a word to the kubelet: it was killed, its node crashed, or its DaemonSet no longer wants it there"
-	what := "no pod serves there"
+	what, not := "no pod serves there", "not"
 	if len(here) > 0 {
 		since := facts.ReadyChanged(here[0])
 		f.Since = &since
 		f.Cause = "the plugin's containers fail; its socket is still registered, and calls to it end in refused connections"
-		if facts.Runs(here[0]) {
+		if facts.Runs(here[0]) { // the container may be the driver's own
+			not, f.SelfHeals.Unknown = "may not be", true
+			f.SelfHeals.Because = "mounts and unmounts go on where the container that fails is not the driver's own; " + f.SelfHeals.Because
 			f.Cause = "a container of the plugin fails; its socket is still registered, and where that container is the driver's own, calls to it end in refused connections"
 		}
 		f.Advice = fmt.Sprintf("{fix} bring the driver's node plugin on %s back: see why pod %s is not Ready", node.Name, facts.PodName(here[0]))
@@ -104,15 +106,15 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 	}
 	if len(waiting) > 0 {
 		f.Severity, f.Pods = finding.Error, facts.PodNames(waiting)
-		f.Message = fmt.Sprintf("Pod %s waits on node %s: driver %s is registered and not served", facts.PodName(waiting[0]), node.Name, driver)
+		f.Message = fmt.Sprintf("Pod %s waits on node %s: driver %s is registered and %s served", facts.PodName(waiting[0]), node.Name, driver, not)
 		f.Detail = finding.Clauses("it waits for a volume of the driver; "+what, facts.Alike(waiting))
 	} else {
 		f.Pods = facts.PodNames(users)
 		cannot := "can be neither mounted nor unmounted"
 		if len(here) > 0 && facts.Runs(here[0]) {
-			cannot = "may be neither mounted nor unmounted: a container of it still runs" // the container may be the driver's own
+			cannot = "may be neither mounted nor unmounted: a container of it still runs"
 		}
-		f.Message = fmt.Sprintf("Driver %s is registered on node %s and not served there", driver, node.Name)
+		f.Message = fmt.Sprintf("Driver %s is registered on node %s and %s served there", driver, node.Name, not)
 		f.Detail = finding.Clauses(what, "volumes of it "+cannot, othersUse(users))
 		endsInVain(p.View, &f, users)
 	}

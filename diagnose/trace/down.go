@@ -114,7 +114,7 @@ func (t *tracer) stops() Stage {
 			s.State, s.On, s.do, s.never, s.reason = StageBlocked, stops.Actor, stops.Do, "force-delete the pod: its volume may still be mounted", reasonSandbox
 			s.Detail = "the containers have ended, but the kubelet fails to stop the pod's sandbox, and unmounts none of its volumes before"
 			s.Ends, s.Said = "the sandbox is stopped; then the kubelet unmounts the volumes", []Said{quote(e, "")}
-			return t.due(s, facts.LastSign(t.pod), stopGrace)
+			return t.due(s, facts.LastSign(t.pod), facts.KillTakes)
 		}
 		if t.node != nil && t.Lost(t.node) {
 			return done(StageStopped, last, "as its kubelet said before it fell silent")

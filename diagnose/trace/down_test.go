@@ -110,7 +110,7 @@ func TestTraceDown(t *testing.T) {
 			w.VolumeAttachments[0].DeletionTimestamp = &deleted
 			w.Pods = append(w.Pods, testworld.NewPod("next", "n1"))
 		}), verdict: "in-flight unmounted", chain: "+containersStopped ~unmounted^ -unstaged ~detached"},
-		{name: "released", world: testworld.With(released(9), func(w *testworld.World) { w.VolumeAttachments = nil }), verdict: "none Ended",
+		{name: "released", world: testworld.With(released(9), func(w *testworld.World) { w.VolumeAttachments = nil }), verdict: "none ObjectStays",
 			chain: "+containersStopped +unmounted +unstaged +detached"},
 		{name: "kept by a finalizer", world: testworld.With(testworld.New().Stopped(9), func(w *testworld.World) {
 			var grace int64
@@ -120,7 +120,7 @@ func TestTraceDown(t *testing.T) {
 			deleted := testworld.MinutesAgo(8)
 			w.VolumeAttachments[0].DeletionTimestamp = &deleted
 			w.VolumeAttachments[0].Status.DetachError = &storagev1.VolumeError{Message: "busy", Time: testworld.MinutesAgo(1)}
-		}), verdict: "none Ended", chain: "+containersStopped +unmounted +unstaged !detached^late", says: []string{"busy"}},
+		}), verdict: "none ObjectStays", chain: "+containersStopped +unmounted +unstaged !detached^late", says: []string{"busy"}},
 		{name: "completed", world: completed(testworld.New().Stopped(9)), verdict: "none Ended", chain: "+containersStopped ?unmounted ~unstaged^late ~detached"},
 		{name: "another pod uses it", world: testworld.With(completed(testworld.New().Stopped(9)), func(w *testworld.World) { w.Pods = append(w.Pods, testworld.NewPod("next", "n1")) }),
 			verdict: "none Ended", chain: "+containersStopped ?unmounted -unstaged -detached"},

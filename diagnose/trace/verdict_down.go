@@ -206,7 +206,7 @@ func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	case t.pod.DeletionTimestamp != nil && t.node != nil && !reconcile.NodeReady(t.node):
 		v.Reason = "NodeNotReady"
 		v.Message += fmt.Sprintf("; its object stays until node %s returns or is deleted: the node's Ready condition is %s", t.node.Name, facts.ReadyText(t.node))
-	case t.pod.DeletionTimestamp != nil && t.node != nil && t.knows(snapshot.Events, t.pod.Namespace): // an event may show that its sandbox is not stopped
+	case t.pod.DeletionTimestamp != nil && t.node != nil && !t.partial(): // what was not read may show a volume or a sandbox that keeps it
 		if s := t.objectStays(); s.Overdue {
 			v = t.staying(s, v)
 			v.Reason, v.Headline = "ObjectStays", v.Message+", and its object stays"

@@ -95,7 +95,7 @@ func notServed(p *check.Run, node *corev1.Node, driver string, here, waiting, us
 		f.Cause = "the plugin's containers fail; its socket is still registered, and calls to it end in refused connections"
 		if facts.Runs(here[0]) { // the container may be the driver's own
 			not, f.SelfHeals.Unknown = "may not be", true
-			f.SelfHeals.Because = "mounts and unmounts go on where the container that fails is not the driver's own; " + f.SelfHeals.Because
+			f.SelfHeals.Because = "mounts go on if the driver's own container runs; " + f.SelfHeals.Because
 			f.Cause = "a container of the plugin fails; its socket is still registered, and where that container is the driver's own, calls to it end in refused connections"
 		}
 		f.Advice = fmt.Sprintf("{fix} bring the driver's node plugin on %s back: see why pod %s is not Ready", node.Name, facts.PodName(here[0]))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -97,6 +98,20 @@ func (f *names) pod(o *corev1.Pod) {
 	f.namespaces[o.Namespace], f.nodes[o.Spec.NodeName], f.nodes[o.Status.NominatedNodeName] = true, true, true
 	if name, _ := workloadOf(o); name != "" {
 		f.workload(o.Namespace, name)
+	}
+	var images []string
+	for _, c := range slices.Concat(o.Spec.InitContainers, o.Spec.Containers) {
+		images = append(images, c.Image)
+	}
+	for _, v := range o.Spec.Volumes {
+		if v.Image != nil {
+			images = append(images, v.Image.Reference)
+		}
+	}
+	for _, image := range images {
+		if registry, _, ok := privateRegistry(image); ok {
+			f.hosts[registry] = true // a kubelet names it where it cannot pull the image
+		}
 	}
 }
 

@@ -113,11 +113,17 @@ func (n *Names) change(v reflect.Value, to func(string) string) {
 
 // image replaces the registry, unless it is a public one.
 func (n *Names) image(name string) string {
-	registry, rest, ok := strings.Cut(name, "/")
-	if !ok || !strings.ContainsAny(registry, ".:") || public[registry] {
+	registry, rest, ok := privateRegistry(name)
+	if !ok {
 		return name
 	}
-	return n.hash("host", registry) + ".example/" + rest
+	return n.In(registry) + "/" + rest
+}
+
+// privateRegistry cuts the name of an image behind its registry, unless that is a public one.
+func privateRegistry(image string) (registry, rest string, ok bool) {
+	registry, rest, ok = strings.Cut(image, "/")
+	return registry, rest, ok && strings.ContainsAny(registry, ".:") && !public[registry]
 }
 
 var public = map[string]bool{"docker.io": true, "registry.k8s.io": true, "k8s.gcr.io": true, "gcr.io": true, "ghcr.io": true, "quay.io": true, "public.ecr.aws": true, "mcr.microsoft.com": true}

@@ -172,7 +172,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		}
 		a := PlanActual{Volume: row.Volume, Node: row.Node, State: row.State, MountedByNode: row.MountedByNode,
 			DevicePath: row.DevicePath, PersistentVolume: volume(row.Volume)}
-		if s.Node(row.Node) == nil && !s.Complete(snapshot.Nodes) || !knowsDriver(s, row.Volume) {
+		if s.Node(row.Node) == nil && !s.Complete(snapshot.Nodes) || !w.KnowsDriver(row.Volume) {
 			a.State = StateUnknown // the node's volumesAttached may list the volume, or its driver may not attach
 		}
 		if row.Attachment != nil {
@@ -193,7 +193,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 	}
 	slices.SortFunc(p.Desired, func(a, b PlanDesired) int { return byPair(a.Volume, b.Volume, a.Node, b.Node) })
 	for _, row := range w.Skipped {
-		if !shown(row.Node) || skippedUnread(s, &row) {
+		if !shown(row.Node) || w.SkippedUnread(&row) {
 			continue
 		}
 		k := PlanSkipped{PodVolume: row.PodVolume, VolumeAttachment: row.VolumeAttachment, Node: row.Node, Reason: row.Reason, Message: row.Message}
@@ -228,7 +228,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		if d.Late > 0 {
 			row.Late = d.Late.String()
 		}
-		if kind := restsOn(s, w, d); kind != "" {
+		if kind := w.Unread(d); kind != "" {
 			notKnown[d.VolumeNode] = true
 			row = PlanDecision{Volume: d.Volume, Node: d.Node, Verb: Unknown, Reason: NotRead, After: "0s",
 				PersistentVolume: row.PersistentVolume, NotKnown: kind, Remembered: row.Remembered}
@@ -297,23 +297,6 @@ func waitedForBy(plan *reconcile.Plan) map[reconcile.VolumeNode][]types.NodeName
 	return by
 }
 
-// skippedUnread reports whether the row was skipped because an object was not found that may
-// exist, since not all objects of its kind were read.
-func skippedUnread(s *snapshot.Snapshot, row *reconcile.Skipped) bool {
-	switch row.Reason {
-	case reconcile.NodeNotFound:
-		return !s.Complete(snapshot.Nodes)
-	case reconcile.ClaimNotFound:
-		return !s.CompleteIn(snapshot.Claims, row.Pod.Namespace)
-	case reconcile.VolumeNotFound:
-		return !s.Complete(snapshot.Volumes)
-	case reconcile.CSINodeNotFound:
-		return !s.Complete(snapshot.CSINodes)
-	default:
-		return false
-	}
-}
-
 // Unknown and NotRead replace the verb and the reason of a decision that depends on objects that
 // were not read.
 const (
@@ -323,39 +306,6 @@ const (
 
 // StateUnknown is the state of an attachment whose node or CSIDriver was not read.
 const StateUnknown reconcile.AttachState = "Unknown"
-
-// restsOn returns a kind that was not read in full and whose missing objects might change the
-// decision; "" if there is none. If the volume has one PersistentVolume with a claimRef, the pods
-// and claims of that namespace are enough.
-func restsOn(s *snapshot.Snapshot, w *reconcile.World, d reconcile.Decision) snapshot.Kind {
-	kinds := []snapshot.Kind{snapshot.Pods, snapshot.Claims, snapshot.Volumes}
-	switch d.Verb {
-	case reconcile.Keep:
-		kinds = []snapshot.Kind{snapshot.CSIDrivers} // the pod that wants the volume was read
-	case reconcile.Attach, reconcile.MultiAttach: // another node may have the volume, or want it first
-		kinds = append(kinds, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSIDrivers)
-	default: // a detach, because no pod wants the volume
-		kinds = append(kinds, snapshot.VolumeAttachments, snapshot.Nodes, snapshot.CSIDrivers, snapshot.CSINodes)
-	}
-	namespace := ""
-	if pvs := w.Volumes(d.Volume); len(pvs) == 1 && pvs[0].Spec.ClaimRef != nil {
-		namespace = pvs[0].Spec.ClaimRef.Namespace
-	}
-	for _, kind := range kinds {
-		if s.Complete(kind) || namespace != "" && s.CompleteIn(kind, namespace) || kind == snapshot.CSIDrivers && knowsDriver(s, d.Volume) {
-			continue
-		}
-		return kind
-	}
-	return ""
-}
-
-// knowsDriver reports whether the driver's CSIDriver was read, or cannot matter because the volume
-// is not a CSI volume.
-func knowsDriver(s *snapshot.Snapshot, volume corev1.UniqueVolumeName) bool {
-	driver, _, ok := reconcile.ParseCSI(volume)
-	return !ok || s.KnowsDriver(driver)
-}
 
 func byPair(v1, v2 corev1.UniqueVolumeName, n1, n2 types.NodeName) int {
 	return cmp.Or(cmp.Compare(v1, v2), cmp.Compare(n1, n2))

@@ -25,7 +25,7 @@ func printUpgrade(b *strings.Builder, u *preflight.Upgrade, opts Options) error 
 	switch {
 	case len(u.Missing) > 0:
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, "unknown", color.FgYellow, color.Bold))
-		hanging(b, "not all of these could be read: "+joined(u.Missing, ", "), "  ", opts)
+		hanging(b, "not all of these could be read: "+joined(u.Missing, ", ")+"; what rests on them is not known", "  ", opts)
 	case len(u.Pods) > 0:
 		fmt.Fprintf(b, "verdict: %s\n", paint(opts.Color, count(u.HangingPods(), "pod")+" would hang or wait longer", color.FgRed, color.Bold))
 	case u.Hangs():

@@ -85,7 +85,7 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 	}
 	named := map[corev1.UniqueVolumeName]bool{}
 	used := map[corev1.UniqueVolumeName]*corev1.Pod{} // also volumes that nothing attaches any more
-	unresolved := ""
+	unresolved, unread := "", snapshot.Kind("")
 	for _, pod := range view.Snapshot.PodsOnNode(name) {
 		t := trace.OfPod(view, pod, heard)
 		n.traces = append(n.traces, t)
@@ -100,13 +100,18 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 			if pv != nil && pv.Spec.CSI != nil {
 				used[reconcile.CSIVolumeName(pv.Spec.CSI.Driver, pv.Spec.CSI.VolumeHandle)] = pod
 			}
-			if pv == nil && v.Volume == "" && v.Claim != "" && mayHaveHad(view.Snapshot, pod) {
+			if pv != nil || v.Volume != "" || v.Claim == "" {
+				continue
+			}
+			if kind := unreadBehind(view.Snapshot, pod.Namespace, v.Claim); kind != "" {
+				unread = kind
+			} else if facts.Started(pod) {
 				unresolved = "claim " + pod.Namespace + "/" + v.Claim + " of pod " + facts.PodName(pod) + " leads to no volume"
 			}
 		}
 	}
 	if node != nil {
-		n.addLeftovers(view, node, named, used, unresolved, heard)
+		n.addLeftovers(view, node, named, used, unresolved, unread, heard)
 	}
 	if heard != nil {
 		n.Statements = trace.CorroborateNode(view.Snapshot, n.traces, heard)
@@ -120,10 +125,18 @@ func OfNode(view *facts.View, name types.NodeName, heard *trace.KubeletView) *No
 	return n
 }
 
-// mayHaveHad reports whether a pod whose claim leads to no volume may have had one mounted. A
-// pod that was never started has had none, unless its claim or volume was only not read.
-func mayHaveHad(s *snapshot.Snapshot, pod *corev1.Pod) bool {
-	return facts.Started(pod) || !s.CompleteIn(snapshot.Claims, pod.Namespace) || !s.CompleteIn(snapshot.Volumes, "")
+// unreadBehind returns the kind that was not read in full and may have the claim, or its volume; ""
+// if there is none.
+func unreadBehind(s *snapshot.Snapshot, namespace, name string) snapshot.Kind {
+	claim := s.Claim(types.NamespacedName{Namespace: namespace, Name: name})
+	switch {
+	case claim == nil && !s.CompleteIn(snapshot.Claims, namespace):
+		return snapshot.Claims
+	case claim != nil && claim.Spec.VolumeName != "" && !s.Complete(snapshot.Volumes):
+		return snapshot.Volumes
+	default:
+		return ""
+	}
 }
 
 func comparePods(a, b PodVolume) int {
@@ -146,7 +159,7 @@ func (n *Node) add(v Volume) {
 }
 
 // addLeftovers adds the volumes in volumesInUse that have no row.
-func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, used map[corev1.UniqueVolumeName]*corev1.Pod, unresolved string, heard *trace.KubeletView) {
+func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev1.UniqueVolumeName]bool, used map[corev1.UniqueVolumeName]*corev1.Pod, unresolved string, unread snapshot.Kind, heard *trace.KubeletView) {
 	for _, volume := range node.Status.VolumesInUse {
 		if named[volume] {
 			continue
@@ -168,9 +181,15 @@ func (n *Node) addLeftovers(view *facts.View, node *corev1.Node, named map[corev
 				doubt = "pod " + facts.PodName(pod) + " reaches it by another name"
 			}
 		}
+		if unread != "" {
+			doubt = "not all " + string(unread) + " could be read"
+		}
 		if doubt != "" && s.Stage.State != trace.StageUnknown && len(s.Stage.Said) == 0 {
 			s.Stage.State = trace.StageUnknown
 			s.Stage.Detail = "volumesInUse of " + node.Name + " lists it; whether a pod uses it is not known: " + doubt
+			if unread != "" {
+				s.Stage.On, s.Stage.Ends = "", ""
+			}
 		}
 		v.take(s, block, true)
 		n.Volumes = append(n.Volumes, v)

@@ -98,6 +98,10 @@ func TestKubeletRows(t *testing.T) {
 			"[] unknown [unmounted unstaged]; the kubelet of n1 or " + driverOnNode + "; UnmountVolume [NodeUnpublishVolume NodeUnstageVolume] 2m2s",
 			"[default/app:data] done []; ;  [] ",
 		}},
+		{"the volume of its claim could not be read", testworld.With(testworld.New(), func(w *testworld.World) { w.Volumes = nil }).Without(snapshot.Volumes), []string{
+			"[] unknown [unmounted unstaged]; ; UnmountVolume [] 2m2s",
+			"[default/app:data] done []; ;  [] ",
+		}},
 		{"nobody wants it, beside a pod whose claim never led anywhere", testworld.With(testworld.New().Pending(0.1), func(w *testworld.World) {
 			w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 		}), []string{
@@ -126,6 +130,33 @@ func TestKubeletRows(t *testing.T) {
 				t.Errorf("rows:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(c.want, "\n"))
 			}
 		})
+	}
+}
+
+// TestKubeletRowsUnread: a claim is said to lead to no volume where that was read, and not where its
+// volume, or the claim itself, may only be missing from the files.
+func TestKubeletRowsUnread(t *testing.T) {
+	const leads = "claim default/data of pod default/app leads to no volume"
+	noVolume := func(w *testworld.World) { w.Volumes = nil }
+	noClaim := func(w *testworld.World) { w.Claims = nil }
+	unbound := func(w *testworld.World) {
+		w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
+	}
+	for _, c := range []struct {
+		world *testworld.World
+		want  string
+	}{
+		{testworld.With(testworld.New(), noVolume), leads},
+		{testworld.With(testworld.New(), noClaim), leads},
+		{testworld.With(testworld.New(), unbound).Without(snapshot.Volumes), leads},
+		{testworld.With(testworld.New(), noVolume).Without(snapshot.Claims), leads},
+		{testworld.With(testworld.New(), noVolume).Without(snapshot.Volumes), "not all persistentvolumes could be read"},
+		{testworld.With(testworld.New(), noClaim).Without(snapshot.Claims), "not all persistentvolumeclaims could be read"},
+	} {
+		v := testworld.Rows(c.world, nil).Volumes[0]
+		if want := "volumesInUse of n1 lists it; whether a pod uses it is not known: " + c.want; v.Detail != want || (v.Ends == "") != (c.want != leads) {
+			t.Errorf("gaps %v: %q, ends %q; want %q", c.world.Gaps, v.Detail, v.Ends, want)
+		}
 	}
 }
 

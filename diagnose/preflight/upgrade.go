@@ -18,6 +18,7 @@ import (
 
 // Upgrade reports what the attach/detach controller of another release would decide differently
 // about the same objects, what its start forgets, and which volumes its kubelets refuse to share.
+// It leaves out what an object that was not read might change.
 // Its JSON is a contract, as Report's is.
 type Upgrade struct {
 	APIVersion string          `json:"apiVersion"`
@@ -115,7 +116,7 @@ func OfUpgrade(s *snapshot.Snapshot, to string, settings reconcile.Options) *Upg
 	before, after := side(s, settings), side(&upgraded, settings)
 	u.decisions(before, after)
 	u.pods(before, after)
-	u.forgets(after)
+	u.forgets(s, after)
 	u.seLinux(s, after)
 	slices.SortFunc(u.Pods, func(a, b UpgradePod) int {
 		return cmp.Or(cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.PodVolume, b.PodVolume), cmp.Compare(a.Volume, b.Volume), cmp.Compare(a.Because, b.Because))
@@ -130,11 +131,19 @@ func (u *Upgrade) Hangs() bool {
 }
 
 // forgets lists what the restart loses, whatever the release that starts.
-func (u *Upgrade) forgets(after worlds) {
+func (u *Upgrade) forgets(s *snapshot.Snapshot, after worlds) {
 	for _, lost := range after.Forgotten() {
+		if !after.known(lost.VolumeNode) {
+			continue
+		}
 		f := UpgradeForgets{Volume: lost.Volume, Node: lost.Node, PersistentVolume: lost.PersistentVolume, VolumeAttachment: lost.VolumeAttachment}
 		for _, pod := range lost.Pods {
-			f.Pods = append(f.Pods, pod.String())
+			if s.CompleteIn(snapshot.Claims, pod.Namespace) {
+				f.Pods = append(f.Pods, pod.String())
+			}
+		}
+		if len(f.Pods) == 0 {
+			continue
 		}
 		if d := after.plan.Decision(lost.VolumeNode); d != nil {
 			f.Then = after.verb(lost.VolumeNode)
@@ -201,7 +210,7 @@ func (u *Upgrade) decisions(before, after worlds) {
 	}
 	for pair := range pairs {
 		from, to := before.verb(pair), after.verb(pair)
-		if from != nil && to != nil && *from == *to {
+		if from != nil && to != nil && *from == *to || !before.known(pair) || !after.known(pair) {
 			continue
 		}
 		d := UpgradeDecision{Volume: pair.Volume, Node: pair.Node, From: from, To: to}
@@ -222,6 +231,14 @@ func (u *Upgrade) decisions(before, after worlds) {
 	})
 }
 
+// known reports whether no object that was not read might change the decision about the pair.
+func (w worlds) known(pair reconcile.VolumeNode) bool {
+	if d := w.plan.Decision(pair); d != nil {
+		return w.Unread(*d) == ""
+	}
+	return w.Unread(reconcile.Decision{VolumeNode: pair}) == ""
+}
+
 func (w worlds) verb(pair reconcile.VolumeNode) *UpgradeVerb {
 	d := w.plan.Decision(pair)
 	if d == nil {
@@ -233,13 +250,16 @@ func (w worlds) verb(pair reconcile.VolumeNode) *UpgradeVerb {
 // pods are those that the controller serves under From, and not, or later, under To.
 func (u *Upgrade) pods(before, after worlds) {
 	for key, row := range after.skipped {
-		if _, was := before.skipped[key]; !was {
+		if _, was := before.skipped[key]; !was && !after.SkippedUnread(&row) {
 			u.Pods = append(u.Pods, UpgradePod{Pod: row.Pod.String(), Node: row.Node, PodVolume: row.PodVolume,
 				Because: "the controller does not attach it: " + row.Message})
 		}
 	}
 	for key, to := range after.wanted {
 		from, was := before.wanted[key]
+		if !before.known(from.VolumeNode) || !after.known(to.VolumeNode) {
+			continue
+		}
 		because := fmt.Sprintf("the controller decides %s (%s)", to.Verb, to.Reason)
 		switch {
 		case was && laterThan(to, from):

@@ -166,6 +166,11 @@ func (t *tree) wanted(p string) bool {
 	return t.failed == nil && !t.isBundle()
 }
 
+// looksInto reports whether the beginning of a file that is not wanted may show that objects are missing.
+func (t *tree) looksInto(p string) bool {
+	return t.failed == nil && !t.isBundle() && path.Base(p) != "logs.txt" && !isArchive(p)
+}
+
 // isText reports whether the file may hold objects although its name does not say so: users rename
 // .yaml files to .txt where they cannot attach .yaml.
 func isText(p string) bool {
@@ -212,7 +217,7 @@ func (t *tree) file(name, p string, in io.Reader) error {
 	if isText(p) {
 		text := bufio.NewReaderSize(in, 4<<10)
 		if head, _ := text.Peek(4 << 10); !holdsObjects(head) {
-			return errNoObjects
+			return cmp.Or(t.passed.look(name, text), errNoObjects)
 		}
 		t.texts++
 		t.failed = t.passed.text(t.plain, name, text)

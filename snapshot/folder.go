@@ -50,6 +50,9 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 				links = append(links, plain(p))
 			} else if !d.IsDir() && !hidden(p) {
 				t.passed.note(p)
+				if d.Type().IsRegular() && t.looksInto(p) {
+					return t.lookIntoFile(fsys, name, p)
+				}
 			}
 			return nil
 		}
@@ -97,6 +100,16 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 		warnings = append(warnings, Warning(fmt.Sprintf("%s: symbolic links in it that are not followed: %s", plain(name), some(links))))
 	}
 	return s, warnings, err
+}
+
+// lookIntoFile looks into a file that is not read. A file that cannot be opened stays passed over.
+func (t *tree) lookIntoFile(fsys fs.FS, name, p string) error {
+	f, err := fsys.Open(p)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = f.Close() }()
+	return t.passed.look(path.Join(name, p), f)
 }
 
 // isFile reports whether the path leads to a regular file. A link out of the root leads nowhere.

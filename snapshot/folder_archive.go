@@ -26,6 +26,11 @@ func (t *tree) archive(name string, archived archive.Files) error {
 		if !t.wanted(p) {
 			if entry.Kind == archive.Regular && !hidden(p) {
 				t.passed.note(p)
+				if t.looksInto(p) {
+					if err := t.passed.look(name+"/"+p, entry.Text); err != nil {
+						return err
+					}
+				}
 			}
 			continue
 		}

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -23,6 +25,17 @@ type passed struct {
 	foreign []string // YAML and JSON without Kubernetes objects
 	broken  []error
 	first   error
+	read    map[string]bool // the names of the files that were read
+	doubts  []doubt
+}
+
+// doubt is a file that may have held objects that are not in the input.
+type doubt struct {
+	name  string
+	err   error
+	kinds []Kind
+	// objects are the names of the objects in an output for people; nil for other texts.
+	objects []string
 }
 
 const mostPassed = 1000
@@ -63,6 +76,14 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 	err := c.text(name, kinds)
 	atEnd := kinds.ended && c.twin == nil
 	err, c.twin = cmp.Or(err, c.twin), nil
+	if err == nil && kinds.ended && len(bytes.TrimSpace(kinds.head)) == 0 {
+		p.doubts = append(p.doubts, emptyFile(name))
+		return nil
+	}
+	if p.read == nil {
+		p.read = map[string]bool{}
+	}
+	p.read[name] = true
 	if err == nil || !passable(err) || c.header != nil && c.headerAt.file == name {
 		return err
 	}
@@ -71,6 +92,10 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 	}
 	if _, err := io.Copy(io.Discard, kinds); err != nil && !passable(err) {
 		return err
+	}
+	if d := outputForPeople(name, kinds.head); d.err != nil && len(d.kinds) > 0 {
+		p.doubts = append(p.doubts, d)
+		return nil
 	}
 	missing := kinds.missing(name, atEnd)
 	if errors.Is(err, errTemplate) {
@@ -87,6 +112,119 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 		p.foreign = append(p.foreign, plain(name))
 	}
 	return nil
+}
+
+// emptyFile returns the doubt about a file without any text.
+func emptyFile(name string) doubt {
+	d := doubt{name: name, kinds: Kinds(), err: errors.New(plain(name) + ": an empty file, as a failed kubectl leaves it: get it again, or leave the file out")}
+	if kind := kindOfName(name); kind != "" {
+		d.kinds = []Kind{kind}
+	}
+	return d
+}
+
+// kindOfName is kindByFile for all names and short names of a kind, as pvc.json.
+func kindOfName(file string) Kind {
+	base, _ := unzippedName(path.Base(filepath.ToSlash(file)))
+	if r := rowNamed(strings.ToLower(strings.TrimSuffix(base, path.Ext(base)))); r != nil {
+		return r.Kind
+	}
+	return ""
+}
+
+// look judges by its beginning a file that is not read.
+func (p *passed) look(name string, in io.Reader) error {
+	kinds := &namesInText{r: io.LimitReader(in, mostHead)}
+	if _, err := io.Copy(io.Discard, kinds); err != nil {
+		if passable(err) {
+			return nil
+		}
+		return err
+	}
+	switch text := bytes.ReplaceAll(kinds.head, []byte{0}, nil); {
+	case len(bytes.TrimSpace(text)) == 0:
+		if d := emptyFile(name); len(d.kinds) == 1 && path.Ext(name) != ".log" {
+			p.doubts = append(p.doubts, d)
+		}
+	case holdsObjects(text[:min(len(text), 4<<10)]) && !bytes.Contains(text, []byte("audit.k8s.io/")):
+		err := errors.New(plain(name) + ": objects in a file whose name ends neither with .yaml nor with .json: rename it, or leave the file out")
+		if missing := kinds.missing(name, true); len(missing) > 0 {
+			p.doubts = append(p.doubts, doubt{name: name, kinds: missing, err: err})
+		}
+	default:
+		if d := outputForPeople(name, text); d.err != nil && len(d.kinds) > 0 {
+			p.doubts = append(p.doubts, d)
+		}
+	}
+	return nil
+}
+
+// shownBy match the lines of the outputs for people that only one kind has: the head of a table, and
+// the fields of a description.
+var shownBy = []struct {
+	line *regexp.Regexp
+	kind Kind
+}{
+	{regexp.MustCompile(`\bREADY +STATUS +RESTARTS\b|(?m:^(Containers|Node):)`), Pods},
+	{regexp.MustCompile(`\bSTATUS +ROLES\b|(?m:^Roles:)`), Nodes},
+	{regexp.MustCompile(`\bCAPACITY +ACCESS MODES +RECLAIM POLICY\b|(?m:^Reclaim Policy:)`), Volumes},
+	{regexp.MustCompile(`\bSTATUS +VOLUME +CAPACITY\b|(?m:^Used By:)`), Claims},
+	{regexp.MustCompile(`\bATTACHER +PV +NODE\b|(?m:^Kind: +VolumeAttachment)`), VolumeAttachments},
+	{regexp.MustCompile(`\bLAST SEEN +TYPE +REASON\b`), Events},
+	{regexp.MustCompile(`^NAME +PROVISIONER\b|(?m:^Provisioner:)`), StorageClasses},
+	{regexp.MustCompile(`^NAME +ATTACHREQUIRED\b`), CSIDrivers},
+	{regexp.MustCompile(`^NAME +DRIVERS +AGE\b`), CSINodes},
+}
+
+// described matches the name of an object that kubectl describes, and its namespace if it has one.
+var described = regexp.MustCompile(`(?m)^Name: +(\S+)\s*$(?:\s^Namespace: +(\S+))?`)
+
+// outputForPeople returns the doubt about a table of kubectl, or about its descriptions. It has no
+// error for other texts, and no kinds if the objects are of other kinds.
+func outputForPeople(name string, text []byte) doubt {
+	text = bytes.TrimLeft(text, "\r\n")
+	first, rows, _ := bytes.Cut(text, []byte("\n"))
+	err := forPeople(first)
+	if err == nil {
+		return doubt{}
+	}
+	d := doubt{name: name, err: place{file: name, line: 1}.errorf("%w", err)}
+	isTable := !bytes.HasPrefix(first, []byte("Name:"))
+	shows := text
+	if isTable {
+		shows = first
+	}
+	for _, s := range shownBy {
+		if s.line.Match(shows) {
+			d.kinds = []Kind{s.kind}
+			break
+		}
+	}
+	if len(d.kinds) == 0 {
+		if kind := kindOfName(name); kind != "" {
+			d.kinds = []Kind{kind}
+		}
+		return d
+	}
+	if len(text) >= mostHead-1 || d.kinds[0] == Events {
+		return d // not all names are known, or they name no objects
+	}
+	if isTable {
+		inColumns := bytes.HasPrefix(first, []byte("NAMESPACE"))
+		for row := range strings.Lines(string(rows)) {
+			switch fields := strings.Fields(row); {
+			case inColumns && len(fields) > 1:
+				d.objects = append(d.objects, fields[0]+"/"+fields[1])
+			case !inColumns && len(fields) > 0:
+				d.objects = append(d.objects, fields[0])
+			}
+		}
+		return d
+	}
+	for _, m := range described.FindAllSubmatch(text, -1) {
+		d.objects = append(d.objects, strings.TrimPrefix(string(m[2])+"/"+string(m[1]), "/"))
+	}
+	return d
 }
 
 // passable reports whether the error concerns a single file only.
@@ -119,6 +257,9 @@ func (p *passed) end(c *collector) error {
 	if c.total == 0 && c.header == nil && len(c.ignored) == 0 && p.first != nil {
 		return p.first
 	}
+	for _, d := range p.doubts {
+		p.settle(c, d)
+	}
 	say := func(names []string, more int, format string) {
 		if len(names) > 0 {
 			c.notes = append(c.notes, Warning(fmt.Sprintf(format, count(len(names)+more, "file"), some(names))))
@@ -137,9 +278,42 @@ func (p *passed) end(c *collector) error {
 	return nil
 }
 
+// settle makes a gap of each kind whose objects the file may have held, unless all of them are known: it
+// shows only objects that were read, or is a copy of a file that was read.
+func (p *passed) settle(c *collector, d doubt) {
+	known := p.read[strings.TrimSuffix(d.name, path.Ext(d.name))]
+	if !known && len(d.objects) > 0 {
+		names := map[string]bool{}
+		for key := range c.all(d.kinds[0]) {
+			names[key.name], names[key.namespace+"/"+key.name] = true, true
+		}
+		known = !slices.ContainsFunc(d.objects, func(name string) bool { return !names[name] })
+	}
+	if known {
+		if isReadable(d.name) {
+			p.foreign = append(p.foreign, plain(d.name))
+		}
+		return
+	}
+	p.others = slices.DeleteFunc(p.others, func(name string) bool { return strings.HasSuffix(plain(d.name), "/"+name) })
+	p.broken = append(p.broken, d.err)
+	for _, kind := range d.kinds {
+		if _, ok := c.broken[kind]; !ok {
+			c.broken[kind] = Gap{Kind: kind, Reason: ReasonUndecodable, Detail: d.err.Error()}
+		}
+	}
+}
+
+// mostHead is the number of bytes at the beginning of a file that are kept.
+const mostHead = 64 << 10
+
+// cutAtBegin matches a whole text that ends within the first field of an object.
+var cutAtBegin = regexp.MustCompile(`\A\s*([{\[][\s{\[]*("\w*|"kind"\s*:?\s*("\w*)?)?|api(V\w*)?)\s*\z`)
+
 // namesInText notes the kinds whose names occur in a text, even if the text cannot be read.
 type namesInText struct {
 	r      io.Reader
+	head   []byte // the beginning of the text
 	before []byte // the end of the previous piece
 	kinds  map[string]bool
 	lists  bool // the items of a list have begun
@@ -150,6 +324,7 @@ type namesInText struct {
 func (k *namesInText) Read(p []byte) (int, error) {
 	n, err := k.r.Read(p)
 	k.ended = err == io.EOF
+	k.head = append(k.head, p[:min(n, mostHead-len(k.head))]...)
 	const longest = 64 // the longest match
 	text := slices.Concat(k.before, p[:n])
 	for rest := text; ; {
@@ -187,8 +362,11 @@ func (k *namesInText) noteKind(value []byte) {
 // name, else the kinds in the text. A text that was cut off within a list may have contained
 // objects of any kind, and one without a field that every object has contains none.
 func (k *namesInText) missing(name string, atEnd bool) []Kind {
-	if kind := kindByFile(name); kind != "" {
+	if kind := kindOfName(name); kind != "" {
 		return []Kind{kind}
+	}
+	if cutAtBegin.Match(k.head) || len(k.kinds) == 0 && holdsObjects(k.head) && bytes.Contains(k.head, []byte("apiVersion")) {
+		return Kinds()
 	}
 	if !k.fields {
 		return nil // such as the names in a tree of Argo CD

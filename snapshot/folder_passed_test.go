@@ -60,6 +60,33 @@ func TestPassedOver(t *testing.T) {
 		{name: "a typed list that was cut off", file: "x.json", text: `{"kind": "NodeList", "apiVersion": "v1", "items": [{"metadata": {"name": "n2"}}, {"meta`,
 			warnings: []Warning{"not read: dir/x.json:1: document 1, item 2: the JSON ends in the middle: the file was cut off"},
 			gaps:     []string{"nodes: Undecodable (dir/x.json:1: document 1, item 2: the JSON ends in the middle: the file was cut off)"}},
+		{name: "an empty file of a kind", file: "pvc.json",
+			warnings: []Warning{"not read: dir/pvc.json: an empty file, as a failed kubectl leaves it: get it again, or leave the file out"},
+			gaps:     []string{"persistentvolumeclaims: Undecodable (dir/pvc.json: an empty file, as a failed kubectl leaves it: get it again, or leave the file out)"}},
+		{name: "an empty note", file: "README",
+			warnings: []Warning{"passed over 1 file, by their names neither YAML nor JSON: README"}},
+		{name: "an empty log", file: "pods.log"},
+		{name: "objects in a log", file: "x.log", text: "apiVersion: v1\nkind: Pod\nmetadata: {name: x}\n",
+			warnings: []Warning{"not read: dir/x.log: objects in a file whose name ends neither with .yaml nor with .json: rename it, or leave the file out"},
+			gaps:     []string{"pods: Undecodable (dir/x.log: objects in a file whose name ends neither with .yaml nor with .json: rename it, or leave the file out)"}},
+		{name: "a log of an API server's requests", file: "audit.log", text: `{"kind":"Event","apiVersion":"audit.k8s.io/v1"}`},
+		{name: "a copy of a file that was read", file: "b.yaml.bak", text: podA,
+			warnings: []Warning{"passed over 1 file, by their names neither YAML nor JSON: b.yaml.bak"}},
+		{name: "a copy of a file that is not there", file: "c.yaml.bak", text: podA,
+			warnings: []Warning{"not read: dir/c.yaml.bak: objects in a file whose name ends neither with .yaml nor with .json: rename it, or leave the file out"},
+			gaps:     []string{"pods: Undecodable (dir/c.yaml.bak: objects in a file whose name ends neither with .yaml nor with .json: rename it, or leave the file out)"}},
+		{name: "a table of a pod that was not read", file: "x.txt", text: "NAME    READY   STATUS    RESTARTS   AGE\nimg-0   0/1     Pending   0          50m\n",
+			warnings: []Warning{"not read: dir/x.txt:1: a table that kubectl prints for people: write the objects with -o yaml"},
+			gaps:     []string{"pods: Undecodable (dir/x.txt:1: a table that kubectl prints for people: write the objects with -o yaml)"}},
+		{name: "a table of the pod that was read", file: "x.txt", text: "NAMESPACE   NAME   READY   STATUS    RESTARTS   AGE\ndefault     a      1/1     Running   0          50m\n",
+			warnings: []Warning{"passed over 1 file, by their names neither YAML nor JSON: x.txt"}},
+		{name: "a table of other objects", file: "x.yaml", text: "NAME   TYPE        CLUSTER-IP   EXTERNAL-IP   PORT(S)   AGE\nweb    ClusterIP   10.0.0.1     <none>        443/TCP   5d\n",
+			warnings: []Warning{"passed over 1 file without Kubernetes objects: dir/x.yaml"}},
+		{name: "a description of a pod that was not read", file: "x.txt", text: "Name:         a\nNamespace:    shop\nNode:         n1/10.0.1.2\n",
+			warnings: []Warning{"not read: dir/x.txt:1: what kubectl describe prints for people: write the objects with -o yaml"},
+			gaps:     []string{"pods: Undecodable (dir/x.txt:1: what kubectl describe prints for people: write the objects with -o yaml)"}},
+		{name: "a description of the pod that was read", file: "x.txt", text: "Name:         a\nNamespace:    default\nNode:         n1/10.0.1.2\n",
+			warnings: []Warning{"passed over 1 file, by their names neither YAML nor JSON: x.txt"}},
 		{name: "packed objects", file: "x.json.gz", text: zipped(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n3"}}`)},
 		{name: "packed, and cut off", file: "nodes.json.gz", text: zipped(`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n3"}}`)[:20],
 			warnings: []Warning{"not read: dir/nodes.json.gz:1: the gzip data is cut off"},
@@ -103,6 +130,31 @@ func TestPassedOver(t *testing.T) {
 				t.Errorf("%d pods, node %v", len(fromDir.Pods), fromDir.Node("n1"))
 			}
 		})
+	}
+}
+
+// TestAnyKindMissing: a file that is empty, or that ends before the kind of its first object, may have
+// held objects of any kind.
+func TestAnyKindMissing(t *testing.T) {
+	whole := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
+	for _, tt := range []struct {
+		file, text string
+		missing    bool
+	}{
+		{"q.yaml", "", true}, {"q.json", "\n", true}, {"q.json", "{\n ", true}, {"q.json", `{"apiVersion": "v1", "items": [ {`, true}, {"q.json", `{"kind":"Po`, true},
+		{"q.yaml", "apiVersion: v1", true}, {"q.yaml", "apiVersion: v1\nitems:", true}, {"q.yaml", "apiVersion: v1\nite", true},
+		{"q.yaml", "# nothing\n", false}, {"q.json", `{"metadata": {"language": "go"}}`, false}, {"q.json", `{"level": "in`, false},
+	} {
+		s, warnings, err := ReadFS("dir", fstest.MapFS{tt.file: {Data: []byte(tt.text)}, "b.yaml": {Data: []byte(whole)}}, ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, kind := range Kinds() {
+			is := slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == kind && g.Reason == ReasonUndecodable })
+			if is != tt.missing {
+				t.Errorf("%q: a gap of %s: %v; %q", tt.text, kind, is, warnings)
+			}
+		}
 	}
 }
 

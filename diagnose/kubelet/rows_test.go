@@ -138,7 +138,7 @@ func TestKubeletRows(t *testing.T) {
 func TestKubeletRowsUnread(t *testing.T) {
 	const leads = "claim default/data of pod default/app leads to no volume"
 	noVolume := func(w *testworld.World) { w.Volumes = nil }
-	noClaim := func(w *testworld.World) { w.Claims = nil }
+	noClaim := func(w *testworld.World) { w.Claims, w.Volumes[0].Spec.ClaimRef = nil, nil }
 	unbound := func(w *testworld.World) {
 		w.Claims[0].Spec.VolumeName, w.Claims[0].Status.Phase = "", corev1.ClaimPending
 	}

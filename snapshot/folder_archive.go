@@ -27,14 +27,14 @@ func (t *tree) archive(name string, archived archive.Files) error {
 			if entry.Kind == archive.Regular && !hidden(p) {
 				t.passed.note(p)
 				if t.looksInto(p) {
-					if err := t.passed.look(name+"/"+p, entry.Text); err != nil {
+					if err := t.passed.look(path.Join(name, p), entry.Text); err != nil {
 						return err
 					}
 				}
 			}
 			continue
 		}
-		if err := t.entry(name+"/"+p, p, entry); errors.Is(err, errNoObjects) {
+		if err := t.entry(path.Join(name, p), p, entry); errors.Is(err, errNoObjects) {
 			t.passed.note(p)
 		} else if err != nil {
 			return err

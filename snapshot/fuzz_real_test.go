@@ -292,7 +292,7 @@ func FuzzForms(f *testing.F) {
 		}
 		tarred := tarOf(t, entries...)
 		for form, text := range map[string]string{"tar": tarred, "tar.gz": zipped(tarred), "tar.xz": xzOf(t, tarred), "zip": zipOf(t, entries...)} {
-			s, _, err := Read("f", strings.NewReader(text), ReadOptions{Now: noon})
+			s, _, err := Read(".", strings.NewReader(text), ReadOptions{Now: noon})
 			if (err == nil) != (dirErr == nil) {
 				t.Fatalf("as a directory: %v; as a %s: %v", dirErr, form, err)
 			}

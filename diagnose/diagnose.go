@@ -52,11 +52,7 @@ func examine(view *facts.View, checks []check.Check) *finding.Report {
 		SkippedChecks:     []finding.SkippedCheck{},
 		Checks:            []finding.Code{},
 	}
-	for _, l := range s.Backends {
-		if err := storage.Usable(s, l); err != nil && l.Format.IsGiven() { // a requested list is not usable
-			r.Gaps = append(r.Gaps, snapshot.Gap{Kind: "backend", Reason: snapshot.ReasonOtherTime, Detail: l.File + ": " + err.Error()})
-		}
-	}
+	r.Gaps = append(r.Gaps, storage.Gaps(view)...)
 	r.Complete = len(r.Gaps) == 0
 	var asked []check.Check
 	for _, check_ := range checks {

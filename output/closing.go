@@ -313,7 +313,7 @@ const mostMissing = 5
 func toSend(gaps []snapshot.Gap) string {
 	var lacking, silent []string
 	for _, g := range gaps {
-		if g.Context != "" || !slices.Contains([]string{snapshot.ReasonNotInFile, snapshot.ReasonUndecodable, snapshot.ReasonTruncated}, g.Reason) {
+		if g.Context != "" || g.Kind == snapshot.StorageList || !slices.Contains([]string{snapshot.ReasonNotInFile, snapshot.ReasonUndecodable, snapshot.ReasonTruncated}, g.Reason) {
 			continue
 		}
 		lacking = append(lacking, string(g.Kind))

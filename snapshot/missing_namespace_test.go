@@ -24,7 +24,11 @@ func TestOneNamespace(t *testing.T) {
 		return fmt.Sprintf("apiVersion: v1\nkind: Event\nmetadata: {name: e-%s, namespace: %s}\ninvolvedObject: {kind: %s, namespace: %s, name: x}\n---\n", namespace, namespace, kind, namespace)
 	}
 	running := func(namespace, phase string) string {
-		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: r, namespace: %s}\nspec: {volumes: [{name: d, persistentVolumeClaim: {claimName: c}}]}\nstatus: {phase: %s}\n---\n", namespace, phase)
+		node := ""
+		if phase == "Running" {
+			node = "nodeName: n1, "
+		}
+		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: r, namespace: %s}\nspec: {%svolumes: [{name: d, persistentVolumeClaim: {claimName: c}}]}\nstatus: {phase: %s}\n---\n", namespace, node, phase)
 	}
 	owned := func(namespace, more string) string {
 		return fmt.Sprintf("apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: o, namespace: %s, ownerReferences: [{apiVersion: v1, kind: Pod, name: gone, uid: u}]%s}\nstatus: {phase: Bound}\n---\n", namespace, more)

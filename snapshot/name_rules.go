@@ -1,6 +1,7 @@
 package snapshot
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,7 +42,7 @@ func checkNames(object metav1.Object) wrongName {
 	}
 	for _, c := range names {
 		if c.name == "" {
-			continue // that a name must be there is another rule
+			continue // see missingNode
 		}
 		if wrong := c.rule(c.name); len(wrong) > 0 {
 			reason, _, _ := strings.Cut(wrong[0], ", and must")
@@ -50,6 +51,29 @@ func checkNames(object metav1.Object) wrongName {
 		}
 	}
 	return wrongName{}
+}
+
+// missingNode returns the field of an object that must name a node or a driver and is empty; "" if there is none.
+// The API server requires both fields of a VolumeAttachment, and binds a pod and sets PodScheduled in one write.
+// A pod that ended without a node is valid, and one without containers and volumes is a small example.
+func missingNode(object metav1.Object) string {
+	switch o := object.(type) {
+	case *storagev1.VolumeAttachment:
+		switch "" {
+		case o.Spec.NodeName:
+			return "spec.nodeName"
+		case o.Spec.Attacher:
+			return "spec.attacher"
+		}
+	case *corev1.Pod:
+		isBound := func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionTrue
+		}
+		if o.Spec.NodeName == "" && len(o.Spec.Containers)+len(o.Spec.Volumes) > 0 && (o.Status.Phase == corev1.PodRunning || slices.ContainsFunc(o.Status.Conditions, isBound)) {
+			return "spec.nodeName"
+		}
+	}
+	return ""
 }
 
 // ruleOf follows the API server's validation of each kind.

@@ -68,7 +68,7 @@ func TestReadNow(t *testing.T) {
 		{podA, ReadOptions{Now: now}, "2026-12-31T23:00:00Z"},
 		{headerOnly + "---\n" + podA, ReadOptions{Now: now}, "2026-12-31T23:00:00Z"},
 		{"apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: a, managedFields: [{time: \"2026-11-20T11:00:00Z\"}]}\nspec: {renewTime: \"2026-11-20T10:59:00.250000Z\"}\n", ReadOptions{}, "2026-11-20T11:00:00Z"},
-		{"apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: a, deletionTimestamp: \"2026-11-20T11:00:00Z\"}\nstatus: {detachError: {time: \"2026-11-20T10:00:00Z\"}}\n", ReadOptions{}, "2026-11-20T10:00:00Z"},
+		{"apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: a, deletionTimestamp: \"2026-11-20T11:00:00Z\"}\nspec: {attacher: d.io, nodeName: n1}\nstatus: {detachError: {time: \"2026-11-20T10:00:00Z\"}}\n", ReadOptions{}, "2026-11-20T10:00:00Z"},
 	} {
 		s, _, err := Read("f", strings.NewReader(tt.in), tt.opts)
 		if err != nil {

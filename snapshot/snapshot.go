@@ -33,6 +33,9 @@ import (
 // Kind names a list of objects as the API does: plural and lower case.
 type Kind string
 
+// StorageList is the kind of a gap that a list given with --backend leaves.
+const StorageList Kind = "backend"
+
 // The kinds that a snapshot can hold.
 const (
 	VolumeAttachments Kind = "volumeattachments"

@@ -73,6 +73,9 @@ func (c *collector) take(at place, s *row, raw []byte, object apiObject) error {
 		return at.errorf("%s: %s %q is a name that no API server accepts: %s: if somebody has replaced it, give each object a name of its own, as kubectl volume-doctor snapshot --names=hash does",
 			title(s, raw), wrong.field, plain(wrong.name), wrong.reason)
 	}
+	if field := missingNode(object); field != "" {
+		return at.errorf("%s has no %s: no API server shows that, so give the file as kubectl wrote it", title(s, raw), field)
+	}
 	if s.Kind == Nodes {
 		c.clusters.node(at.file, object)
 	}

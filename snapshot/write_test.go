@@ -159,7 +159,7 @@ func anySnapshot(t *rapid.T) *Snapshot {
 		}})
 	}
 	for _, m := range metas(t, "attachments", false, meta) {
-		o.VolumeAttachments = append(o.VolumeAttachments, &storagev1.VolumeAttachment{ObjectMeta: m, Status: storagev1.VolumeAttachmentStatus{
+		o.VolumeAttachments = append(o.VolumeAttachments, &storagev1.VolumeAttachment{ObjectMeta: m, Spec: storagev1.VolumeAttachmentSpec{Attacher: "d.io", NodeName: "n1"}, Status: storagev1.VolumeAttachmentStatus{
 			AttachError: &storagev1.VolumeError{Message: text.Draw(t, "error"), Time: moment.Draw(t, "at")},
 		}})
 	}

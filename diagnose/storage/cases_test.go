@@ -9,6 +9,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/backend"
 )
 
@@ -95,5 +96,32 @@ func TestEvidenceOfLostDisk(t *testing.T) {
 	lost.Place = ""
 	if got, want := lost.Evidence().Value, "not in the list, which has 2 of this cluster's volumes"; got != want {
 		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestGapOfList: a list that leaves open whether this cluster's disks exist is a gap in the report; one that
+// has them all, or proves that one is gone, is none.
+func TestGapOfList(t *testing.T) {
+	for name, want := range map[string]string{
+		"vd516-near-further-page": "further pages", "vd516-near-attached-alone": "has 1 of 2 volumes", "vd516-near-list-not-whole": "has 1 of 3 volumes",
+		"vd516-not-in-list": "", "vd516-near-goes": "",
+	} {
+		c, err := testcases.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.Snapshot()
+		if err != nil {
+			t.Fatal(err)
+		}
+		said := ""
+		for _, g := range diagnose.Diagnose(s, diagnose.Options{}).Gaps {
+			if g.Kind == snapshot.StorageList {
+				said += g.Detail
+			}
+		}
+		if (said != "") != (want != "") || !strings.Contains(said, want) {
+			t.Errorf("%s: gap %q, want %q", name, said, want)
+		}
 	}
 }

@@ -152,7 +152,8 @@ type Lost struct {
 
 // WithoutDisk returns the volumes whose disk no usable list has, although one should have it: a
 // list that is not partial, covers the disk's place and has other disks of the driver in this
-// cluster. A list that lacks a disk that some node uses proves nothing about that driver.
+// cluster. A list that lacks a disk that some node uses proves nothing about that driver, and one
+// of attached disks alone, which a filter may have left, proves nothing.
 func WithoutDisk(v *facts.View) []Lost {
 	all := inventories(v.Snapshot, v.World)
 	inUse := sets.New[corev1.UniqueVolumeName]()
@@ -184,7 +185,7 @@ func WithoutDisk(v *facts.View) []Lost {
 		var candidates []held
 		for _, h := range l.missing {
 			place := l.Place(h.handle, zones(h.pv))
-			if l.Partial || others[h.driver] == 0 || somewhere.Has(h.name) || !l.covers(place) || l.Taken.Sub(h.pv.CreationTimestamp.Time) < snapshot.ClockTolerance {
+			if l.Partial || !l.hasUnattached() || others[h.driver] == 0 || somewhere.Has(h.name) || !l.covers(place) || l.Taken.Sub(h.pv.CreationTimestamp.Time) < snapshot.ClockTolerance {
 				continue
 			}
 			if inUse.Has(h.name) {
@@ -202,6 +203,78 @@ func WithoutDisk(v *facts.View) []Lost {
 		}
 	}
 	return lost
+}
+
+// hasUnattached reports whether the list has a disk that is attached to nothing.
+func (l *inventory) hasUnattached() bool {
+	return slices.ContainsFunc(l.Volumes, func(v backend.Volume) bool { return len(v.Attachments) == 0 })
+}
+
+// Gaps returns what the lists that somebody gave leave open: a list that may not be compared, that has
+// further pages, or that lacks volumes of this cluster without proof that their disks are gone.
+func Gaps(v *facts.View) []snapshot.Gap {
+	var gaps []snapshot.Gap
+	lost := sets.New[string]()
+	for _, l := range WithoutDisk(v) {
+		lost.Insert(l.PV.Name)
+	}
+	for _, l := range v.Snapshot.Backends {
+		if !l.Format.IsGiven() {
+			continue
+		}
+		reason, detail := snapshot.ReasonOtherTime, ""
+		if err := Usable(v.Snapshot, l); err != nil {
+			detail = err.Error()
+		} else {
+			reason, detail = snapshot.ReasonTruncated, open(v, l, lost)
+		}
+		if detail != "" {
+			gaps = append(gaps, snapshot.Gap{Kind: snapshot.StorageList, Reason: reason, Detail: l.File + ": " + detail})
+		}
+	}
+	return gaps
+}
+
+// open returns what a usable list leaves open; "" if nothing. lost are the volumes whose disks are gone.
+func open(v *facts.View, l *backend.List, lost sets.Set[string]) string {
+	if l.Partial {
+		return "it has further pages, which are missing"
+	}
+	type volume struct{ driver, name string }
+	found, drivers, all := 0, sets.New[string](), 0
+	var lacking []volume
+	for _, pv := range v.Snapshot.Volumes {
+		name, err := v.World.VolumeName(pv)
+		driver, handle, ok := reconcile.ParseCSI(name)
+		if err != nil || !ok || !l.Format.Of(driver) {
+			continue
+		}
+		all++
+		has := func(o *backend.List) bool {
+			_, there := o.Find(driver, handle)
+			return there && Usable(v.Snapshot, o) == nil
+		}
+		switch {
+		case has(l):
+			found++
+			drivers.Insert(driver)
+		case lost.Has(pv.Name) || goes(pv) || l.Taken.Sub(pv.CreationTimestamp.Time) < snapshot.ClockTolerance || slices.ContainsFunc(v.Snapshot.Backends, has):
+		default:
+			lacking = append(lacking, volume{driver, pv.Name})
+		}
+	}
+	if found > 0 {
+		lacking = slices.DeleteFunc(lacking, func(o volume) bool {
+			return !l.Format.Inventory() || l.Format.AnyDriver() && !drivers.Has(o.driver) // such a list may have one driver's volumes alone
+		})
+	}
+	switch {
+	case all == 0:
+		return "no PersistentVolume of this cluster is of its storage system"
+	case len(lacking) > 0:
+		return fmt.Sprintf("it has %d of %d volumes, and does not show whether the disks of the others exist (such as %s): is it of another account, project or zone, or filtered?", found, all, lacking[0].name)
+	}
+	return ""
 }
 
 // covers reports whether the list has the volumes of the place. AWS's zones have the same names in

@@ -206,6 +206,9 @@ func part(t *testing.T, name string, run func(*results), complete func(*results)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.MkdirAll(*tallies, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}

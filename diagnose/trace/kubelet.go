@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
@@ -303,11 +304,12 @@ func recorderPauses(p *facts.View, pod *corev1.Pod) bool {
 }
 
 // notRepeated reports whether the kubelet has tried the mount again since its last failure,
-// without a new event: the volume is mounted, or the call hangs. failures are of one volume of
-// the pod, at least one.
-func notRepeated(p *facts.View, pod *corev1.Pod, failures []facts.MountFailure) bool {
-	last := snapshot.EventTime(failures[len(failures)-1].Event)
-	if recorderPauses(p, pod) {
+// without a new event: the volume is mounted, or the call hangs. failures are of one volume, at
+// least one; they may be told of other pods that share it.
+func notRepeated(p *facts.View, failures []facts.MountFailure) bool {
+	event := failures[len(failures)-1].Event
+	last := snapshot.EventTime(event)
+	if pod := p.Snapshot.Pod(types.NamespacedName{Namespace: event.Namespace, Name: event.InvolvedObject.Name}); pod != nil && recorderPauses(p, pod) {
 		return p.Age(last) > facts.EventRepeats
 	}
 	first := last

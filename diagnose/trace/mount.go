@@ -237,8 +237,9 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 func (t *tracer) failedMount(s Stage, failures []facts.MountFailure, v *tracedVolume) Stage {
 	last := failures[len(failures)-1]
 	// a failure that the kubelet now reports for this pod may have begun with another one
-	since := facts.FailingSince(slices.Concat(t.sharedFailures(v), failures))
-	s.State, s.old = StageBlocked, notRepeated(t.View, t.pod, failures)
+	all := slices.Concat(t.sharedFailures(v), failures)
+	since := facts.FailingSince(all)
+	s.State, s.old = StageBlocked, notRepeated(t.View, oldestFirst(all))
 	t.doubt(&s, snapshot.Events) // an event that was not read may show that it is over
 	s.Detail = last.Step
 	s.Said = []Said{quote(last.Event, t.mountMeans(v, last))}
@@ -365,7 +366,7 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 			return t.never(s, since)
 		}
 	} else if f, ok := t.passing(v); ok {
-		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, notRepeated(t.View, t.pod, []facts.MountFailure{f})
+		s.Said, s.passed, s.old = []Said{quote(f.Event, mountMeans(f, t.kubelet))}, true, notRepeated(t.View, []facts.MountFailure{f})
 		if means := s.Said[0].Means; means != "" && !s.old {
 			s.Detail = "the last words of the kubelet: " + means
 		}

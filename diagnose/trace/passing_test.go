@@ -230,6 +230,35 @@ func TestClaimThatIsBoundSince(t *testing.T) {
 	}
 }
 
+// TestSharedFailureIsRepeated: the kubelet says each failure of a shared volume for one of its
+// pods. A failure said for another pod later stands, and the recorder that drops the next one is
+// that pod's, whichever pod is traced.
+func TestSharedFailureIsRepeated(t *testing.T) {
+	const failed = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = the device is not there`
+	shared := func(minutes float64) *testworld.World {
+		w := testworld.New().Pending(2).Event("FailedMount", failed, minutes)
+		w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "key"}}})
+		w.Pod.Spec.Containers[0].VolumeMounts = append(w.Pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "key", MountPath: "/key"})
+		other := testworld.NewPod("other", "n1")
+		other.Status = *w.Pod.Status.DeepCopy()
+		w.Pods = append(w.Pods, other)
+		w.Events[0].InvolvedObject.Name, w.Events[0].InvolvedObject.UID = other.Name, other.UID
+		return w.Event("FailedMount", `MountVolume.SetUp failed for volume "key" : secret "key" not found`, 2).SaidAgain()
+	}
+	paused := func(w *testworld.World) { w.Events[0].Count = 25 }
+	own := func(w *testworld.World) { w.Event("FailedMount", failed, 1) }
+	stands, over := []string{"it waits for 1 more", "the device is not there"}, []string{"volume key explains the wait"}
+	for _, c := range []traceCase{
+		{name: "the other pod's recorder pauses", world: testworld.With(shared(1), paused), says: stands},
+		{name: "it would have been repeated", world: shared(1), says: over},
+		{name: "said for the other pod since", world: testworld.With(shared(0.05), own), says: stands},
+		{name: "said for both a minute ago", world: testworld.With(shared(1), own), says: over},
+	} {
+		c.verdict = "stuck MissingSecret"
+		t.Run(c.name, c.run)
+	}
+}
+
 // TestOneOfTwoVolumes: where no object shows which of two volumes the pod waits for, the
 // verdict has the stages and the actors of both.
 func TestOneOfTwoVolumes(t *testing.T) {

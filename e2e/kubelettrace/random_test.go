@@ -1060,21 +1060,37 @@ func (l Look) written(v Volume) (status storagev1.VolumeAttachmentStatus) {
 	return status
 }
 
+// about are the events about the volume that the text names, of all pods that share it.
+func (l Look) about(said trace.Said) (events []*corev1.Event) {
+	if text := kubeletwords.Failed.FindStringSubmatch(said.Text); text != nil {
+		for _, e := range l.snapshot.Events {
+			if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && m[2] == text[2] && e.InvolvedObject.Namespace == l.Trace.Pod.Namespace {
+				events = append(events, e)
+			}
+		}
+	}
+	return events
+}
+
 // repeats is how long after the text the kubelet may repeat it: its pause is at most as long as
 // the volume has failed before. Objects do not show that the kubelet has been started again, with
-// short pauses, or that the volume fails for another pod since.
+// short pauses.
 func (l Look) repeats(said trace.Said) time.Duration {
-	last := kubeletwords.Failed.FindStringSubmatch(said.Text)
-	if last == nil {
-		return retries
-	}
 	first := said.At.Time
-	for _, e := range l.snapshot.EventsOfPod(l.snapshot.Pod(types.NamespacedName{Namespace: l.Trace.Pod.Namespace, Name: l.Trace.Pod.Name})) {
-		if m := kubeletwords.Failed.FindStringSubmatch(e.Message); m != nil && m[2] == last[2] && facts.FirstTime(e).Time.Before(first) {
-			first = facts.FirstTime(e).Time
+	for _, e := range l.about(said) {
+		if at := facts.FirstTime(e).Time; at.Before(first) {
+			first = at
 		}
 	}
 	return max(retries, min(said.At.Sub(first), reconcile.BackoffLast)+facts.RetrySaid+time.Second)
+}
+
+// pausedFor reports whether the recorder drops what the kubelet would say next about the pod of
+// which it has said the text.
+func (l Look) pausedFor(said trace.Said) bool {
+	return slices.ContainsFunc(l.about(said), func(e *corev1.Event) bool {
+		return e.Message == said.Text && paused(l.snapshot, e.InvolvedObject.UID)
+	})
 }
 
 // datedStage is dated for the texts about one stage of a volume.
@@ -1088,7 +1104,7 @@ func datedStage(l Look, s seen, v Volume, stage trace.Stage, paused bool) string
 	}
 	for _, said := range stage.Said {
 		switch {
-		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && paused:
+		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && (paused || l.pausedFor(said)):
 			return "mounted since, and the recorder drops what comes next"
 		case truth.Mounted && stage.State == trace.StageBlocked && said.At != nil && actorOf(stage.On) != Nobody && l.snapshot.TakenAt.Sub(said.At.Time) < l.repeats(said):
 			return "mounted since, when the text might still have been repeated"

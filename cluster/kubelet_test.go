@@ -147,7 +147,9 @@ func TestKubeletLogOfJournal(t *testing.T) {
 	write(30*time.Second, "E", failed("b", "no such device"))
 	write(20*time.Second, "W", "cleaning up: unmount failed: exit status 32\nUnmounting arguments: /c\nOutput: umount: /c: not mounted.")
 	const lost = `UnmountVolume.NewUnmounter failed for volume "d" (UniqueName: "kubernetes.io/x/d") pod "u1" (UID: "u1") : gone`
-	write(15*time.Second, "E", fmt.Sprintf("%q err=%q", "operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume : "+lost, lost))
+	for ago := 17 * time.Second; ago >= 15*time.Second; ago -= 100 * time.Millisecond {
+		write(ago, "E", fmt.Sprintf("%q err=%q", "operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume : "+lost, lost))
+	}
 	write(12*time.Second, "E", `"Error syncing pod, skipping" err="mounted volumes=[kubernetes.io/x/a]: context deadline exceeded" pod="shop/web-0" podUID="u1"`)
 	write(11*time.Second, "E", `"Error syncing pod, skipping" err="network is not ready" pod="shop/web-0" podUID="u1"`)
 	journal = append(journal, now.Add(-10*time.Second).Format("Jan _2 15:04:05.000000")+" n1 systemd[1]: kubelet.service: mount failed: as systemd says it")

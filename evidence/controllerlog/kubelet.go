@@ -21,7 +21,10 @@ import (
 type KubeletFailure struct {
 	At time.Time
 	// Pause is how long the kubelet waits before it tries again.
-	Pause  time.Duration
+	Pause time.Duration
+	// Lasted is for how long an unmount that could not begin was logged in each pass; zero for other
+	// operations.
+	Lasted time.Duration
 	Volume corev1.UniqueVolumeName
 	// Pod is the UID of the pod for which the operation ran; "" for an operation on the
 	// device.
@@ -47,6 +50,11 @@ const waitsAgain = 15*time.Second + 2*time.Minute + 3*time.Second
 // reconcilerPass is the kubelet's reconcilerLoopSleepPeriod (volume_manager.go): the pause
 // after an operation that could not begin.
 const reconcilerPass = 100 * time.Millisecond
+
+// unbegun is how long an unmount is logged in each pass until it counts as one that cannot begin. Up
+// to 1.31 the reconciler tries one again beside the one that runs, and in every release it may come to
+// one that has just ended: it then finds the volume's file gone for a pass or two.
+const unbegun = 20 * reconcilerPass
 
 // kubeletStarts is the first message of a kubelet (run, cmd/kubelet/app/server.go).
 const kubeletStarts = "Kubelet version"
@@ -117,7 +125,7 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 	}
 	var until []KubeletFailure
 	for _, f := range failures {
-		if !f.At.After(now) { // in the zone that a later line has shown
+		if !f.At.After(now) && (f.Pause != reconcilerPass || f.Lasted >= unbegun) { // in the zone that a later line has shown
 			f.Before, f.LogEnds = f.At.Before(began), ends
 			until = append(until, f)
 		}
@@ -256,6 +264,9 @@ func withLatest(failures []KubeletFailure, f KubeletFailure) []KubeletFailure {
 	if f.Pause == reconcilerPass {
 		for i := len(failures) - 1; i >= max(0, len(failures)-samePass); i-- {
 			if old := failures[i]; old.Volume == f.Volume && old.Pod == f.Pod && old.Message == f.Message {
+				if since := f.At.Sub(old.At); since < unbegun {
+					f.Lasted = old.Lasted + since
+				}
 				failures = slices.Delete(failures, i, i+1)
 				break
 			}

@@ -83,7 +83,7 @@ func TestKubelet(t *testing.T) {
 	busy := failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : unmount failed: exit status 32`+"\nUnmounting arguments: /x\nOutput: umount: /x: target is busy.")
 	busy.At = busy.At.Add(time.Microsecond)
 	unbegun := func(second int, pod string) KubeletFailure {
-		return KubeletFailure{At: *clock(10, 40, second), Pause: 100 * time.Millisecond, Volume: aVolume,
+		return KubeletFailure{At: *clock(10, 40, second), Pause: 100 * time.Millisecond, Lasted: 2 * time.Second, Volume: aVolume,
 			Message: `UnmountVolume.NewUnmounter failed for volume "pv-1" : kubernetes.io/csi: unmounter failed to load volume data file`}.of(pod)
 	}
 	for name, row := range map[string]struct {
@@ -112,17 +112,20 @@ func TestKubelet(t *testing.T) {
 		"started since, newest first": {[]string{at("10:41:00.000001", klog("10:41:00", `"Kubelet version" kubeletVersion="v1.37.2"`)), at("10:40:00.000000", line)}, []KubeletFailure{before}},
 		"started before":              {[]string{strings.Replace(klog("10:38:00", "x"), "    1 file", "    2 file", 1), klog("10:39:00", `"Kubelet version" kubeletVersion="v1.37.2"`), line, klog("10:41:00", "x")}, []KubeletFailure{mount}},
 		"started since, another zone": {[]string{strings.Replace(klog("05:39:00", "x"), "    1 file", "    2 file", 1), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount}},
-		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), mount.Pause, aVolume, "uid-1", mount.Message, time.Time{}, false}}},
+		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{At: time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), Pause: mount.Pause, Volume: aVolume, Pod: "uid-1", Message: mount.Message}}},
 		"container":                   {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
 		"another zone":                {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},
 		"journalctl of another zone":  {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
 		"among others":                {[]string{klog("10:00:00", "SyncLoop ADD"), "text", line, klog("10:41:00", setUp)}, []KubeletFailure{mount}},
 		"later":                       {[]string{klog("10:00:00", "x"), paused("10:43:00", "+0000 UTC", "", setUp)}, nil},
 
-		"not begun":    {[]string{notBegunAt("10:40:00", lost)}, []KubeletFailure{unbegun(0, "uid-1")}},
-		"in each pass": {[]string{notBegunAt("10:39:58", lost), notBegunAt("10:39:59", lost), line, notBegunAt("10:40:00", lost)}, []KubeletFailure{mount, unbegun(0, "uid-1")}},
-		"of two pods":  {[]string{notBegunAt("10:40:00", lost), notBegunAt("10:40:01", strings.ReplaceAll(lost, "uid-1", "uid-2")), notBegunAt("10:40:02", lost)}, []KubeletFailure{unbegun(1, "uid-2"), unbegun(2, "uid-1")}},
-		"a mount":      {[]string{strings.Replace(notBegunAt("10:40:00", lost), "operationExecutor.UnmountVolume", "operationExecutor.MountVolume", 1)}, nil},
+		"not begun":           {[]string{notBegunAt("10:39:58", lost), notBegunAt("10:39:59", lost), line, notBegunAt("10:40:00", lost)}, []KubeletFailure{mount, unbegun(0, "uid-1")}},
+		"not begun in a pass": {[]string{notBegunAt("10:40:00", lost)}, nil},
+		"in two passes, and later in others": {[]string{notBegunAt("10:39:55", lost), notBegunAt("10:39:55", lost), notBegunAt("10:39:58", lost), notBegunAt("10:39:59", lost), notBegunAt("10:40:00", lost)},
+			[]KubeletFailure{unbegun(0, "uid-1")}},
+		"of two pods": {[]string{notBegunAt("10:39:59", lost), notBegunAt("10:40:00", strings.ReplaceAll(lost, "uid-1", "uid-2")), notBegunAt("10:40:00", lost), notBegunAt("10:40:01", lost), notBegunAt("10:40:01", strings.ReplaceAll(lost, "uid-1", "uid-2"))},
+			[]KubeletFailure{unbegun(1, "uid-1")}},
+		"a mount": {[]string{strings.Replace(notBegunAt("10:40:00", lost), "operationExecutor.UnmountVolume", "operationExecutor.MountVolume", 1)}, nil},
 
 		"still mounted":         {[]string{waited("mounted volumes=[a/1 b/2]: context deadline exceeded")}, []KubeletFailure{stillMounted("a/1"), stillMounted("b/2")}},
 		"another failed sync":   {[]string{waited("unprepare dynamic resources: failed"), klog("10:40:00", `"Error syncing pod, skipping" err="x" podUID="uid-1"`)}, nil},

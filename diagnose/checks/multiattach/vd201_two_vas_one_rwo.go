@@ -60,15 +60,16 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		Volume:           volume,
 		PersistentVolume: pv.Name,
 		Evidence:         []finding.Evidence{{Object: "persistentvolume/" + pv.Name, Field: "spec.accessModes", Value: fmt.Sprint(pv.Spec.AccessModes)}},
-		SelfHeals:        finding.SelfHeals{Because: "the controller does not compare them again; it compares attachments only before it makes one, and to it both are wanted or mounted"},
 		Cause: "an attach went ahead while another node still had the volume: after a failed detach, after a forced one from a node that lived, " +
 			"or by another program's VolumeAttachment",
 	}
 	var nodes []string
+	var places []*corev1.Node
 	var users []*corev1.Pod
 	for _, va := range vas {
 		if !slices.Contains(nodes, string(va.Node)) {
 			nodes = append(nodes, string(va.Node))
+			places = append(places, p.Snapshot.Node(va.Node))
 			users = append(users, p.World.LivePods(va.VolumeNode)...)
 		}
 		if f.Since == nil || f.Since.Before(&va.CreationTimestamp) {
@@ -77,6 +78,7 @@ func twoAttachments(p *check.Run, volume corev1.UniqueVolumeName, vas []facts.At
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: va.Object(), Field: "status.attached", Value: fmt.Sprintf("true on node %s, not being deleted", va.Node)})
 	}
 	f.Pods = facts.PodNames(users)
+	f.SelfHeals = leaves(p.View, volume, "the controller does not compare them again; it compares attachments only before it makes one, and to it both are wanted or mounted", places...)
 	f.Advice = facts.StopWriters(users) + "; once a node has unmounted the volume, the controller detaches it: check the file system before it is used again"
 	f.Message = fmt.Sprintf("Single-node volume %s is attached to nodes %s", pv.Name, strings.Join(nodes, " and "))
 	if len(nodes) > 2 {

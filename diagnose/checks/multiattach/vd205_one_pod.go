@@ -59,11 +59,9 @@ func onePodTwice(p *check.Run, claim *corev1.PersistentVolumeClaim, pv *corev1.P
 		state := fmt.Sprintf("%s on node %s", pod.Status.Phase, pod.Spec.NodeName)
 		if pod.DeletionTimestamp != nil {
 			state += ", Terminating"
+			f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("pod %s is Terminating; both write until its containers have ended", facts.PodName(pod))}
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(pod), Field: "status.phase", Value: state})
-	}
-	if first.DeletionTimestamp != nil {
-		f.SelfHeals.Because = "both write until the containers of the first have ended; pod " + facts.PodName(first) + " is Terminating"
 	}
 	p.Report(f)
 }

@@ -138,17 +138,32 @@ func isAttached(p *facts.View, volume corev1.UniqueVolumeName, node *corev1.Node
 	return slices.ContainsFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool { return va.Holds() && va.Node == facts.NodeName(node) })
 }
 
-// leavesUnused is whether the controller detaches the volume from a node where no pod uses it.
-func leavesUnused(p *facts.View, volume corev1.UniqueVolumeName, second place) finding.SelfHeals {
-	node := facts.NodeName(second.node)
-	foreign := slices.IndexFunc(p.AttachmentsOf(volume), func(va facts.Attachment) bool { return va.Node == node && va.Holds() && !va.Ours() })
-	switch {
-	case foreign >= 0:
-		return finding.SelfHeals{Because: fmt.Sprintf("no pod uses it on node %s; VolumeAttachment %s is not the controller's, which never deletes it", node, p.AttachmentsOf(volume)[foreign].Name)}
-	case facts.InUse(second.node, volume):
-		return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s; the controller detaches it from there once the kubelet has unmounted it", node)}
+// leaves is whether the volume leaves one of the nodes by itself, the first for which that is known.
+// It does not where a pod on each of them goes on to use it: then why is the reason.
+func leaves(p *facts.View, volume corev1.UniqueVolumeName, why string, nodes ...*corev1.Node) finding.SelfHeals {
+	for _, node := range nodes {
+		pair := reconcile.VolumeNode{Volume: volume, Node: facts.NodeName(node)}
+		users := p.World.LivePods(pair)
+		if slices.ContainsFunc(users, func(pod *corev1.Pod) bool { return pod.DeletionTimestamp == nil }) {
+			continue
+		}
+		use, then := "no pod uses it on node "+node.Name, "the controller detaches it from there within some minutes, unless it has forgotten it there"
+		switch {
+		case len(users) > 0:
+			use, then = fmt.Sprintf("pod %s is Terminating on node %s", facts.PodName(users[0]), node.Name), "once it has ended, the kubelet unmounts the volume there"
+		case !reconcile.NodeReady(node):
+			then = "the controller detaches it from there by force, as the node is not Ready"
+		case facts.InUse(node, volume):
+			then = "the controller detaches it from there once the kubelet has unmounted it"
+		}
+		vas := p.AttachmentsOf(volume)
+		if i := slices.IndexFunc(vas, func(va facts.Attachment) bool { return va.VolumeNode == pair && va.Holds() && !va.Ours() }); i >= 0 {
+			why = fmt.Sprintf("%s; VolumeAttachment %s is not the controller's, which never deletes it", use, vas[i].Name)
+			continue
+		}
+		return finding.SelfHeals{Unknown: true, Because: use + "; " + then}
 	}
-	return finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("no pod uses it on node %s; the controller detaches it from there within some minutes, unless it has forgotten it there", node)}
+	return finding.SelfHeals{Because: why}
 }
 
 func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
@@ -165,7 +180,7 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 			first.evidence, second.evidence),
 		Cause: "the controller attached the volume to a second node while the first still used it: it had forgotten the first one, for example because " +
 			"the VolumeAttachment there was deleted by hand",
-		SelfHeals: finding.SelfHeals{Because: "the controller does not know that both nodes have it"},
+		SelfHeals: leaves(p.View, volume, "the controller does not know that both nodes have it", second.node, first.node),
 		Advice:    facts.StopWriters(slices.Concat(first.users, second.users)) + ", until the node no longer lists the volume in volumesInUse; {check} check the file system",
 	}
 	f.Detail = fmt.Sprintf("pod %s uses it on node %s", facts.PodName(first.users[0]), first.node.Name)
@@ -175,7 +190,6 @@ func doubleUse(p *check.Run, volume corev1.UniqueVolumeName, two [2]place) {
 	} else {
 		f.Message = fmt.Sprintf("Single-node volume %s is in use on node %s and attached to %s", pv.Name, first.node.Name, second.node.Name)
 		facts.Also(&f, "on node %s the next pod would write to it, too", second.node.Name)
-		f.SelfHeals = leavesUnused(p.View, volume, second)
 		f.Advice = fmt.Sprintf("{change} keep pods with this volume off node %s; {stop-pod}, and let it return once its node no longer lists the volume in volumesInUse: "+
 			"nothing records that it is attached there; {check} check the file system", second.node.Name)
 		if isAttached(p.View, volume, first.node) {

@@ -19,6 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
+// longestGathering is how long before the time of a bundle its objects may have been read where it does
+// not say when the tool began. A list of the storage system counts that long.
+const longestGathering = 15 * time.Minute
+
 // besideName is the name of a file with kubectl output that a user adds to a bundle, for kinds that
 // bundles of its format never contain.
 const besideName = "volume-doctor"

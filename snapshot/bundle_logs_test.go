@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -85,7 +86,8 @@ func TestBundledLogs(t *testing.T) {
 
 // TestDriversObjectsInBundle: Longhorn's own objects in a bundle are a list of the storage.
 // Nobody knows whether they were read before the others or after them, so that only an
-// attachment counts which has been there since before the bundle.
+// attachment counts which has been there since before the bundle: by its own word, or 15 minutes
+// before its time.
 func TestDriversObjectsInBundle(t *testing.T) {
 	volume := func(name, state, node string) string {
 		return fmt.Sprintf(`{"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "metadata": {"name": %q, "namespace": "longhorn-system"}, "spec": {"accessMode": "rwo", "migratable": false, "migrationNodeID": "", "nodeID": %q, "size": "1073741824"},
@@ -119,7 +121,7 @@ func TestDriversObjectsInBundle(t *testing.T) {
 		for p, text := range files {
 			tree[p] = &fstest.MapFile{Data: []byte(text)}
 		}
-		s, warnings, err := ReadFS("dir", tree, ReadOptions{Now: noon})
+		s, warnings, err := ReadFS("dir", tree, ReadOptions{Now: time.Date(2026, 11, 20, 10, 1, 0, 0, time.UTC)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -143,7 +143,7 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 				of += fmt.Sprintf(" and %d more", len(l.Scope)-5)
 			}
 		}
-		says := fmt.Sprintf("%s old, has %d of %d volumes; what it lacks proves nothing", facts.Rounded(s.TakenAt.Sub(l.Taken)), found, all)
+		says := fmt.Sprintf("%s old, has %d of %d volumes", facts.Rounded(s.TakenAt.Sub(l.Taken)), found, all)
 		if err := storage.Usable(s, l); err != nil {
 			says = "is left out: " + err.Error()
 		} else if l.Partial {

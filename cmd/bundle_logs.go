@@ -113,8 +113,8 @@ func (g *globalFlags) bundledKubelet(s *snapshot.Snapshot, node types.NodeName) 
 			hosts = hostsOf(s, node)
 		}
 		failures, err := controllerlog.ReadKubelet(in, s.TakenAt.Add(reconcile.ClocksDiffer), hosts...)
-		if errors.Is(err, controllerlog.ErrOtherHosts) {
-			return nil
+		if errors.Is(err, controllerlog.ErrOtherHosts) || errors.Is(err, controllerlog.ErrNoLine) && strings.HasSuffix(l.Path, ".zip") {
+			return nil // not each archive of a node has a log of its kubelet
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", output.Safe(l.Path), err)

@@ -1,6 +1,7 @@
 package cmd
 
 import (
+	"archive/zip"
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
@@ -68,6 +69,27 @@ func TestBundledLogs(t *testing.T) {
 	put(failed("n2")+failed("n1.acme.io")+failed("n1"), "host_service_logs", "workers", "kubelet_service.log")
 	if code, out, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitFindings || !strings.Contains(out, "web-0") {
 		t.Errorf("trace by the service's log: exit code %d, %s%s", code, out, errOut)
+	}
+	must(t, os.RemoveAll(filepath.Join(root, "host_service_logs")))
+	node := func(k3s string) {
+		var zipped bytes.Buffer
+		w := zip.NewWriter(&zipped)
+		for name, text := range map[string]string{"n1/logs/kubelet.log": "-- No entries --\n", "n1/logs/k3s-agent-service.log": k3s, "n1/logs/dmesg.log": failed("n1")} {
+			f, err := w.Create(name)
+			must(t, err)
+			_, err = f.Write([]byte(text))
+			must(t, err)
+		}
+		must(t, w.Close())
+		put(zipped.String(), "nodes", "n1.zip")
+	}
+	node("-- No entries --\n")
+	if code, _, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitNoAnswer || !strings.Contains(errOut, "there is none of node n1") {
+		t.Errorf("a node's archive without a kubelet's log: exit code %d, %s", code, errOut)
+	}
+	node(failed("n1"))
+	if code, out, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitFindings || !strings.Contains(out, "web-0") {
+		t.Errorf("trace by a node's archive: exit code %d, %s%s", code, out, errOut)
 	}
 	if code, _, errOut := run("diagnose", "--controller=bundle"); code != exitNoAnswer || !strings.Contains(errOut, "goes with -f") {
 		t.Errorf("without -f: exit code %d, %s", code, errOut)

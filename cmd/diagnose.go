@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/output"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
@@ -166,6 +168,7 @@ func (d *diagnoseFlags) complete(cmd *cobra.Command, args []string) error {
 	if d.checks, err = selectChecks(d.only, d.skip); err != nil {
 		return err
 	}
+	d.needsList = len(d.only) > 0 && slices.ContainsFunc(d.checks, func(c check.Check) bool { return c.OfList })
 	if d.several = d.fleet.chosen(cmd.Flags()) != ""; d.several {
 		return d.fleet.validate(cmd.Flags(), args)
 	}

@@ -23,10 +23,13 @@ import (
 // run, the targets, the findings to leave out of the report, and how to print it.
 type examination struct {
 	reportPrinter
-	checks   []check.Check
-	targets  []target
-	selector string
-	leaveOut leaveOut
+	checks []check.Check
+	// needsList reports whether the user named a check that finds nothing without a storage
+	// system's list.
+	needsList bool
+	targets   []target
+	selector  string
+	leaveOut  leaveOut
 	// persistsFor is the time between two looks, of whose findings the report keeps those of
 	// both; 0 for one look.
 	persistsFor time.Duration
@@ -71,6 +74,9 @@ func (e *examination) begin(ctx context.Context, streams genericiooptions.IOStre
 		return l, err
 	}
 	e.sayBackends(l.now, streams)
+	if e.needsList && len(l.now.Backends) == 0 {
+		l.now.Gaps = append(l.now.Gaps, snapshot.Gap{Kind: snapshot.StorageList, Reason: snapshot.ReasonNotGiven, Detail: "was not given: add --backend FILE"})
+	}
 	e.leaveOut.sayExpired(streams.ErrOut, l.now.TakenAt)
 	used, err := e.usesNamespace(ctx, l.cluster.Cluster, l.now)
 	if err == nil && !used {

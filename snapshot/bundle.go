@@ -19,6 +19,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
+// longestGathering is how long before the time of a bundle its objects may have been read where it does
+// not say when the tool began. A list of the storage system counts that long.
+const longestGathering = 15 * time.Minute
+
 // besideName is the name of a file with kubectl output that a user adds to a bundle, for kinds that
 // bundles of its format never contain.
 const besideName = "volume-doctor"
@@ -48,11 +52,13 @@ type tree struct {
 	dump     dump
 	// drivers reads the storage drivers' own objects in a bundle.
 	drivers *collector
+	// stems are the paths of the files that drivers has read, without their extensions.
+	stems sets.Set[string]
 }
 
 func newTree(limits limits, opts ReadOptions) *tree {
 	r := newReading(limits, opts)
-	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), drivers: r.collector(), roots: map[string]*root{}}
+	t := &tree{reading: r, plain: r.collector(), beside: r.collector(), drivers: r.collector(), roots: map[string]*root{}, stems: sets.New[string]()}
 	t.plain.oneOfMany = true
 	t.unzipped = limits.unpacked
 	return t
@@ -190,12 +196,14 @@ var begins = regexp.MustCompile(`(?m)^.{0,3}(apiVersion|items|kind): ?[\w.-]*/?[
 func (t *tree) isBundle() bool { return t.lists > 0 }
 
 // isDriversFile reports whether the path is that of Longhorn's own objects: in a folder for their
-// API group, as support-bundle-kit and oc adm inspect write them.
+// API group, as support-bundle-kit and oc adm inspect write them, or for their
+// CustomResourceDefinition, as troubleshoot.sh does.
 func isDriversFile(p string) bool {
 	segments := strings.Split(p, "/")
 	i := slices.Index(segments, "longhorn.io")
 	if i < 0 {
-		return false
+		above := path.Base(path.Dir(p))
+		return slices.Contains(segments, "custom-resources") && (above == "volumes.longhorn.io" || above == "volumeattachments.longhorn.io")
 	}
 	return slices.ContainsFunc(segments[i+1:], func(s string) bool {
 		plural := strings.TrimSuffix(s, path.Ext(s))
@@ -238,6 +246,12 @@ func (t *tree) file(name, p string, in io.Reader) error {
 		}
 		return nil // a file that cannot be read leaves a gap
 	case isDriversFile(p):
+		stem := strings.TrimSuffix(p, path.Ext(p))
+		if t.stems.Has(stem) {
+			return nil // troubleshoot.sh has it in JSON and in YAML
+		}
+		t.stems.Insert(stem)
+		in = &lineFilter{in: bufio.NewReaderSize(in, 64<<10), change: restoreKit}
 		if err := t.drivers.text(name, in); err != nil { // the drivers' objects count completely or not at all
 			t.drivers.notes = append(t.drivers.notes, Warning(fmt.Sprintf("objects of a storage driver are left out: %v", err)))
 		}

@@ -1,9 +1,11 @@
 package snapshot
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"path"
 	"slices"
 	"strings"
@@ -31,6 +33,7 @@ type Log struct {
 //	host_service_logs/windows/log_files/kubelet/kubelet.log              must-gather, of all nodes with Windows
 //	cluster-resources/pods/logs/NAMESPACE/POD/CONTAINER.log              troubleshoot.sh
 //	logs/NAMESPACE/POD/CONTAINER.log                                     support-bundle-kit
+//	nodes/NODE.zip, with NODE/logs/kubelet.log or K3s' logs              support-bundle-kit
 //	podlogs/NAMESPACE/POD/logs/CONTAINER.txt                             sonobuoy
 //	NAMESPACE/POD/logs.txt                                               cluster-info dump
 func logOf(p string) (Log, bool) {
@@ -38,6 +41,9 @@ func logOf(p string) (Log, bool) {
 	n := len(segments)
 	if n >= 3 && segments[n-3] == "nodes" && segments[n-1] == segments[n-2]+"_logs_kubelet" {
 		return Log{p, true, types.NodeName(segments[n-2])}, true
+	}
+	if node, is := strings.CutSuffix(segments[n-1], ".zip"); is && n >= 2 && segments[n-2] == "nodes" {
+		return Log{p, true, types.NodeName(node)}, true
 	}
 	if slices.Contains(segments[:n-1], "host_service_logs") && (segments[n-1] == "kubelet_service.log" || segments[n-1] == "kubelet.log") {
 		return Log{Path: p, Kubelet: true}, true
@@ -107,6 +113,11 @@ func Logs(r io.Reader, read func(Log, io.Reader) error) error {
 }
 
 func readLog(l Log, in io.Reader, left *int64, read func(Log, io.Reader) error) error {
+	if strings.HasSuffix(l.Path, ".zip") {
+		logs := &nodeLogs{archive: in, left: left, close: func() {}}
+		defer func() { logs.close() }()
+		return read(l, logs)
+	}
 	if strings.HasSuffix(l.Path, ".gz") {
 		var err error
 		if in, err = archive.Unzipped(in, left, MaxUnpacked); err != nil {
@@ -114,4 +125,45 @@ func readLog(l Log, in io.Reader, left *int64, read func(Log, io.Reader) error) 
 		}
 	}
 	return read(l, in)
+}
+
+// nodeLogs reads the logs of a node's kubelet in support-bundle-kit's archive of the node, one after the
+// other. Where the node has no such service, journalctl says that it has no entries. The archive is opened
+// by the first Read.
+type nodeLogs struct {
+	archive io.Reader
+	left    *int64
+	next    func() (archive.File, error, bool)
+	close   func()
+	log     io.Reader
+}
+
+func (l *nodeLogs) Read(p []byte) (int, error) {
+	if l.next == nil {
+		_, files, err := archive.Open(l.archive, archive.Limits{Unpacked: *l.left, Files: MaxFiles})
+		if err != nil {
+			return 0, err
+		}
+		l.next, l.close = iter.Pull2(iter.Seq2[archive.File, error](files))
+	}
+	for {
+		if l.log != nil {
+			n, err := l.log.Read(p)
+			if err == nil || !errors.Is(err, io.EOF) {
+				return n, err
+			}
+			if l.log = nil; n > 0 {
+				return n, nil
+			}
+		}
+		f, err, more := l.next()
+		switch {
+		case !more:
+			return 0, io.EOF
+		case err != nil:
+			return 0, err
+		case f.Kind == archive.Regular && slices.Contains([]string{"kubelet.log", "k3s-service.log", "k3s-agent-service.log"}, path.Base(f.Name)):
+			l.log = io.MultiReader(archive.Bounded(f.Text, l.left, MaxUnpacked), strings.NewReader("\n"))
+		}
+	}
 }

@@ -1,11 +1,13 @@
 package snapshot
 
 import (
+	"fmt"
 	"io"
 	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 )
@@ -46,6 +48,10 @@ func TestBundledLogs(t *testing.T) {
 		put(p, "kubelets")
 		want[p+" of several"] = "kubelets"
 	}
+	put("bundle/nodes/n2.zip", zipOf(t, "n2/logs/kubelet.log", "-- No entries --", "n2/logs/dmesg.log", "x", "n2/logs/k3s-agent-service.log", "of K3s\n"))
+	want["bundle/nodes/n2.zip n2"] = "-- No entries --\nof K3s\n\n"
+	put("bundle/nodes/n3.zip", zipOf(t, "n3/hostinfos/hostinfo", "x"))
+	want["bundle/nodes/n3.zip n3"] = ""
 	for _, p := range others {
 		put(p, "x")
 	}
@@ -80,35 +86,52 @@ func TestBundledLogs(t *testing.T) {
 
 // TestDriversObjectsInBundle: Longhorn's own objects in a bundle are a list of the storage.
 // Nobody knows whether they were read before the others or after them, so that only an
-// attachment counts which has been there since before the bundle.
+// attachment counts which has been there since before the bundle: by its own word, or 15 minutes
+// before its time.
 func TestDriversObjectsInBundle(t *testing.T) {
-	const folder = "supportbundle_1_2026-11-20T10-00-00Z/yamls/"
 	volume := func(name, state, node string) string {
-		return "- apiVersion: longhorn.io/v1beta2\n  kind: Volume\n  metadata: {name: " + name + ", namespace: longhorn-system}\n  spec: {accessMode: rwo, nodeID: " + node + "}\n  status: {state: " + state + ", currentNodeID: " + node + "}\n"
+		return fmt.Sprintf(`{"apiVersion": "longhorn.io/v1beta2", "kind": "Volume", "metadata": {"name": %q, "namespace": "longhorn-system"}, "spec": {"accessMode": "rwo", "migratable": false, "migrationNodeID": "", "nodeID": %q, "size": "1073741824"},
+			"status": {"actualSize": 104857600, "conditions": [], "currentMigrationNodeID": "", "currentNodeID": %q, "kubernetesStatus": {"namespace": "", "pvName": "", "pvcName": "", "workloadsStatus": null}, "robustness": "healthy", "state": %q}}`, name, node, node, state)
 	}
-	attachment := func(name, node, since string) string {
-		return "- apiVersion: longhorn.io/v1beta2\n  kind: VolumeAttachment\n  metadata: {name: " + name + ", namespace: longhorn-system}\n  spec: {volume: " + name + ", attachmentTickets: {t: {type: csi-attacher, nodeID: " + node + ", generation: 0}}}\n" +
-			"  status: {attachmentTicketStatuses: {t: {satisfied: true, generation: 0, conditions: [{type: Satisfied, status: 'True', lastTransitionTime: '" + since + "'}]}}}\n"
+	attachment := func(name, since string) string {
+		return fmt.Sprintf(`{"apiVersion": "longhorn.io/v1beta2", "kind": "VolumeAttachment", "metadata": {"name": %q, "namespace": "longhorn-system"}, "spec": {"attacher": "longhorn-api", "attachmentTickets": {"t": {"generation": 0, "id": "t", "nodeID": "n1", "parameters": {}, "type": "csi-attacher"}}, "volume": %q},
+			"status": {"attachmentTicketStatuses": {"t": {"conditions": [{"lastProbeTime": "", "lastTransitionTime": %q, "message": "", "reason": "", "status": "True", "type": "Satisfied"}], "generation": 0, "id": "t", "satisfied": true}}}}`, name, name, since)
 	}
-	list := func(kind, items string) string {
-		return "apiVersion: longhorn.io/v1beta2\nitems:\n" + items + "kind: " + kind + "List\nmetadata: {resourceVersion: '7'}\n"
-	}
-	files := fstest.MapFS{}
-	put := func(p, text string) { files[folder+p] = &fstest.MapFile{Data: []byte(text)} }
-	put("cluster/v1/nodes.yaml", "apiVersion: v1\nitems:\n- {metadata: {name: n1}}\nkind: NodeList\nmetadata: {resourceVersion: '7'}\n")
-	put("namespaced/longhorn-system/longhorn.io/v1beta2/volumes.yaml", list("Volume", volume("old", "attached", "n1")+volume("new", "attached", "n1")+volume("free", "detached", "''")))
-	put("namespaced/longhorn-system/longhorn.io/v1beta2/volumeattachments.yaml", list("VolumeAttachment", attachment("old", "n1", "2026-11-20T09:00:00Z")+attachment("new", "n1", "2026-11-20T10:00:30Z")))
-	files["supportbundle_1_2026-11-20T10-00-00Z/metadata.yaml"] = &fstest.MapFile{Data: []byte("kubernetesVersion: v1.28.1\nbundleCreatedAt: \"2026-11-20T10:00:00Z\"\n")}
-	s, warnings, err := ReadFS("dir", files, ReadOptions{Now: noon})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(warnings) > 0 || len(s.Backends) != 1 || len(s.Backends[0].Volumes) != 3 {
-		t.Fatalf("%q, lists %+v", warnings, s.Backends)
-	}
-	for _, v := range s.Backends[0].Volumes {
-		if counts := !v.Silent && len(v.Attachments) == 1 && v.Attachments[0].State == ""; counts != (v.ID == "old") {
-			t.Errorf("%+v", v)
+	volumes := map[string]string{"old": volume("old", "attached", "n1"), "new": volume("new", "attached", "n1"), "free": volume("free", "detached", "")}
+	attachments := map[string]string{"old": attachment("old", "2026-11-20T09:00:00Z"), "new": attachment("new", "2026-11-20T10:00:30Z")}
+	const kit, replicated, longhorn = "supportbundle_1_2026-11-20T10-00-00Z/", "support-bundle-2026-11-20T10_00_00/cluster-resources/", "longhorn.io/v1beta2"
+	node := `{"metadata": {"name": "n1", "creationTimestamp": "2026-11-20T10:00:00Z"}}`
+	for name, files := range map[string]map[string]string{
+		"support-bundle-kit": {
+			kit + "metadata.yaml":               "kubernetesVersion: v1.28.1\nbundleCreatedAt: \"2026-11-20T10:00:00Z\"\n",
+			kit + "yamls/cluster/v1/nodes.yaml": kitYAML("v1", "Node", map[string]string{"n1": node}),
+			kit + "yamls/namespaced/longhorn-system/longhorn.io/v1beta2/volumes.yaml":           kitYAML(longhorn, "Volume", volumes),
+			kit + "yamls/namespaced/longhorn-system/longhorn.io/v1beta2/volumeattachments.yaml": kitYAML(longhorn, "VolumeAttachment", attachments),
+		},
+		"troubleshoot.sh": {
+			replicated + "nodes.json": `{"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}, "items": [` + node + `]}`,
+			replicated + "custom-resources/volumes.longhorn.io/longhorn-system.json":           "[" + joined(volumes) + "]",
+			replicated + "custom-resources/volumes.longhorn.io/longhorn-system.yaml":           "[" + joined(volumes) + "]",
+			replicated + "custom-resources/volumeattachments.longhorn.io/longhorn-system.json": "[" + joined(attachments) + "]",
+			replicated + "custom-resources/volumeattachments.longhorn.io/longhorn-system.yaml": "[" + joined(attachments) + "]",
+			replicated + "custom-resources/engines.longhorn.io/longhorn-system.json":           `[{"apiVersion": "longhorn.io/v1beta2", "kind": "Engine", "metadata": {"name": "e"}}]`,
+		},
+	} {
+		tree := fstest.MapFS{}
+		for p, text := range files {
+			tree[p] = &fstest.MapFile{Data: []byte(text)}
+		}
+		s, warnings, err := ReadFS("dir", tree, ReadOptions{Now: time.Date(2026, 11, 20, 10, 1, 0, 0, time.UTC)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(warnings) > 0 || len(s.Backends) != 1 || len(s.Backends[0].Volumes) != 3 {
+			t.Fatalf("%s: %q, lists %+v", name, warnings, s.Backends)
+		}
+		for _, v := range s.Backends[0].Volumes {
+			if counts := !v.Silent && len(v.Attachments) == 1 && v.Attachments[0].State == ""; counts != (v.ID == "old") || v.MadeFor != nil {
+				t.Errorf("%s: %+v", name, v)
+			}
 		}
 	}
 }

@@ -249,7 +249,10 @@ func (c *collector) snapshot(name string, opts ReadOptions) (*Snapshot, []Warnin
 		l.Sort()
 	}
 	listed := s.TakenAt
-	if !c.began.IsZero() && c.began.Before(listed) {
+	switch {
+	case c.began.IsZero() && c.drivers.InBundle():
+		listed = listed.Add(-longestGathering)
+	case !c.began.IsZero() && c.began.Before(listed):
 		listed = c.began
 	}
 	s.Backends = append(c.backends, c.drivers.Taken(listed.UTC(), func(note string) { c.notes = append(c.notes, Warning(plain(note))) })...)

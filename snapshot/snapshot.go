@@ -105,6 +105,7 @@ const (
 	ReasonUndecodable = "Undecodable" // an object of the kind could not be read
 	ReasonTruncated   = "Truncated"   // the list ended early
 	ReasonOtherTime   = "OtherTime"   // the list is of another time than the rest of the input
+	ReasonNotGiven    = "NotGiven"    // nobody gave the storage system's list
 	ReasonUnavailable = "Unavailable" // the API server does not serve the kind, or failed
 )
 

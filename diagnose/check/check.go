@@ -32,6 +32,9 @@ type Check struct {
 	// finding's own driver are attached. Where other objects show this for some drivers, the
 	// check still reports findings about those drivers.
 	OfDriver bool
+	// OfList is true where the check compares the objects with a storage system's list, and finds
+	// nothing without one.
+	OfList bool
 	// Doubts reports whether an object that was not read may disprove what the check finds. Its
 	// findings are then not reported, but others still yield to them. nil stands for never.
 	Doubts func(*facts.View) bool

@@ -99,12 +99,15 @@ func TestEvidenceOfLostDisk(t *testing.T) {
 	}
 }
 
-// TestGapOfList: a list that leaves open whether this cluster's disks exist is a gap in the report; one that
-// has them all, or proves that one is gone, is none.
+// TestGapOfList: a list that leaves open whether this cluster's disks exist, or to which node they are
+// attached, is a gap in the report. One that shows both, or proves that a disk is gone, is none, nor is
+// one whose volumes are about to change.
 func TestGapOfList(t *testing.T) {
 	for name, want := range map[string]string{
-		"vd516-near-further-page": "further pages", "vd516-near-attached-alone": "has 1 of 2 volumes", "vd516-near-list-not-whole": "has 1 of 3 volumes",
-		"vd516-not-in-list": "", "vd516-near-goes": "",
+		"vd516-near-further-page": "further pages", "vd516-near-attached-alone": "lacks 1 of 2 volumes (such as pv-old)", "vd516-near-list-not-whole": "lacks 2 of 3 volumes",
+		"vd516-near-unattached-alone": "lacks 1 of 2 volumes", "vd516-near-reserved": "lacks 1 of 2 volumes",
+		"vd308-near-storage-ids-alone": "does not show to which node 1 of 1 volumes are attached", "vd308-near-storage-old": "older than the objects",
+		"vd516-not-in-list": "", "vd516-near-goes": "", "vd308-storage-states-alone": "", "vd308-near-storage-attaching": "",
 	} {
 		c, err := testcases.Load(name)
 		if err != nil {

@@ -152,8 +152,8 @@ type Lost struct {
 
 // WithoutDisk returns the volumes whose disk no usable list has, although one should have it: a
 // list that is not partial, covers the disk's place and has other disks of the driver in this
-// cluster. A list that lacks a disk that some node uses proves nothing about that driver, and one
-// of attached disks alone, which a filter may have left, proves nothing.
+// cluster. A list that lacks a disk that some node uses proves nothing about that driver. A list in
+// which all disks are attached, or none, proves nothing, because a filter may have left these.
 func WithoutDisk(v *facts.View) []Lost {
 	all := inventories(v.Snapshot, v.World)
 	inUse := sets.New[corev1.UniqueVolumeName]()
@@ -185,7 +185,7 @@ func WithoutDisk(v *facts.View) []Lost {
 		var candidates []held
 		for _, h := range l.missing {
 			place := l.Place(h.handle, zones(h.pv))
-			if l.Partial || !l.hasUnattached() || others[h.driver] == 0 || somewhere.Has(h.name) || !l.covers(place) || l.Taken.Sub(h.pv.CreationTimestamp.Time) < snapshot.ClockTolerance {
+			if l.Partial || l.mayBeFiltered() || others[h.driver] == 0 || somewhere.Has(h.name) || !l.covers(place) || l.Taken.Sub(h.pv.CreationTimestamp.Time) < snapshot.ClockTolerance {
 				continue
 			}
 			if inUse.Has(h.name) {
@@ -205,13 +205,13 @@ func WithoutDisk(v *facts.View) []Lost {
 	return lost
 }
 
-// hasUnattached reports whether the list has a disk that is attached to nothing.
-func (l *inventory) hasUnattached() bool {
-	return slices.ContainsFunc(l.Volumes, func(v backend.Volume) bool { return len(v.Attachments) == 0 })
+// mayBeFiltered reports whether the list may be a tool's answer to a question for attached or for
+// unattached disks. CSI's ListVolumes and a driver's objects have no such filter.
+func (l *inventory) mayBeFiltered() bool {
+	return l.Format.IsGiven() && l.Format != backend.CSI && !l.Mixed
 }
 
-// Gaps returns what the lists that somebody gave leave open: a list that may not be compared, that has
-// further pages, or that lacks volumes of this cluster without proof that their disks are gone.
+// Gaps returns what the lists that somebody gave leave open.
 func Gaps(v *facts.View) []snapshot.Gap {
 	var gaps []snapshot.Gap
 	lost := sets.New[string]()
@@ -222,27 +222,26 @@ func Gaps(v *facts.View) []snapshot.Gap {
 		if !l.Format.IsGiven() {
 			continue
 		}
-		reason, detail := snapshot.ReasonOtherTime, ""
+		reason, open := snapshot.ReasonTruncated, []string(nil)
 		if err := Usable(v.Snapshot, l); err != nil {
-			detail = err.Error()
+			reason, open = snapshot.ReasonOtherTime, []string{err.Error()}
 		} else {
-			reason, detail = snapshot.ReasonTruncated, open(v, l, lost)
+			open = leavesOpen(v, l, lost)
 		}
-		if detail != "" {
-			gaps = append(gaps, snapshot.Gap{Kind: snapshot.StorageList, Reason: reason, Detail: l.File + ": " + detail})
+		if len(open) > 0 {
+			gaps = append(gaps, snapshot.Gap{Kind: snapshot.StorageList, Reason: reason, Detail: l.File + ": " + strings.Join(open, "; ")})
 		}
 	}
 	return gaps
 }
 
-// open returns what a usable list leaves open; "" if nothing. lost are the volumes whose disks are gone.
-func open(v *facts.View, l *backend.List, lost sets.Set[string]) string {
-	if l.Partial {
-		return "it has further pages, which are missing"
-	}
+// leavesOpen returns what a usable list leaves open: whether the disks of volumes exist that it lacks,
+// and to which node volumes are attached that it has. lost has the PersistentVolumes whose disks are
+// gone.
+func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []string) {
 	type volume struct{ driver, name string }
-	found, drivers, all := 0, sets.New[string](), 0
-	var lacking []volume
+	all, found := 0, sets.New[string]() // drivers
+	var lacking, silent []volume
 	for _, pv := range v.Snapshot.Volumes {
 		name, err := v.World.VolumeName(pv)
 		driver, handle, ok := reconcile.ParseCSI(name)
@@ -250,31 +249,37 @@ func open(v *facts.View, l *backend.List, lost sets.Set[string]) string {
 			continue
 		}
 		all++
-		has := func(o *backend.List) bool {
-			_, there := o.Find(driver, handle)
-			return there && Usable(v.Snapshot, o) == nil
-		}
-		switch {
-		case has(l):
-			found++
-			drivers.Insert(driver)
-		case lost.Has(pv.Name) || goes(pv) || l.Taken.Sub(pv.CreationTimestamp.Time) < snapshot.ClockTolerance || slices.ContainsFunc(v.Snapshot.Backends, has):
-		default:
+		e := Of(v).Volume(name)
+		if _, there := l.Find(driver, handle); there {
+			found.Insert(driver)
+			if e != nil && e.List == l && e.silent() {
+				silent = append(silent, volume{driver, pv.Name})
+			}
+		} else if e == nil && !lost.Has(pv.Name) && !goes(pv) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
 			lacking = append(lacking, volume{driver, pv.Name})
 		}
 	}
-	if found > 0 {
-		lacking = slices.DeleteFunc(lacking, func(o volume) bool {
-			return !l.Format.Inventory() || l.Format.AnyDriver() && !drivers.Has(o.driver) // such a list may have one driver's volumes alone
-		})
+	if l.Format.AnyDriver() && found.Len() > 0 { // it may be the list of one driver
+		lacking = slices.DeleteFunc(lacking, func(o volume) bool { return !found.Has(o.driver) })
 	}
 	switch {
+	case l.Partial:
+		open = append(open, "it has further pages, which are missing")
 	case all == 0:
-		return "no PersistentVolume of this cluster is of its storage system"
+		open = append(open, "no PersistentVolume of this cluster is of its storage system")
 	case len(lacking) > 0:
-		return fmt.Sprintf("it has %d of %d volumes, and does not show whether the disks of the others exist (such as %s): is it of another account, project or zone, or filtered?", found, all, lacking[0].name)
+		open = append(open, fmt.Sprintf("it lacks %d of %d volumes (such as %s) and does not show whether their disks exist: "+
+			"it may be of another account, project or zone, or filtered", len(lacking), all, lacking[0].name))
 	}
-	return ""
+	if len(silent) > 0 {
+		open = append(open, fmt.Sprintf("it does not show to which node %d of %d volumes are attached (such as %s)", len(silent), all, silent[0].name))
+	}
+	return open
+}
+
+// silent reports whether the list does not show to which node the volume is attached, if to any.
+func (e *Entry) silent() bool {
+	return e.Volume.Silent || e.List.Format == backend.Text && slices.ContainsFunc(e.Holders, func(h Holder) bool { return !h.Known })
 }
 
 // covers reports whether the list has the volumes of the place. AWS's zones have the same names in

@@ -89,6 +89,9 @@ var (
 // ErrOtherHosts is the error about a log that has no line of the given hosts.
 var ErrOtherHosts = errors.New("no line of the node's in it")
 
+// ErrNoLine is the error about a text without any line of a log.
+var ErrNoLine = errors.New("no line begins as klog's do, in text or JSON")
+
 // ReadKubelet reads the failed operations, oldest first, from the log of a kubelet, in a form
 // that Read takes or as journalctl prints it. From a log of several hosts it reads only the
 // lines of the given hosts. Lines that were logged after now are left out. Every error is one

@@ -97,7 +97,7 @@ func (p *parser) entries(r io.Reader) iter.Seq2[*entry, error] {
 		if p.lines == 0 && len(p.hosts) > 0 {
 			yield(nil, ErrOtherHosts)
 		} else if p.lines == 0 {
-			yield(nil, fmt.Errorf("not a log of %s: no line begins as klog's do, in text or JSON", p.program))
+			yield(nil, fmt.Errorf("not a log of %s: %w", p.program, ErrNoLine))
 		}
 	}
 }

@@ -70,6 +70,9 @@ type List struct {
 	Scope []string `json:"scope,omitempty"`
 	// Partial reports whether the list itself has further pages.
 	Partial bool `json:"partial,omitempty"`
+	// Mixed reports whether the list has a volume that is attached and one that is attached to
+	// nothing: then no filter on the state has left any out.
+	Mixed bool `json:"mixed,omitempty"`
 	// Volumes are sorted by ID. Each ID stands once.
 	Volumes []Volume `json:"volumes,omitempty"`
 }
@@ -237,7 +240,7 @@ func (l *List) Check() error {
 
 // SameList reports whether the other is a further part of this list.
 func (l *List) SameList(o *List) bool {
-	return l.File == o.File && l.Format == o.Format && l.Taken.Equal(o.Taken) && l.Partial == o.Partial && slices.Equal(l.Scope, o.Scope)
+	return l.File == o.File && l.Format == o.Format && l.Taken.Equal(o.Taken) && l.Partial == o.Partial && l.Mixed == o.Mixed && slices.Equal(l.Scope, o.Scope)
 }
 
 // Same reports whether both have the volume attached in the same way.

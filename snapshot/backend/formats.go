@@ -30,7 +30,7 @@ func readAWS(raw []byte) (Volume, string, error) {
 	if err := decode(raw, &d); err != nil {
 		return Volume{}, "", err
 	}
-	v := Volume{ID: d.VolumeID, State: d.State, Shared: d.Shared, Silent: d.Attachments == nil, Created: moment(d.Created), GiB: int64(d.Size)}
+	v := Volume{ID: d.VolumeID, State: d.State, Shared: d.Shared, Silent: d.Attachments == nil && d.State != "available", Created: moment(d.Created), GiB: int64(d.Size)}
 	v.MadeFor = madeFor(marks(d.Tags))
 	if IsName(d.Zone) {
 		v.Zone = d.Zone
@@ -46,6 +46,9 @@ func readAWS(raw []byte) (Volume, string, error) {
 			}
 			v.Attachments = append(v.Attachments, Attachment{Machine: a.Instance, State: other(a.State, "attached"), Since: moment(a.Time)})
 		}
+	}
+	if d.State == "available" && len(v.Attachments) > 0 || d.State == "in-use" && len(v.Attachments) == 0 {
+		v.Silent = true // it is about to change
 	}
 	return v, d.Zone, nil
 }
@@ -84,10 +87,11 @@ func readAzure(raw []byte) (Volume, string, error) {
 	if len(v.Attachments) == 0 {
 		v.Detached = moment(d.Since)
 	}
-	// A Reserved disk is attached to a machine that is deallocated. Where the state
-	// contradicts the machines, one of them is about to change.
+	// A Reserved disk is attached to a machine that is deallocated, and a frozen one to a machine
+	// that hibernates. Where the state contradicts the machines, one of them is about to change,
+	// or the machines were not asked for.
 	switch strings.ToLower(d.State) {
-	case "attached", "reserved":
+	case "attached", "reserved", "frozen", "activesasfrozen":
 		v.Silent = len(v.Attachments) == 0
 	case "unattached":
 		v.Silent = len(v.Attachments) > 0
@@ -149,6 +153,7 @@ func readCinder(raw []byte) (Volume, string, error) {
 // readGoogle reads a disk of gcloud compute disks list.
 func readGoogle(raw []byte) (Volume, string, error) {
 	var d struct {
+		Kind   string   `json:"kind"` // a list of single fields lacks it
 		Link   string   `json:"selfLink"`
 		State  string   `json:"status"`
 		Users  []string `json:"users"`
@@ -169,7 +174,7 @@ func readGoogle(raw []byte) (Volume, string, error) {
 	if !ok {
 		return Volume{}, "", fmt.Errorf("selfLink %q names no disk", short(d.Link))
 	}
-	v := Volume{ID: id, State: d.State, Shared: strings.HasSuffix(d.Access, "_MANY"), Created: moment(d.Created), GiB: int64(d.Size)}
+	v := Volume{ID: id, State: d.State, Shared: strings.HasSuffix(d.Access, "_MANY"), Silent: d.Kind == "" && d.Users == nil, Created: moment(d.Created), GiB: int64(d.Size)}
 	said := map[string]string{}
 	maps.Copy(said, marks(json.RawMessage(d.About)))
 	maps.Copy(said, marks(d.Labels))

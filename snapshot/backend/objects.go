@@ -122,6 +122,9 @@ func (o *Objects) Taken(at time.Time, note func(string)) []*List {
 // an unknown order. Then only an attachment counts that has lasted since before.
 func (o *Objects) Bundled() { o.bundled = true }
 
+// InBundle reports whether there are objects that were gathered in an unknown order.
+func (o *Objects) InBundle() bool { return o.bundled && o.count > 0 }
+
 // sinceBefore makes a volume silent unless the list shows that it has been attached where it
 // is since before the time.
 func (l *List) sinceBefore(began time.Time) {

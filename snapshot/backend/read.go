@@ -76,6 +76,8 @@ func Read(name string, r io.Reader, taken time.Time) (*List, error) {
 		return nil, errors.New("no volume in it")
 	}
 	l.Sort()
+	l.Mixed = slices.ContainsFunc(l.Volumes, func(v Volume) bool { return len(v.Attachments) > 0 }) &&
+		slices.ContainsFunc(l.Volumes, func(v Volume) bool { return !v.Silent && len(v.Attachments) == 0 })
 	return l, nil
 }
 
@@ -304,14 +306,18 @@ func readerOf(field string, raw []byte) *reader {
 	return nil
 }
 
-// unsaid makes all volumes silent where the list has no attachment at all: a driver that
-// cannot list attachments leaves the field out, and so does a list without any.
+// unsaid makes all volumes silent where the list has no attachment at all, and may have been made
+// without them: a CSI driver that cannot list attachments leaves the field out, and so does gcloud
+// with a --format of single fields.
 func (l *List) unsaid() {
-	if l.Format != CSI || slices.ContainsFunc(l.Volumes, func(v Volume) bool { return len(v.Attachments) > 0 }) {
-		return
-	}
+	attached := slices.ContainsFunc(l.Volumes, func(v Volume) bool { return len(v.Attachments) > 0 })
 	for i := range l.Volumes {
-		l.Volumes[i].Silent = true
+		switch v := &l.Volumes[i]; l.Format {
+		case CSI:
+			v.Silent = v.Silent || !attached
+		case Google:
+			v.Silent = v.Silent && !attached
+		}
 	}
 }
 

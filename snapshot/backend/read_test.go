@@ -180,23 +180,23 @@ func TestFormats(t *testing.T) {
 		text string
 		want List
 	}{
-		{awsText, List{Format: AWS, Scope: []string{"us-east-1a", "us-east-1b"}, Volumes: []Volume{
+		{awsText, List{Format: AWS, Mixed: true, Scope: []string{"us-east-1a", "us-east-1b"}, Volumes: []Volume{
 			{ID: "vol-049df61146c4d7901", Zone: "us-east-1a", State: "in-use", MadeFor: &MadeFor{PersistentVolume: "pvc-1"}, Created: at("2026-11-18T21:03:57Z"), GiB: 8, Attachments: []Attachment{{Machine: "i-1234567890abcdef0", Since: at("2026-11-18T21:03:57Z")}}},
 			{ID: "vol-1234567890abcdef0", Zone: "us-east-1b", State: "available", GiB: 8},
 		}}},
-		{azureText, List{Format: Azure, Scope: []string{"eastus"}, Volumes: []Volume{
+		{azureText, List{Format: Azure, Mixed: true, Scope: []string{"eastus"}, Volumes: []Volume{
 			{ID: azure + "mc_rg" + path + "disks/pvc-1", State: "Attached", GiB: 127, Attachments: []Attachment{
 				{Machine: azure + "mc_rg" + path + "virtualmachinescalesets/aks-pool/virtualmachines/0", Since: at("2026-11-19T10:00:00Z")},
 			}},
 			{ID: azure + "newrgmd1" + path + "disks/newmanageddisk1", State: "Unattached", Shared: true, Detached: at("2026-11-19T11:00:00Z")},
 		}}},
-		{googleText, List{Format: Google, Scope: []string{"projects/my-project/regions/us-central1", "projects/my-project/zones/us-central1-a"}, Volumes: []Volume{
+		{googleText, List{Format: Google, Mixed: true, Scope: []string{"projects/my-project/regions/us-central1", "projects/my-project/zones/us-central1-a"}, Volumes: []Volume{
 			{ID: "projects/my-project/regions/us-central1/disks/pvc-2", State: "READY", GiB: 10, Detached: at("2026-11-19T11:46:06.251Z")},
 			{ID: "projects/my-project/zones/us-central1-a/disks/pvc-1", State: "READY", Created: at("2026-01-30T10:46:06.251Z"), GiB: 10, Attachments: []Attachment{
 				{Machine: "projects/my-project/zones/us-central1-a/instances/gke-1", Since: at("2026-11-19T10:46:06.251Z")},
 			}},
 		}}},
-		{openStackText, List{Format: OpenStack, Volumes: []Volume{
+		{openStackText, List{Format: OpenStack, Mixed: true, Volumes: []Volume{
 			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0001", State: "in-use", GiB: 10, Attachments: []Attachment{
 				{Machine: "0785ee80-1eca-426b-b8c4-5b499fc7f614", Since: at("2026-11-19T10:00:00Z")},
 			}},
@@ -204,14 +204,14 @@ func TestFormats(t *testing.T) {
 			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0003", State: "reserved", Silent: true},
 			{ID: "d8b7c9a2-4b0c-4b0e-9b1e-0c2f1f0b0004", State: "in-use", Silent: true},
 		}}},
-		{hetznerText, List{Format: Hetzner, Scope: []string{"fsn1", "nbg1"}, Volumes: []Volume{
+		{hetznerText, List{Format: Hetzner, Mixed: true, Scope: []string{"fsn1", "nbg1"}, Volumes: []Volume{
 			{ID: "4711", State: "available", Created: at("2026-01-30T23:50:11Z"), GiB: 42, Attachments: []Attachment{{Machine: "38976603"}}},
 			{ID: "4712", State: "available"},
 		}}},
-		{csiText, List{Format: CSI, Partial: true, Volumes: []Volume{
+		{csiText, List{Format: CSI, Partial: true, Mixed: true, Volumes: []Volume{
 			{ID: "vol-a", Attachments: []Attachment{{Machine: "node-1"}, {Machine: "node-2"}}}, {ID: "vol-b"}, {ID: "vol-c", Silent: true},
 		}}},
-		{twoColumns, List{Format: Text, Volumes: []Volume{
+		{twoColumns, List{Format: Text, Mixed: true, Volumes: []Volume{
 			{ID: "vol-1", Attachments: []Attachment{{Machine: "i-1"}}},
 			{ID: "vol-2", Attachments: []Attachment{{Machine: "i-2"}, {Machine: "i-3"}}},
 			{ID: "vol-3"},
@@ -287,9 +287,14 @@ func TestUnsettled(t *testing.T) {
 		"aws busy":                          aws(`"Attachments": [{"InstanceId": "i-1", "State": "busy"}]`),
 		"aws without the attachment's word": aws(`"Attachments": [{"InstanceId": "i-1"}]`),
 		"aws, a query without attachments":  aws(`"State": "in-use"`),
+		"aws, a query for the ids alone":    aws(`"Size": 10`),
+		"aws, available with a machine":     aws(`"State": "available", "Attachments": [{"InstanceId": "i-1", "State": "attached"}]`),
+		"aws, in use by nobody":             aws(`"State": "in-use", "Attachments": []`),
 		"aws, attached by AWS itself":       aws(`"Attachments": [{"State": "attached", "AssociatedResource": "arn:x"}]`),
 		"azure, attached to nothing":        azure(`"diskState": "Attached", "managedBy": null`),
 		"azure, unattached from a machine":  azure(`"diskState": "Unattached", "managedBy": "/subscriptions/s/vm"`),
+		"azure, frozen without a machine":   azure(`"diskState": "Frozen"`),
+		"google, single fields":             `[{"selfLink": "https://x/projects/p/zones/z/disks/d", "sizeGb": "1", "status": "READY"}]`,
 		"openstack detaching":               openStack(`"Status": "detaching", "Attached to": [{"server_id": "s"}]`),
 		"openstack, in use by nobody":       openStack(`"Status": "in-use", "Attached to": []`),
 		"openstack, attached to a host":     openStack(`"Status": "in-use", "Attached to": [{"server_id": null, "host_name": "h"}]`),
@@ -303,8 +308,11 @@ func TestUnsettled(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{
-		"aws":       aws(`"Attachments": [{"InstanceId": "i-1", "State": "attached"}, {"InstanceId": "i-2", "State": "detached"}]`),
-		"azure":     azure(`"diskState": "ActiveSAS", "managedBy": null`),
+		"aws":                             aws(`"Attachments": [{"InstanceId": "i-1", "State": "attached"}, {"InstanceId": "i-2", "State": "detached"}]`),
+		"azure":                           azure(`"diskState": "ActiveSAS", "managedBy": null`),
+		"aws, a query for ids and states": aws(`"State": "available"`),
+		"google, single fields of a list with a user": `[{"selfLink": "https://x/projects/p/zones/z/disks/d", "sizeGb": "1"},
+			{"selfLink": "https://x/projects/p/zones/z/disks/e", "sizeGb": "1", "users": ["https://x/projects/p/zones/z/instances/i"]}]`,
 		"openstack": openStack(`"Status": "error", "Attached to": []`),
 	} {
 		if l := read(t, text); !l.Volumes[0].Settled() {
@@ -529,9 +537,9 @@ func TestWrappedLists(t *testing.T) {
 		{"OpenStack's API", `{"volumes": [{"id": "v1", "status": "in-use", "attachments": [{"server_id": "s1"}]}]}`, OpenStack, []Volume{cinder}, false},
 		{"openstack -f yaml", "- Attached to:\n  - server_id: s1\n  ID: v1\n  Status: in-use\n", OpenStack, []Volume{cinder}, false},
 		{"Azure's API", `{"value": [{"id": "` + disk + `", "managedBy": "/m", "properties": {"diskState": "Attached"}}], "nextLink": "https://x"}`, Azure, []Volume{{ID: disk, State: "Attached", Attachments: []Attachment{{Machine: "/m"}}}}, true},
-		{"gcloud --format yaml", "---\nselfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n---\nselfLink: https://x/projects/p/zones/z/disks/e\nsizeGb: '1'\nstatus: READY\n", Google,
+		{"gcloud --format yaml", "---\nkind: compute#disk\nselfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n---\nkind: compute#disk\nselfLink: https://x/projects/p/zones/z/disks/e\nsizeGb: '1'\nstatus: READY\n", Google,
 			[]Volume{{ID: "projects/p/zones/z/disks/d", State: "READY", GiB: 1}, {ID: "projects/p/zones/z/disks/e", State: "READY", GiB: 1}}, false},
-		{"one disk of gcloud", "selfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n", Google, []Volume{{ID: "projects/p/zones/z/disks/d", State: "READY", GiB: 1}}, false},
+		{"one disk of gcloud", "kind: compute#disk\nselfLink: https://x/projects/p/zones/z/disks/d\nsizeGb: '1'\nstatus: READY\n", Google, []Volume{{ID: "projects/p/zones/z/disks/d", State: "READY", GiB: 1}}, false},
 		{"UTF-16", "\xff\xfe{\x00\"\x00V\x00o\x00l\x00u\x00m\x00e\x00s\x00\"\x00:\x00[\x00]\x00}\x00", AWS, nil, false},
 		{"columns", "pvc-1 node-1\n", Text, []Volume{{ID: "pvc-1", Attachments: []Attachment{{Machine: "node-1"}}}}, false},
 	} {

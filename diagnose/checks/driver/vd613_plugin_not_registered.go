@@ -15,6 +15,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/step"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
+	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -56,8 +57,11 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	plugin := here[0]
 	kubelet := facts.ParseKubelet(node.Status.NodeInfo.KubeletVersion)
 	cannot := "can neither mount nor unmount"
-	if !facts.Ready(plugin) {
-		cannot = "may neither mount nor unmount" // while it tries to register, the node has the driver for a moment
+	ids, _ := facts.NodeIDs(node)
+	if !facts.Ready(plugin) || ids[driver] != "" {
+		// While it tries to register, the node has the driver for a moment. A kubelet that has
+		// taken a driver off the CSINode takes its id off the node's annotation next.
+		cannot = "may neither mount nor unmount"
 	}
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
@@ -87,9 +91,30 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 		f.Detail = finding.Clauses(fmt.Sprintf("it waits for volume %s; the plugin, pod %s, runs there",
 			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
 	}
-	endsInVain(p.View, &f, users)
-	refused(&f, here)
+	if p.Snapshot.CSINode(facts.NodeName(node)) == nil && ids[driver] != "" && p.AttachRequired(driver) {
+		lostCSINode(p, &f, node, driver, len(waiting) > 0)
+	} else {
+		endsInVain(p.View, &f, users)
+		refused(&f, here)
+	}
 	p.Report(f)
+}
+
+// lostCSINode says that the CSINode of a node is missing, although the kubelet has registered the driver: it
+// writes the driver's id into the node's annotation right before it writes the CSINode, and takes it out
+// where it cannot (InstallCSIDriver and UninstallCSIDriver, nodeinfomanager.go).
+func lostCSINode(p *check.Run, f *finding.Finding, node *corev1.Node, driver string, waits bool) {
+	f.Detail = "the node's annotation has the driver's id for it; without a CSINode no volume of the driver is attached there, and what is mounted stays mounted"
+	if waits {
+		f.Detail = finding.Clauses("the node has no CSINode", f.Detail)
+	} else {
+		f.Message = fmt.Sprintf("Node %s has no CSINode, though its kubelet has registered the node plugin of %s", node.Name, driver)
+	}
+	f.Since, f.Cause = nil, "somebody deleted the CSINode, or it went with a former Node of this name"
+	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: node.Annotations[reconcile.NodeIDsAnnotation]})
+	f.SelfHeals.Because = "the kubelet makes the CSINode at its start, and when a node plugin registers"
+	f.Advice = fmt.Sprintf("{check} see whether CSINode %s is there now; if not, %s: its successor registers again", node.Name, step.RestartNodePlugin.Of(driver))
+	f.AdviceCommands = []string{safetext.Kubectl("get", "csinode/"+node.Name)}
 }
 
 // attachedSince reports whether the attacher has attached a volume of the driver to the node

@@ -18,6 +18,7 @@ var DiskUnclaimed = check.Check{
 	Title:    "The storage system has a disk that was made for a persistent volume, and none names it",
 	Severity: finding.Info,
 	Needs:    []snapshot.Kind{snapshot.Volumes},
+	OfList:   true,
 	Never:    "delete a disk on the word of this list: another cluster may use it, or somebody may keep it on purpose",
 	Run:      runDiskUnclaimed,
 }

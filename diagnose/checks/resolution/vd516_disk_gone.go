@@ -16,6 +16,7 @@ var DiskGone = check.Check{
 	Title:    "A persistent volume leads to a disk that the storage system's list does not have",
 	Severity: finding.Warning,
 	Needs:    []snapshot.Kind{snapshot.Volumes, snapshot.Nodes},
+	OfList:   true,
 	Never:    "delete the claim or the PersistentVolume before you know: they say what the data were, and of whom",
 	Run:      runDiskGone,
 }
@@ -29,7 +30,7 @@ func runDiskGone(p *check.Run) {
 			Cause:     "the disk was deleted by somebody outside the cluster, or a filter left it out of the list",
 			Evidence:  []finding.Evidence{lost.Evidence()},
 			SelfHeals: finding.SelfHeals{Because: "a disk that is gone does not come back; no object of the cluster changes with its disk"},
-			Advice:    "{note} ask the storage system for this one disk by its id; if it is gone, {change} restore its data from a snapshot or backup into a new claim",
+			Advice:    "{note} ask the storage system for each disk by its id; if one is gone, {change} restore its data from a snapshot or backup into a new claim",
 		}
 		if ref := lost.PV.Spec.ClaimRef; ref != nil {
 			f.Evidence = append(f.Evidence, finding.Evidence{Object: "persistentvolume/" + lost.PV.Name, Field: "spec.claimRef", Value: ref.Namespace + "/" + ref.Name})

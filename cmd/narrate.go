@@ -8,18 +8,26 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/repair/apply"
 )
 
-// narrate returns a function that prints the steps of each repair to w.
+// narrate returns a function that prints the steps of each repair to w. The steps of one repair stand
+// below its first, which says what is written.
 func narrate(w io.Writer) func(apply.Event) {
+	told := "" // the repair of the last step
 	return func(e apply.Event) {
+		stage, summary := string(e.Stage), output.Safe(e.Summary)
+		if e.Stage == apply.Verifying {
+			stage = "written; watching that it stays"
+		}
 		switch {
 		case e.Stage == apply.Announcing:
 			fmt.Fprintf(w, "no event was written about it: %s\n", oneLine(e.Err.Error()))
-		case e.Result == nil && e.Stage == apply.Verifying:
-			fmt.Fprintf(w, "written; watching that it stays: %s\n", output.Safe(e.Summary))
-		case e.Result == nil:
-			fmt.Fprintf(w, "%s: %s\n", e.Stage, output.Safe(e.Summary))
+		case e.Result != nil:
+			fmt.Fprintf(w, "%s: %s\n", summary, output.Safe(ending(e.Result)))
+			told = ""
+		case summary == told:
+			fmt.Fprintf(w, "  %s\n", stage)
 		default:
-			fmt.Fprintf(w, "%s: %s\n", output.Safe(e.Summary), output.Safe(ending(e.Result)))
+			fmt.Fprintf(w, "%s: %s\n", stage, summary)
+			told = summary
 		}
 	}
 }

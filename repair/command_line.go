@@ -23,8 +23,9 @@ func addCommandLines(v *View) {
 
 // addLinesForAll gives each cause the command line that makes its repair together with the equal
 // repairs of the findings that follow from it, where all are about one node: one line for the
-// node, in place of one for each of its pods. Where one write repairs them all, it also counts the
-// findings of other checks that this write repairs.
+// node, in place of one for each of its pods. There is none where that line would also make a repair
+// for another cause. Where one write repairs them all, it also counts the findings of other checks
+// that this write repairs.
 func addLinesForAll(v *View) {
 	r := v.Report
 	roots := map[string]*finding.Repair{}
@@ -39,7 +40,7 @@ func addLinesForAll(v *View) {
 		if len(same) > 1 && !several {
 			roots[first.Fingerprint].OneWrite = len(same)
 		}
-		if len(alike) < 2 {
+		if len(alike) < 2 || slices.ContainsFunc(r.Findings, func(f finding.Finding) bool { return madeForNode(first, f) && !holds(alike, f) }) {
 			continue
 		}
 		what := []string{"diagnose", "node/" + string(first.Node), "--check=" + first.Check}
@@ -58,6 +59,17 @@ func sameRepair(a, b finding.Finding) bool {
 	return a.Node != "" && a.Node == b.Node && a.Code == b.Code && a.Context == b.Context &&
 		a.Repair != nil && b.Repair != nil && a.Repair.Apply != "" && b.Repair.Apply != "" &&
 		a.Repair.Kind == b.Repair.Kind && slices.Equal(a.Repair.Needs, b.Repair.Needs)
+}
+
+// madeForNode reports whether the line for the node and the check of the first finding makes the
+// repair of the other one.
+func madeForNode(first, f finding.Finding) bool {
+	return f.Node == first.Node && f.Check == first.Check && f.Context == first.Context && f.Repair != nil && f.Repair.Apply != "" &&
+		!slices.ContainsFunc(f.Repair.Needs, func(flag string) bool { return !slices.Contains(first.Repair.Needs, flag) })
+}
+
+func holds(list []finding.Finding, f finding.Finding) bool {
+	return slices.ContainsFunc(list, func(other finding.Finding) bool { return other.Fingerprint == f.Fingerprint })
 }
 
 // sameWrite reports whether the repair of one finding is the write that repairs the other: by hand

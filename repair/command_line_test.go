@@ -1,6 +1,8 @@
 package repair
 
 import (
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +46,39 @@ func TestOneWriteForManyFindings(t *testing.T) {
 		}
 		if text := strings.Join(said, " "); !strings.Contains(text, c.want) || strings.Contains(text, c.not) {
 			t.Errorf("%s: %s", name, text)
+		}
+	}
+}
+
+// TestLineForTheCauseAlone: a line for a node makes the repairs of one cause. There is none where it
+// would also make the repair of another one, of which its sentence does not tell.
+func TestLineForTheCauseAlone(t *testing.T) {
+	for name, c := range map[string]struct {
+		third finding.Finding
+		want  bool
+	}{
+		"another cause":                            {finding.Finding{Check: "va-stuck-deleting", Node: "n1"}, false},
+		"another cause, on another node":           {finding.Finding{Check: "va-stuck-deleting", Node: "n2"}, true},
+		"another check":                            {finding.Finding{Check: "dangling", Node: "n1"}, true},
+		"another cause, with a consent of its own": {finding.Finding{Check: "va-stuck-deleting", Node: "n1", Repair: &finding.Repair{Needs: []string{"--allow=nudge"}}}, true},
+	} {
+		findings := []finding.Finding{{Fingerprint: "web-0"}, {Fingerprint: "web-1", CausedBy: "web-0"}, c.third}
+		for i := range findings {
+			f := &findings[i]
+			f.Code, f.Subject = "VD103", finding.Object{Kind: "Pod", Namespace: "shop", Name: "web-" + strconv.Itoa(i)}
+			if i < 2 {
+				f.Check, f.Node = "va-stuck-deleting", "n1"
+			}
+			if f.Repair == nil {
+				f.Repair = &finding.Repair{}
+			}
+			f.Repair.Kind, f.Repair.Commands = "nudge", []string{"kubectl annotate " + f.Subject.Name}
+		}
+		r := finding.New(finding.Report{Findings: findings})
+		addCommandLines(&View{Snapshot: &snapshot.Snapshot{}, Report: r})
+		i := slices.IndexFunc(r.Findings, func(f finding.Finding) bool { return f.Fingerprint == "web-0" })
+		if line := r.Findings[i].Repair.ApplyAll; strings.Contains(line, "--max-repairs=2") != c.want {
+			t.Errorf("%s: %q", name, line)
 		}
 	}
 }

@@ -171,7 +171,8 @@ func (s seen) leftover(handle, driver string, asked bool) (trace.StageName, Acto
 	return stage, actor, []trace.StageState{trace.StageWaiting}
 }
 
-// publishedForAny reports whether the driver may have the volume published for a pod.
+// publishedForAny reports whether the driver may have the volume published for a pod that the kubelet
+// knows of. One that has started again forgets a call that had failed, and unstages the device.
 func (s seen) publishedForAny(handle string) bool {
 	held := map[types.UID]bool{}
 	for _, c := range s.answer.Calls {
@@ -181,6 +182,8 @@ func (s seen) publishedForAny(handle string) bool {
 			held[c.Pod] = true
 		case c.RPC == wire.Unpublish && !c.Ended.IsZero() && c.Code == 0:
 			delete(held, c.Pod)
+		case c.RPC == wire.Unstage:
+			clear(held)
 		}
 	}
 	return len(held) > 0

@@ -61,7 +61,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	if !facts.Ready(plugin) || ids[driver] != "" {
 		// While it tries to register, the node has the driver for a moment. A kubelet that has
 		// taken a driver off the CSINode takes its id off the node's annotation next.
-		cannot = "may neither mount nor unmount"
+		cannot = "may be unable to mount or unmount"
 	}
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),

@@ -52,6 +52,9 @@ func (g *globalFlags) readList(name string, stdin io.Reader) error {
 		}
 		l, err = backend.Read(filepath.Base(file), in, written)
 	}
+	if i := strings.LastIndexByte(file, '@'); errors.Is(err, os.ErrNotExist) && i > 0 {
+		err = fmt.Errorf("%w; what follows @ is no time as in FILE@2026-11-20T10:00:00Z", err)
+	}
 	if err != nil {
 		return fmt.Errorf("--backend %s: %w", safetext.Quote(name), err)
 	}

@@ -49,7 +49,7 @@ func (d *dump) gap(kind Kind) *Gap {
 func (c *collector) dumpGaps() []Gap {
 	var gaps []Gap
 	for _, r := range resources {
-		if r.Optional || !r.Namespaced || !c.dumped && (c.typed[r.Version+" "+r.Object] < 2 || c.isPaged(r.Kind)) || c.dumped && r.Kind != Pods && r.Kind != Events {
+		if _, isTold := c.told[r.Kind]; isTold || r.Optional || !r.Namespaced || !c.dumped && (c.typed[r.Version+" "+r.Object]-c.again(r.Kind) < 2 || c.isPaged(r.Kind)) || c.dumped && r.Kind != Pods && r.Kind != Events {
 			continue
 		}
 		names := map[string]bool{}

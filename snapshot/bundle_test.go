@@ -107,6 +107,7 @@ func TestReadBundle(t *testing.T) {
 	never := []string{"csidrivers: NotInBundle (the support bundle is without them)", "csinodes: NotInBundle (the support bundle is without them)"}
 	inOne := "NotInBundle in default,kube-node-lease,kube-system (nothing says that there are no other namespaces)"
 	dumped := "NotInBundle in default,kube-system (a dump does not say which other namespaces there are)"
+	bound := "NotInBundle%s (a volume is Bound to a claim of namespace default, of which no claim is there)"
 	rest := []string{"csidrivers: NotInFile", "csinodes: NotInFile"}
 	for _, tt := range []struct {
 		name, bundle string
@@ -149,6 +150,11 @@ func TestReadBundle(t *testing.T) {
 		}, nil},
 		{"support bundle of some namespaces", "support-bundle", put(supportFiles+"namespaces.json", "[]"), append(slices.Clone(never),
 			"events: "+inOne, "leases: "+inOne, "persistentvolumeclaims: "+inOne, "pods: "+inOne)},
+		{"support bundle whose list of namespaces lacks one", "support-bundle", both(drop(supportFiles+"pods/default.json"), drop(supportFiles+"pvcs/default.json"),
+			put(supportFiles+"namespaces.json", `{"kind": "NamespaceList", "apiVersion": "v1", "items": [{"metadata": {"name": "kube-system"}}, {"metadata": {"name": "kube-node-lease"}}]}`)), append(slices.Clone(never),
+			"events: "+fmt.Sprintf(bound, " in default"), "persistentvolumeclaims: "+fmt.Sprintf(bound, ""), "pods: "+fmt.Sprintf(bound, ""))},
+		{"support bundle whose list of claims was emptied", "support-bundle", put(supportFiles+"pvcs/default.json", `{"kind": "PersistentVolumeClaimList", "apiVersion": "v1", "metadata": {}, "items": []}`), append(slices.Clone(never),
+			"persistentvolumeclaims: "+fmt.Sprintf(bound, ""))},
 		{"support bundle without a namespace", "support-bundle", drop(supportFiles + "pods/kube-system.json"), append(slices.Clone(never),
 			"pods: NotInBundle in default,kube-node-lease (without those of namespace kube-system)")},
 		{"support bundle that was refused pods", "support-bundle", both(drop(supportFiles+"pods/kube-system.json"),

@@ -260,13 +260,17 @@ func (p *passed) end(c *collector) error {
 	for _, d := range p.doubts {
 		p.settle(c, d)
 	}
+	for _, name := range p.packed {
+		if !p.unpacked(name) {
+			p.settle(c, doubt{name: name, kinds: Kinds(), err: errors.New(name + ": an archive, which is not opened within a folder or another archive: unpack it, read it alone, or leave it out")})
+		}
+	}
 	say := func(names []string, more int, format string) {
 		if len(names) > 0 {
 			c.notes = append(c.notes, Warning(fmt.Sprintf(format, count(len(names)+more, "file"), some(names))))
 		}
 	}
 	say(p.foreign, 0, "passed over %s without Kubernetes objects: %s")
-	say(p.packed, 0, "passed over %s, archives that are not opened here: unpack them, or read them alone: %s")
 	say(p.others, p.more, "passed over %s, by their names neither YAML nor JSON: %s")
 	for i, err := range p.broken {
 		if i == maxIgnoredKinds {
@@ -276,6 +280,21 @@ func (p *passed) end(c *collector) error {
 		c.notes = append(c.notes, Warning("not read: "+err.Error()))
 	}
 	return nil
+}
+
+// archiveEnd matches the end of an archive's name.
+var archiveEnd = regexp.MustCompile(`(?i)\.(zip|tar(\.\w+)?|tgz|txz|7z|rar)(\.gz)?$`)
+
+// unpacked reports whether the archive was unpacked beside itself: into a folder or a file of its name.
+func (p *passed) unpacked(name string) bool {
+	stem := "/" + archiveEnd.ReplaceAllString(name, "")
+	for read := range p.read {
+		file := "/" + read
+		if strings.Contains(file, stem+"/") || strings.HasSuffix(file, stem) || strings.HasSuffix(strings.TrimSuffix(file, path.Ext(file)), stem) {
+			return true
+		}
+	}
+	return false
 }
 
 // settle makes a gap of each kind whose objects the file may have held, unless all of them are known: it

@@ -18,6 +18,14 @@ func TestPassedOver(t *testing.T) {
 			whole += `{"apiVersion": "` + r.Version + `", "kind": "` + r.Object + `List", "metadata": {}, "items": []}` + "\n"
 		}
 	}
+	const unopened = "rest.tar.gz: an archive, which is not opened within a folder or another archive: unpack it, read it alone, or leave it out"
+	ofEach := func(gap string) (gaps []string) {
+		for _, kind := range Kinds() {
+			gaps = append(gaps, string(kind)+": "+gap)
+		}
+		slices.Sort(gaps)
+		return gaps
+	}
 	node := "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {nodeInfo: {kubeletVersion: v1.32.1}}\n"
 	for _, tt := range []struct {
 		name, file, text string
@@ -40,8 +48,8 @@ func TestPassedOver(t *testing.T) {
 		{name: "a storage system's list", file: "disks.json", text: `{"Volumes": [{"VolumeId": "vol-1", "Attachments": []}]}`,
 			warnings: []Warning{"not read: dir/disks.json:1: document 1: the storage system's own list of volumes (aws), which has no Kubernetes objects: give it with --backend, and the objects with -f"}},
 		{name: "objects in a text", file: "deep/nodes.yaml.txt", text: "apiVersion: v1\nkind: Node\nmetadata: {name: n3}\n"},
-		{name: "an archive", file: "rest.tar.gz", text: "x",
-			warnings: []Warning{"passed over 1 file, archives that are not opened here: unpack them, or read them alone: rest.tar.gz"}},
+		{name: "an archive", file: "rest.tar.gz", text: "x", warnings: []Warning{"not read: " + unopened}, gaps: ofEach("Undecodable (" + unopened + ")")},
+		{name: "an archive of a file that was read", file: "b.zip", text: "x"},
 		{name: "a table", file: "table.txt", text: "NAME  READY\n",
 			warnings: []Warning{"passed over 1 file, by their names neither YAML nor JSON: table.txt"}},
 		{name: "logs", file: "a.log", text: "hello"},

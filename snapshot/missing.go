@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -28,21 +29,33 @@ func (c *collector) gaps(now time.Time) []Gap {
 			gaps = append(gaps, *c.flaw(kind))
 		case isTold && told != nil:
 			gaps = append(gaps, *told)
-		case isTold:
 		case slices.Contains(complete, kind):
-		case c.counts[kind] == 0 && c.lists[kind] == 0: // an empty list that names its kind is complete
+		case !isTold && c.counts[kind] == 0 && c.lists[kind] == 0: // an empty list that names its kind is complete
 			gaps = append(gaps, Gap{Kind: kind, Reason: ReasonNotInFile})
+		case i >= 0 && isTold:
+			gaps = append(gaps, ofBundle(partial[i]))
 		case i >= 0:
 			gaps = append(gaps, partial[i])
 		case c.header == nil && c.isByName(kind):
 			gaps = append(gaps, c.byName(kind))
 		default:
-			if gap := c.notEmpty(kind, now); gap != nil && c.header == nil {
+			gap := c.notEmpty(kind, now)
+			if gap != nil && isTold {
+				gap = new(ofBundle(*gap))
+			}
+			if gap != nil && c.header == nil {
 				gaps = append(gaps, *gap)
 			}
 		}
 	}
 	return gaps
+}
+
+// ofBundle returns the gap as one of a bundle, for which nobody chose the flags of kubectl.
+func ofBundle(g Gap) Gap {
+	g.Reason = ReasonNotInBundle
+	g.Detail, _, _ = strings.Cut(g.Detail, ": was ")
+	return g
 }
 
 // flaw returns the gap of a kind whose objects are missing or may be; nil if there is no sign of
@@ -86,7 +99,11 @@ func (c *collector) hinted(now time.Time) []Gap {
 	var gaps []Gap
 	o := &c.objects
 	pods, claims := namespacesOf(o.Pods), namespacesOf(o.Claims)
-	if namespace, what := o.podElsewhere(pods, c.singleNamespaces(Pods)); what != "" {
+	namespace, what := o.podElsewhere(pods, c.singleNamespaces(Pods))
+	if what == "" {
+		namespace, what = c.holderElsewhere(pods, now)
+	}
+	if what != "" {
 		gaps = o.noPodsOf(namespace, what)
 	}
 	if namespace, what := o.claimElsewhere(claims, c.singleNamespaces(Claims)); len(claims) > 0 && what != "" {

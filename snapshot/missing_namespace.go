@@ -3,9 +3,12 @@ package snapshot
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/utils/ptr"
 )
 
 // unbound returns the gaps that bound volumes prove: a volume is Bound to a claim in a namespace of
@@ -82,6 +85,33 @@ func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, wha
 		}
 	}
 	return o.eventElsewhere("Pod", read)
+}
+
+// holderLives is how long ago a process that lives has renewed its lease at most: leases of controllers
+// last 15 seconds by default, and the lists of one input are read one after the other.
+const holderLives = 2 * time.Minute
+
+// holderElsewhere returns a namespace that is not among those read, and the process that renews a lease
+// in it, whose identity is the name of its pod, as that of each CSI sidecar: HOST_UUID is of a process
+// that may run outside the cluster.
+func (c *collector) holderElsewhere(read sets.Set[string], now time.Time) (namespace, what string) {
+	if len(read) == 0 {
+		return "", ""
+	}
+	for _, lease := range c.objects.Leases {
+		holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), lease.Spec.RenewTime
+		if read.Has(lease.Namespace) || lease.Namespace == corev1.NamespaceNodeLease || holder == "" || strings.Contains(holder, "_") || renewed == nil || now.Sub(renewed.Time) > holderLives {
+			continue
+		}
+		isThere := slices.ContainsFunc(c.objects.Nodes, func(node *corev1.Node) bool { return node.Name == holder })
+		for key := range c.all(Pods) {
+			isThere = isThere || key.name == holder
+		}
+		if !isThere {
+			return lease.Namespace, plain(holder) + " renews a lease"
+		}
+	}
+	return "", ""
 }
 
 // volumeOfElsewhere returns the first of the namespaces that has a volume on a node, and what shows it.

@@ -46,6 +46,9 @@ func TestOneNamespace(t *testing.T) {
 		}
 		return "apiVersion: v1\nkind: List\nitems: [" + strings.Join(items, ", ") + "]\n---\n"
 	}
+	lease := func(namespace, holder, renewed string) string {
+		return fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: l, namespace: %s}\nspec: {holderIdentity: %s, renewTime: \"2026-11-20T%s.000000Z\"}\n---\n", namespace, holder, renewed)
+	}
 	claims := claim("a") + claim("b") + claim("d")
 	attached := func(is string) string {
 		return "apiVersion: storage.k8s.io/v1\nkind: VolumeAttachment\nmetadata: {name: va}\nspec: {attacher: d, nodeName: n1, source: {persistentVolumeName: used}}\nstatus: {attached: " + is + "}\n---\n"
@@ -80,6 +83,13 @@ func TestOneNamespace(t *testing.T) {
 		"... or for each of them":                                    {claims + podList("a") + podList("b") + podList("d"), nil},
 		"... or one of two namespaces":                               {claims + podList("a", "d"), nil},
 		"... and events of pods of the third":                        {claim("a") + claim("d") + event("Pod", "b") + podList("a") + podList("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"a process of one of several namespaces renews a lease":      {claims + lease("b", "csi-0", "11:59:58") + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"... or did long ago":                                        {claims + lease("b", "csi-0", "11:50:00") + pod("a") + pod("d"), nil},
+		"... or has a pod there":                                     {claims + lease("b", "csi-0", "11:59:58") + pod("a") + pod("b") + pod("d"), nil},
+		"... or in another namespace":                                {claims + lease("b", "p", "11:59:58") + pod("a") + pod("d"), nil},
+		"... or is of a node":                                        {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + pod("d"), nil},
+		"... or may run outside the cluster":                         {claims + lease("b", "cp1_x", "11:59:58") + pod("a") + pod("d"), nil},
+		"... or is a kubelet":                                        {claims + lease("kube-node-lease", "n9", "11:59:58") + pod("a") + pod("d"), nil},
 		"events of pods elsewhere":                                   {claim("a") + event("Pod", "b") + pod("a"), onlyPods},
 		"events of pods here":                                        {claim("a") + event("Pod", "a") + pod("a"), nil},
 		"events of claims elsewhere":                                 {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},

@@ -38,8 +38,8 @@ func (c *collector) against(gap Gap) string {
 	switch {
 	case c.header != nil && slices.Contains(c.header.Gaps, gap):
 		return "the file's header has it as a gap (" + said + ")"
-	case gap.Reason == ReasonNotInFile && slices.Contains(c.objects.unbound(), gap):
-		return strings.TrimSuffix(gap.Detail, ": was -A given?")
+	case slices.ContainsFunc(c.objects.unbound(), func(proven Gap) bool { return proven == gap || ofBundle(proven) == gap }):
+		return strings.TrimSuffix(gap.Detail, wasAllGiven)
 	case gap.Reason == ReasonNotInFile || gap.Reason == ReasonNotInBundle && !strings.HasPrefix(gap.Detail, lacksNamespaces):
 		return "" // nothing shows that there is more
 	default:

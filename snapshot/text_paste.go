@@ -23,6 +23,9 @@ var noise = []*regexp.Regexp{
 	regexp.MustCompile(`^[^:]{1,200}(:\S[^:]{0,200}){0,3}[$#%>❯➜✗»λ›⟩]\s+(sudo\s+)?(kubectl|oc|k|k3s|microk8s|minikube|kubecolor)\s+\S`),
 	// What kube-ps1 shows before a prompt, and the first of a prompt's two lines.
 	regexp.MustCompile(`^([(\[]?⎈|[┌╭╰└]).{0,200}$`),
+	// What vim and less show below a text, and a time in bold letters above a message.
+	regexp.MustCompile(`^(~|\(END\))$`),
+	regexp.MustCompile(`^\*[^*\s]+\*(\s.*)?$`),
 	// Marks around code in Markdown, Jira and HTML.
 	regexp.MustCompile("^(`{3,}|~{3,})\\s*[\\w.+-]*\\s*$"),
 	regexp.MustCompile(`^\{(code|noformat|panel)(:[^}]*)?\}$`),
@@ -51,6 +54,9 @@ var (
 	logsEnd   = regexp.MustCompile(`^==== END logs for container \S+ of pod \S+ ====$`)
 )
 
+// vimStatus matches the last line of vim.
+var vimStatus = regexp.MustCompile(`^"[^"]+" \d+L, \d+[BC]\b`)
+
 // usualLine matches the lines that programs write at the margin of YAML.
 var usualLine = regexp.MustCompile(`^(apiVersion|kind|metadata|items|spec|status|data|message|reason|type|involvedObject|source):(\s|$)`)
 
@@ -59,6 +65,9 @@ var usualLine = regexp.MustCompile(`^(apiVersion|kind|metadata|items|spec|status
 func (y *yamlReader) passes(line []byte) bool {
 	if y.inLogs {
 		y.inLogs = !logsEnd.Match(bytes.TrimSpace(line))
+		return true
+	}
+	if len(line) > 0 && line[0] == '"' && vimStatus.Match(line) {
 		return true
 	}
 	if len(line) == 0 || strings.IndexByte(" -#\r\n\"'&", line[0]) >= 0 && !bytes.HasPrefix(line, []byte("----")) || usualLine.Match(line) || len(line) > 4096 {

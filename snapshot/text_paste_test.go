@@ -176,6 +176,20 @@ func TestPasted(t *testing.T) {
 			i := 0
 			return func(l string) string { i++; return fmt.Sprintf("%d:%s", i, l) }
 		}(), yamlList)},
+		{name: "numbers, each with a colon and a blank", in: lines(func() func(string) string {
+			i := 0
+			return func(l string) string { i++; return fmt.Sprintf("%d: %s", i, l) }
+		}(), yamlList)},
+		{name: "grep's numbers of context", in: lines(func() func(string) string {
+			i := 0
+			return func(l string) string { i++; return fmt.Sprintf("%d-%s", i, l) }
+		}(), yamlList)},
+		{name: "a mail that is quoted twice", in: lines(func(l string) string { return ">> " + l }, yamlList)},
+		{name: "a mail that is quoted again", in: lines(func(l string) string { return "> > " + l }, yamlList)},
+		{name: "a file that a diff adds", in: lines(func(l string) string { return "+" + l }, yamlList)},
+		{name: "vim's screen", in: yamlList + "~\n~\n\"all.yaml\" 1703L, 60000B\n"},
+		{name: "less' screen", in: yamlList + "(END)\n"},
+		{name: "Slack's times", in: "*10:02* bob: see below\n" + yamlList},
 		{name: "bat's numbers", in: lines(func() func(string) string {
 			i := 0
 			return func(l string) string { i++; return fmt.Sprintf("%4d │ %s", i, l) }
@@ -203,6 +217,9 @@ func TestPasted(t *testing.T) {
 		{name: "a table after a prompt", in: "$ k get pods\nNAME    READY   STATUS\nweb-0   1/1     Running\n", refused: "f:2: document 1: a table that kubectl prints for people: write the objects with -o yaml"},
 		{name: "what describe prints", in: "Name:         web-0\nNamespace:    shop\n", refused: "f:1: what kubectl describe prints for people: write the objects with -o yaml"},
 		{name: "a table behind objects", in: yamlList + "$ kubectl get pods\nNAME    READY   STATUS\nweb-0   1/1     Running\n", refused: "a table that kubectl prints for people: write the objects with -o yaml"},
+		{name: "a table right behind a list", in: yamlList + "NAME    READY   STATUS\nweb-0   1/1     Running\n", refused: "document 1: a table that kubectl prints for people: write the objects with -o yaml"},
+		{name: "an anchor of another item", in: "items:\n- apiVersion: v1\n  kind: Node\n  metadata: &m {name: n1}\n- apiVersion: v1\n  kind: Node\n  metadata: *m\n", refused: "f:5: document 1, item 2: unknown anchor 'm' referenced: the anchor is in another item: write each item without anchors, or all of it as JSON"},
+		{name: "the source of a web page", in: "<pre><code>" + strings.ReplaceAll(yamlList, `"`, "&quot;") + "</code></pre>\n", refused: "HTML, and not YAML: give the text as a browser shows it"},
 		{name: "what describe prints behind objects", in: yamlList + "$ kubectl describe pod web-0\nName:         web-0\nNamespace:    shop\n", refused: "what kubectl describe prints for people: write the objects with -o yaml"},
 		{name: "lines without their indentation", in: lines(func(l string) string { return strings.TrimLeft(l, " ") }, yamlList), refused: "f:"},
 		{name: "lines that were broken", in: regexp.MustCompile(`(?m)^(.{40})(.)`).ReplaceAllString(yamlList, "$1\n$2"), refused: "f:"},

@@ -8,14 +8,19 @@ import (
 )
 
 var (
-	quoted  = regexp.MustCompile(`^> ?`)
+	quoted  = regexp.MustCompile(`^(> ?)+`)
 	replied = regexp.MustCompile(`(?m)^> ?(apiVersion|kind|items):`)
 	fence   = regexp.MustCompile("(?m)^[ \t]*(```|~~~)")
 	// numbered matches the first line of a text whose lines were numbered by cat, an editor, grep
 	// or bat, including the text after the number.
-	numbered = regexp.MustCompile(`^ *\d+(\t|(?:[: ]| ?[|│] )(?:apiVersion:|kind:|items:|---|- |[{\[]))`)
+	numbered = regexp.MustCompile(`^ *\d+(\t|(?:: ?|[ -]| ?[|│] )(?:apiVersion:|kind:|items:|---|- |[{\[]))`)
 	lineNo   = regexp.MustCompile(`^ *\d+(\t|:| ?[|│] ?| )?`)
-	painted  = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
+	// spaced matches the number where a colon and a blank follow it, and dashed that of grep's lines of context.
+	spaced = regexp.MustCompile(`^ *\d+(: ?)?`)
+	dashed = regexp.MustCompile(`^ *\d+[-:]?`)
+	// addedLine matches the first line of a file in a diff that adds it.
+	addedLine = regexp.MustCompile(`^\+(apiVersion:|kind:|items:|---|- |[{\[])`)
+	painted   = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]|\x1b\\][^\x07\x1b]*(\x07|\x1b\\\\)")
 	// curled matches values in typographic quotes, which messengers and word processors insert.
 	curled = regexp.MustCompile(`(?:creationTimestamp|resourceVersion)[“”]?: [“‘”’]`)
 	// quotesBegin are the bytes with which such quotes begin. Few of the files of a must-gather of
@@ -33,12 +38,21 @@ func undress(head []byte) func(line []byte) []byte {
 		before = head[:at[0]]
 	}
 	switch {
-	case bytes.HasPrefix(first, []byte("> ")):
+	case bytes.HasPrefix(first, []byte("> ")) || bytes.HasPrefix(first, []byte(">>")):
 		return func(line []byte) []byte { return quoted.ReplaceAll(line, nil) }
 	case replied.Match(before):
 		return answered()
 	case numbered.Match(first):
-		return func(line []byte) []byte { return lineNo.ReplaceAll(line, nil) }
+		number := lineNo
+		switch after := numbered.FindSubmatch(first)[1]; {
+		case after[0] == '-':
+			number = dashed
+		case bytes.HasPrefix(after, []byte(": ")):
+			number = spaced
+		}
+		return func(line []byte) []byte { return number.ReplaceAll(line, nil) }
+	case addedLine.Match(first):
+		return func(line []byte) []byte { return bytes.TrimPrefix(line, []byte("+")) }
 	case fence.Match(before):
 		return fenced()
 	case bytes.IndexByte(head, 0x1b) >= 0:

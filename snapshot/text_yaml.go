@@ -170,6 +170,11 @@ func (y *yamlReader) take(line []byte) error {
 		y.c.pasted = true
 		return y.endDocument()
 	}
+	if len(y.text) > 0 && 'A' <= line[0] && line[0] <= 'Z' && !bytes.Contains(line, []byte(":")) {
+		if err := forPeople(line); err != nil {
+			return y.here().errorf("%w", err)
+		}
+	}
 	if bytes.HasPrefix(line, apiVersionField) && bytes.HasPrefix(y.text, apiVersionField) {
 		// The outputs of two calls of kubectl without a separator.
 		if err := y.endDocument(); err != nil {
@@ -403,6 +408,9 @@ func (y *yamlReader) object(at place, raw []byte) error {
 	return y.c.jsonText(raw, at)
 }
 
+// escaped matches what an HTML page has in place of some characters.
+var escaped = regexp.MustCompile(`&(quot|apos|lt|gt|amp|#x27|#39|#34);`)
+
 // yamlLine matches the place in the parser's messages.
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
@@ -427,6 +435,12 @@ func (y *yamlReader) parse(text []byte, at place, lineOf func(int) int) (any, er
 			at.line = min(lineOf(n), y.line) // the parser reports the end as the line after it
 		}
 		message = strings.Replace(message, m[0], "", 1)
+	}
+	switch {
+	case strings.Contains(message, "unknown anchor") && at.item > 0:
+		return nil, at.errorf("%s: the anchor is in another item: write each item without anchors, or all of it as JSON", plain(message))
+	case escaped.Match(text):
+		return nil, at.errorf("HTML, and not YAML: give the text as a browser shows it, or the file that kubectl wrote")
 	}
 	if strings.Contains(message, "find ") || strings.Contains(message, "found ") || strings.Contains(message, "mapping values") {
 		message += ": give the file that kubectl wrote, which no editor and no messenger has changed"

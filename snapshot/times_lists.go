@@ -158,6 +158,21 @@ func (l *listing) has(key identity) bool {
 	return l.later == nil || len(l.later.of) == 1 && !l.later.of.Has(key.namespace)
 }
 
+// again returns the number of lists of the kind besides the first that are no list of a further
+// namespace: of the same objects as another, or beside one of several namespaces.
+func (c *collector) again(kind Kind) int {
+	n := 0
+	for _, l := range c.listings[kind] {
+		if len(l.of) > 1 {
+			return len(c.listings[kind])
+		}
+		if l.later != nil {
+			n++
+		}
+	}
+	return n
+}
+
 // superseded reports whether each list of the kind in the files has a later one.
 func (c *collector) superseded(kind Kind, files []fileTime) bool {
 	found := false

@@ -69,6 +69,33 @@ func TestLaterList(t *testing.T) {
 	}
 }
 
+// TestTypedListTwice: several typed lists are each of one namespace only where they have no object in
+// common, and none is of several namespaces.
+func TestTypedListTwice(t *testing.T) {
+	a, b, c, w := podOf("shop", "a", "5"), podOf("shop", "b", "6"), podOf("shop", "c", "9"), podOf("web", "w", "3")
+	typed := func(pods ...string) string {
+		return `{"apiVersion": "v1", "kind": "PodList", "metadata": {}, "items": [` + strings.Join(pods, ",") + "]}\n"
+	}
+	for name, tt := range map[string]struct {
+		text  string
+		whole bool
+	}{
+		"all namespaces twice":          {typed(a, b, w) + typed(a, c, w), true},
+		"all namespaces, and one":       {typed(a, b, w) + typed(a, b), true},
+		"one namespace twice":           {typed(a, b) + typed(a, b), true},
+		"two namespaces":                {typed(a, b) + typed(w), false},
+		"two namespaces, and one twice": {typed(a, b) + typed(w) + typed(a, b), false},
+	} {
+		s, _, err := Read("f", strings.NewReader(tt.text), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if s.Complete(Pods) != tt.whole {
+			t.Errorf("%s: %q", name, gapLines(s))
+		}
+	}
+}
+
 // TestStatesOfTwoDays: of two states of one cluster in a folder the later is read, and its lists are whole.
 func TestStatesOfTwoDays(t *testing.T) {
 	state := func(day, version string, pods ...string) *fstest.MapFile {

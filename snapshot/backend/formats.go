@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -322,6 +323,9 @@ func readCSI(raw []byte) (Volume, string, error) {
 	return v, "", nil
 }
 
+// failed matches the message of a tool that could not list the volumes.
+var failed = regexp.MustCompile(`(?i)^(An error occurred \(|(fatal )?error: |[\w-]+: error: |\w*Exception: |Unable to locate credentials|HTTP 4\d\d\b|.* \(HTTP [45]\d\d\))`)
+
 // readText reads two columns: the handle of a volume, and the machine or node that has it, or
 // "-" where none has it.
 func (l *List) readText(text []byte) error {
@@ -332,8 +336,11 @@ func (l *List) readText(text []byte) error {
 		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
 			continue
 		}
+		if len(fields) != 2 && failed.MatchString(line) {
+			return fmt.Errorf("line %d: what a tool says when it fails, and no list: %s", n+1, short(line))
+		}
 		if len(fields) != 2 {
-			return fmt.Errorf("line %d: %d columns, and not 2: the handle of a volume, and the machine or node that has it, or - for none", n+1, len(fields))
+			return fmt.Errorf("line %d: %d columns, and not 2: the handle of a volume, and the machine or node that has it, or - for none; of a tool give the JSON (--output json, --format json)", n+1, len(fields))
 		}
 		if len(l.Volumes) >= MaxVolumes {
 			return fmt.Errorf("line %d: more than %d volumes", n+1, MaxVolumes)

@@ -348,6 +348,8 @@ func TestErrors(t *testing.T) {
 		{"too deep", deep, "exceeded max depth"},
 		{"a long volume", `{"Volumes": [{"VolumeId": "v", "Tags": "` + strings.Repeat("x", maxVolume) + `"}]}`, "volume 1: more than 256 KiB"},
 		{"too many machines", `{"entries": [{"volume": {"volumeId": "v"}, "status": {"publishedNodeIds": [` + strings.TrimSuffix(strings.Repeat(`"n",`, MaxAttachments+1), ",") + `]}}]}`, "attached to more than 1000 machines"},
+		{"what a tool says when it fails", "\nAn error occurred (UnauthorizedOperation) when calling the DescribeVolumes operation: You are not authorized.\n", "line 2: what a tool says when it fails, and no list: An error occurred (UnauthorizedOperation)"},
+		{"a table of a tool", "NAME  LOCATION  STATUS\nvol-1  zone  READY\n", "line 1: 3 columns, and not 2: the handle of a volume, and the machine or node that has it, or - for none; of a tool give the JSON"},
 		{"a table", "+----+\n| ID |", "line 1: 1 columns, and not 2"},
 		{"a table with lines", "vol-1 i-1\nvol-2 i-1 attached\n", "line 2: 3 columns, and not 2"},
 		{"not a disk", `[{"selfLink": "https://x/zones/z/disks/d", "sizeGb": "1"}]`, "names no disk"},

@@ -130,8 +130,8 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 		for _, f := range e.stillMounted() {
 			failures = withLatest(failures, f)
 		}
-		if e.msg == undeleted {
-			failures = withLatest(failures, KubeletFailure{At: e.at, Pause: statusPass, Undeleted: e.value("pod"), Message: cutError(e.value("err"))})
+		if pod := e.value("pod"); e.msg == undeleted && pod != "" {
+			failures = withLatest(failures, KubeletFailure{At: e.at, Pause: statusPass, Undeleted: pod, Message: cutError(e.value("err"))})
 		}
 	}
 	if p.zoneUnknown() && (p.over || ends.Sub(now) > leastZone) {

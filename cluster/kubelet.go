@@ -73,10 +73,11 @@ func (c *Cluster) kubelet(node types.NodeName) *rest.Request {
 
 // logged matches the lines of the kubelet's log that are asked for, in Go's, journalctl's and
 // Windows' regular expressions: those with which a kubelet starts, and those about an operation that
-// failed, an unmount that could not begin and a failed wait for one. The journal has each line by
-// itself: the further lines of a failed mount or unmount are asked for, too, with the line before them
-// (checkUmountError and mountSensitive, mount-utils/mount_linux.go).
-const logged = `Kubelet version|No retries permitted until|operationExecutor\.Unmount|Error syncing pod.*mounted volumes=|mount failed: |^(Unmounting arguments|Mounting command|Mounting arguments|Output): `
+// failed, an unmount that could not begin, a failed wait for one and a pod object that could not be
+// deleted. The journal has each line by itself: the further lines of a failed mount or unmount are
+// asked for, too, with the line before them (checkUmountError and mountSensitive,
+// mount-utils/mount_linux.go).
+const logged = `Kubelet version|No retries permitted until|operationExecutor\.Unmount|Error syncing pod.*mounted volumes=|Failed to delete status for pod|mount failed: |^(Unmounting arguments|Mounting command|Mounting arguments|Output): `
 
 // kubeletLog asks for these lines, the last ones of half a day. The kubelet hands the time to
 // journalctl, which reads it in its own zone: the last minutes are included in each zone.

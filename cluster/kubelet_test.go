@@ -151,6 +151,8 @@ func TestKubeletLogOfJournal(t *testing.T) {
 		write(ago, "E", fmt.Sprintf("%q err=%q", "operationExecutor.UnmountVolume failed (controllerAttachDetachEnabled true) for volume : "+lost, lost))
 	}
 	write(12*time.Second, "E", `"Error syncing pod, skipping" err="mounted volumes=[kubernetes.io/x/a]: context deadline exceeded" pod="shop/web-0" podUID="u1"`)
+	write(11*time.Second, "I", `"Failed to delete status for pod" pod="shop/web-0" err="admission webhook denied the request"`)
+	write(11*time.Second, "I", `"Failed to update status for pod" pod="shop/web-0" err="admission webhook denied the request"`)
 	write(11*time.Second, "E", `"Error syncing pod, skipping" err="network is not ready" pod="shop/web-0" podUID="u1"`)
 	journal = append(journal, now.Add(-10*time.Second).Format("Jan _2 15:04:05.000000")+" n1 systemd[1]: kubelet.service: mount failed: as systemd says it")
 	view, err := kubeletServer(t, map[string]http.HandlerFunc{"pods": says(kubeletPods), "metrics": says(kubeletMetrics), "logs/": func(w http.ResponseWriter, r *http.Request) {
@@ -173,7 +175,7 @@ func TestKubeletLogOfJournal(t *testing.T) {
 	}
 	want := []string{"UnmountVolume.TearDown failed for volume \"a\" : unmount failed: exit status 32\nUnmounting arguments: /a\nOutput: umount: /a: target is busy.",
 		`UnmountVolume.TearDown failed for volume "b" : no such device`, `UnmountVolume.NewUnmounter failed for volume "d" : gone`,
-		"mounted volumes=[kubernetes.io/x/a]: context deadline exceeded"}
+		"mounted volumes=[kubernetes.io/x/a]: context deadline exceeded", "admission webhook denied the request"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}

@@ -116,12 +116,15 @@ func (g *globalFlags) bundledKubelet(s *snapshot.Snapshot, node types.NodeName) 
 		if errors.Is(err, controllerlog.ErrOtherHosts) || errors.Is(err, controllerlog.ErrNoLine) && strings.HasSuffix(l.Path, ".zip") {
 			return nil // not each archive of a node has a log of its kubelet
 		}
-		if err != nil {
+		if err != nil && !errors.Is(err, controllerlog.ErrZoneUnknown) {
 			return fmt.Errorf("%s: %w", output.Safe(l.Path), err)
 		}
 		heard = &trace.KubeletView{Failures: failures, Gaps: []snapshot.Gap{
 			{Kind: trace.KubeletPods, Reason: snapshot.ReasonNotInBundle}, {Kind: trace.KubeletMetrics, Reason: snapshot.ReasonNotInBundle},
 		}}
+		if err != nil {
+			heard.Gaps = append(heard.Gaps, snapshot.Gap{Kind: trace.KubeletLog, Reason: snapshot.ReasonOtherTime, Detail: fmt.Sprintf("%s: %s", output.Safe(l.Path), err)})
+		}
 		return nil
 	})
 	return heard, err

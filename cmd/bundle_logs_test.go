@@ -58,7 +58,12 @@ func TestBundledLogs(t *testing.T) {
 	if code, out, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitFindings || !strings.Contains(out, "web-0") {
 		t.Errorf("trace: exit code %d, %s%s", code, out, errOut)
 	}
+	put("Nov 20 12:59:40.123456 n1 kubelet[1234]: I1120 12:59:40.123456    1234 file.go:1] in a zone that no line shows\n", "nodes", "n1", "n1_logs_kubelet")
 	must(t, os.Remove(filepath.Join(root, "nodes", "n1", "n1_logs_kubelet.gz")))
+	if code, out, errOut := run("trace", "pod/web-0", "-f", dir, "--kubelet"); code != exitFindings || !strings.Contains(strings.Join(strings.Fields(out), " "), "nodes/proxy/logs could not be read (OtherTime): ") {
+		t.Errorf("a log of another time: exit code %d, %s%s", code, out, errOut)
+	}
+	must(t, os.Remove(filepath.Join(root, "nodes", "n1", "n1_logs_kubelet")))
 	failed := func(host string) string {
 		return `Nov 20 09:59:40.123456 ` + host + ` kubenswrapper[1234]: E1120 09:59:40.123456    1234 nestedpendingoperations.go:348] Operation for "{volumeName:` + volume + ` podName: nodeName:}" failed.` + "\n"
 	}

@@ -386,7 +386,9 @@ func printPlanTable(b *strings.Builder, p *Plan, opts Options, wide bool) error 
 
 // planGaps writes what was not read, what is unknown because of it, and how to have it read.
 func planGaps(b *strings.Builder, p *Plan, opts Options) {
-	ofKubelet := func(g snapshot.Gap) bool { return g.Kind == trace.KubeletPods || g.Kind == trace.KubeletMetrics }
+	ofKubelet := func(g snapshot.Gap) bool {
+		return slices.Contains([]snapshot.Kind{trace.KubeletPods, trace.KubeletMetrics, trace.KubeletLog}, g.Kind)
+	}
 	gaps := eachAskedOnce(p.Gaps)
 	for _, text := range gapsTogether(slices.DeleteFunc(slices.Clone(gaps), ofKubelet)...) {
 		wrapped(b, "", "gap: "+text+"; what rests on them is not known", opts)

@@ -42,7 +42,7 @@ const mostPassed = 1000
 
 // note adds a file that, by its name, holds no objects.
 func (p *passed) note(name string) {
-	if ext := path.Ext(name); ext == ".log" || path.Base(name) == "logs.txt" {
+	if _, read := logOf(name); read || path.Ext(name) == ".log" || path.Base(name) == "logs.txt" {
 		return // a bundle may have thousands of logs
 	}
 	if isArchive(name) && len(p.packed) < mostPassed {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Denial describes how the API server kept the controller from creating a VolumeAttachment.
+// Denial describes how the API server kept somebody from writing an object.
 type Denial struct {
 	Kind DenialKind
 	// Name is the name of the policy or of the webhook; empty for DeniedByRole.
@@ -43,7 +43,7 @@ var denials = []struct {
 	{DeniedByPolicy, regexp.MustCompile(`(?s)ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`)},
 	{DeniedByWebhook, regexp.MustCompile(`(?s)admission webhook "([^"]+)" denied the request(?:: (.*)| without explanation)`)},
 	{WebhookSilent, regexp.MustCompile(`(?s)failed calling webhook "([^"]+)"(?:: (.*))?`)},
-	{DeniedByRole, regexp.MustCompile(`is forbidden: ()(User "[^"]+" cannot [a-z]+ resource "volumeattachments")`)},
+	{DeniedByRole, regexp.MustCompile(`is forbidden: ()(User "[^"]+" cannot [a-z]+ resource "[a-z]+")`)},
 }
 
 // AttachDenied is why the pod's volume has no VolumeAttachment, where the last event about its
@@ -58,13 +58,13 @@ func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
 	if !found {
 		return Denial{}, false
 	}
-	d, denied := deniedBy(words)
+	d, denied := DeniedBy(words)
 	d.Event = last
 	return d, denied
 }
 
-// deniedBy reads the API server's words about a write that it denied.
-func deniedBy(words string) (Denial, bool) {
+// DeniedBy reads the API server's words about a write that it denied.
+func DeniedBy(words string) (Denial, bool) {
 	for _, d := range denials {
 		if m := d.words.FindStringSubmatch(words); m != nil {
 			return Denial{Kind: d.kind, Name: m[1], Says: m[2]}, true

@@ -26,6 +26,27 @@ func (v *View) NotStopped(pod *corev1.Pod) *corev1.Event {
 	return e
 }
 
+// lastPhaseLate is the first release whose kubelet writes the last phase of a deleted pod only when
+// it has ended its containers and released its claims.
+const lastPhaseLate KubeletRelease = 27
+
+// ClaimsKept reports whether the resource claims of a Terminating pod are not released although its
+// containers have ended: its living kubelet has not written the last phase, which comes after that
+// and before the unmounts (Kubelet.SyncTerminatingPod). A pod that never ran gets its last phase
+// only at the very end, and shows nothing.
+func (v *View) ClaimsKept(pod *corev1.Pod) bool {
+	node := v.Snapshot.Node(NodeOf(pod))
+	return len(pod.Spec.ResourceClaims) > 0 && pod.DeletionTimestamp != nil && pod.Status.Phase == corev1.PodRunning && len(RunningContainers(pod)) == 0 &&
+		node != nil && !v.Lost(node) && ParseKubelet(node.Status.NodeInfo.KubeletVersion) >= lastPhaseLate
+}
+
+// WhoReleases is who does not release the pod's resource claims.
+func WhoReleases(pod *corev1.Pod) Stops {
+	node := pod.Spec.NodeName
+	return Stops{Actor: "the driver of the pod's resource claims on " + node,
+		Do: fmt.Sprintf("{check} look at the log of the kubelet of %s for the pod's resource claims, and at the node plugin of their driver there", node)}
+}
+
 // lastFinished is when the last container of the pod ended; zero where none has a time.
 func lastFinished(pod *corev1.Pod) metav1.Time {
 	var last metav1.Time
@@ -45,7 +66,7 @@ var (
 	networkPlugin = regexp.MustCompile(`plugin type=\\*"([\w.-]+)\\*"`)
 )
 
-// Stops is who keeps a kubelet from stopping a pod.
+// Stops is who keeps a kubelet from stopping a pod, and so from unmounting its volumes.
 type Stops struct {
 	// Actor has to act, and Network reports that it is a network plug-in, not the runtime. Do is
 	// the advice.

@@ -51,7 +51,7 @@ type RegistrationBlame struct{ Actor, Because, Do string }
 
 // Blames reads the message; the result is zero where it does not show who has to act.
 func (r LastWords) Blames() RegistrationBlame {
-	if d, denied := deniedBy(r.Message); denied {
+	if d, denied := DeniedBy(r.Message); denied {
 		return RegistrationBlame{kubeletwords.ClusterAdmin, "what the kubelet writes for the driver is denied: " + d.Text(),
 			fmt.Sprintf("{fix} see to it that %s lets the kubelet of %s write its CSINode: the registrar then registers by itself", d.Actor(), r.Pod.Spec.NodeName)}
 	}

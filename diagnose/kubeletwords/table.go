@@ -94,7 +94,7 @@ var MountWords = []Word{
 		Do: "{check} read in the pod's PodCertificateRequests why the signer has denied the certificate; {fix} have it grant such a certificate"},
 	{Text: "hugePages storage requested, but there is no resource request", Actor: WorkloadOwner, Permanent: true, Ends: "the pod is made again with a request for huge pages, or without the medium HugePages", Means: "the emptyDir has the medium HugePages, and no container requests huge pages",
 		Do: "{change} correct the pod's template: request huge pages in a container, or leave out the medium HugePages"},
-	{Pattern: KubeletsDisk, Actor: NodeAdmin, Ends: "the kubelet can write to its own directory on $node" + again, Means: "the kubelet cannot write to its own directory on the node's disk, which is full or read-only",
+	{Pattern: KubeletsDisk, Own: true, Actor: NodeAdmin, Ends: "the kubelet can write to its own directory on $node" + again, Means: "the kubelet cannot write to its own directory on the node's disk, which is full or read-only",
 		Do: "{check} look on $node at the disk of the kubelet's directory (df -h, df -i, dmesg); {fix} free space there, or repair it"},
 	{Text: NoCSIDriver, Actor: "whoever is to create csidriver/$driver", Ends: "the CSIDriver says that the driver takes such volumes" + again, Means: "the driver does not take volumes of this kind, as far as the kubelet knows: it has no CSIDriver object"},
 	{Text: ModeNotSupported, Actor: Nobody, Permanent: true, Ends: "the pod is made again without the volume: the modes that a CSIDriver lists cannot be changed", Means: "the driver does not take volumes of this kind: its CSIDriver does not list the mode"},

@@ -18,8 +18,12 @@ import (
 // reasonNeverMounted is the reason of a volume that was not mounted before its pod ended.
 const reasonNeverMounted = "NeverMounted"
 
-// reasonSandbox marks a pod whose containers have ended, and whose sandbox is not stopped.
-const reasonSandbox = "SandboxNotStopped"
+// The reasons of a pod whose containers have ended, and which is not stopped: its sandbox, or its
+// resource claims.
+const (
+	reasonSandbox = "SandboxNotStopped"
+	reasonClaims  = "DynamicResources"
+)
 
 const (
 	// stopGrace is granted on top of a pod's grace period: containers are
@@ -116,6 +120,13 @@ func (t *tracer) stops() Stage {
 			s.Ends, s.Said = "the sandbox is stopped; then the kubelet unmounts the volumes", []Said{quote(e, "")}
 			return t.due(s, facts.LastSign(t.pod), facts.KillTakes)
 		}
+		if t.ClaimsKept(t.pod) && t.knows(snapshot.Events, t.pod.Namespace) {
+			stops := facts.WhoReleases(t.pod)
+			s.State, s.On, s.do, s.never, s.reason = StageBlocked, stops.Actor, stops.Do, "force-delete the pod: its devices and volumes may stay in use on the node", reasonClaims
+			s.Detail = "the containers have ended, and the kubelet has not written the pod's last phase: that comes once its resource claims are released, and the volumes come after it"
+			s.Ends = "the driver releases the claims; then the kubelet unmounts the volumes"
+			return t.due(s, facts.LastSign(t.pod), UnmountTakes)
+		}
 		if t.node != nil && t.Lost(t.node) {
 			return done(StageStopped, last, "as its kubelet said before it fell silent")
 		}
@@ -148,9 +159,10 @@ func (t *tracer) everMounted() bool {
 
 // mayBeMounted reports whether the kubelet may have mounted the volume of a Terminating pod whose
 // containers never ran. It mounts each volume as soon as it can, and keeps the pod object until
-// it has unmounted it.
+// it has unmounted it; so one that it mounts without a driver, such as NFS, is in doubt only where
+// the object stays.
 func (t *tracer) mayBeMounted(v *tracedVolume) bool {
-	return t.pod.DeletionTimestamp != nil && t.node != nil && reconcile.NodeReady(t.node) && v.Driver != "" &&
+	return t.pod.DeletionTimestamp != nil && t.node != nil && reconcile.NodeReady(t.node) && (v.Driver != "" || t.Age(t.endsSince()) > UnmountTakes) &&
 		(!v.attachable || v.unsure || facts.Lists(t.node, v.Volume) && facts.InUse(t.node, v.Volume)) &&
 		(v.pv == nil || facts.UnmetAffinity(v.pv, t.node) == "" && facts.WrongMode(t.pod, v.Name, v.pv) == "")
 }
@@ -165,6 +177,8 @@ func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 		return after(StageUnmounted)
 	case v.Type == "image" || v.Type == "hostPath" && !t.hasSubPath(*v.VolumeTrace):
 		return notNeeded(StageUnmounted, "the kubelet mounts nothing for it")
+	case t.notDeleted() != nil:
+		return done(StageUnmounted, metav1.Time{}, "the kubelet has tried to delete the pod object, and it does that only after all unmounts")
 	case slices.Contains(nodeLocal, v.Type):
 		return Stage{Stage: StageUnmounted, State: StageUnknown, Detail: "no object shows whether the kubelet has removed it", follows: true}
 	case !t.everMounted() && t.pod.DeletionTimestamp != nil && v.Driver != "" && t.node == nil && !t.knows(snapshot.Nodes, ""):
@@ -214,7 +228,7 @@ func nfsServer(v *tracedVolume) string {
 // which reports whether a volume is a candidate.
 func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool) []VolumeTrace {
 	_, mirror := t.pod.Annotations[corev1.MirrorPodAnnotationKey]
-	if mirror || facts.GivenUp(t.pod) || t.node == nil || !reconcile.NodeReady(t.node) || t.pod.Status.StartTime == nil {
+	if mirror || facts.GivenUp(t.pod) || t.node == nil || t.Lost(t.node) || t.pod.Status.StartTime == nil {
 		return nil
 	}
 	var list []VolumeTrace
@@ -253,9 +267,14 @@ func (t *tracer) hasSubPath(v VolumeTrace) bool {
 	return false
 }
 
-// endsSince is since when a pod whose containers have ended gives its volumes back.
+// endsSince is since when a pod whose containers have ended gives its volumes back. They may have
+// ended long before their grace period does.
 func (t *tracer) endsSince() metav1.Time {
-	return facts.Latest(ptr.Deref(t.pod.DeletionTimestamp, metav1.Time{}), t.stoppedSince())
+	deleted, stopped := ptr.Deref(t.pod.DeletionTimestamp, metav1.Time{}), t.stoppedSince()
+	if t.Age(deleted) < 0 && !stopped.IsZero() {
+		deleted = facts.EndAsked(t.pod)
+	}
+	return facts.Latest(deleted, stopped)
 }
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }
@@ -285,6 +304,13 @@ func (t *tracer) withoutDriver(v *tracedVolume, s *Stage) {
 		s.State, s.On = StageBlocked, fmt.Sprintf("the node plugin of %s on %s", v.Driver, t.pod.Spec.NodeName)
 		s.Detail += fmt.Sprintf("; CSINode %s lacks %s: the kubelet has nobody to ask", t.pod.Spec.NodeName, v.Driver)
 		s.Ends = "the driver's node plugin returns and registers; then the unmount follows by itself"
+		if t.node == nil {
+			return
+		}
+		last, _ := facts.LastWordsOf(t.NodePlugins(t.node, "/plugins/"+v.Driver))
+		if blame := last.Blames(); blame.Actor != "" {
+			s.On, s.do, s.Detail = blame.Actor, blame.Do, s.Detail+"; "+blame.Because
+		}
 	}
 }
 

@@ -131,6 +131,41 @@ func (t *tracer) isMeant(v *tracedVolume, name corev1.UniqueVolumeName) bool {
 	}
 }
 
+// notDeleted is the kubelet's last failed deletion of the pod object, by its log; nil where there is
+// none.
+func (t *tracer) notDeleted() *controllerlog.KubeletFailure {
+	if t.heard == nil || t.pod.DeletionTimestamp == nil {
+		return nil
+	}
+	asked := facts.EndAsked(t.pod).Add(-reconcile.ClocksDiffer)
+	for _, f := range slices.Backward(t.heard.Failures) {
+		if f.Undeleted == facts.PodName(t.pod) && f.At.After(asked) { // and not one of its name before it
+			return &f
+		}
+	}
+	return nil
+}
+
+// undeleted is the wait of an ended pod whose kubelet fails to delete its object; zero for any other
+// pod, and where the log goes on without another failure.
+func (t *tracer) undeleted() Stage {
+	f := t.notDeleted()
+	if f == nil || f.Before || f.LogEnds.Sub(f.At) > f.Pause+facts.RetrySaid {
+		return Stage{}
+	}
+	node := t.pod.Spec.NodeName
+	s := Stage{State: StageBlocked, On: kubeletOf(node), Ends: "the API server deletes the pod object for the kubelet",
+		Detail: "the kubelet has unmounted the pod's volumes, asks the API server to delete the pod object, and gets an error",
+		Said:   []Said{{By: kubeletLog + " on " + node, At: new(metav1.NewTime(f.At)), Text: f.Message}},
+		never:  "restart the kubelet or the machine for that: they have done their part",
+		do:     "{check} see why the API server does not delete the pod object for the kubelet: the message names the error"}
+	if d, denied := facts.DeniedBy(f.Message); denied {
+		s.On, s.Said[0].Means = kubeletwords.ClusterAdmin, "the deletion of the pod object is denied: "+d.Text()
+		s.do = fmt.Sprintf("{fix} see to it that %s lets the kubelet of %s delete the pod: the kubelet tries again each 10 s", d.Actor(), node)
+	}
+	return t.due(s, t.endsSince(), UnmountTakes)
+}
+
 // hearDown adds the log's failure to a stage of the way down that is not done. An operation on
 // the device comes after the unmount.
 func (t *tracer) hearDown(s *Stage, v *tracedVolume) {
@@ -176,16 +211,20 @@ func (t *tracer) saidInLog(s *Stage, f controllerlog.KubeletFailure, driver stri
 	}
 }
 
+// wholeMount are the calls to a CSI driver that one mount of a volume takes at most: it is staged,
+// grown, published and grown.
+const wholeMount = 4
+
 // retried reports whether the kubelet has tried the mount again since it failed, and not failed: its
-// log has that failure, and goes on for longer than a pause and a call to a CSI driver take, without
-// another one of the volume.
-func (t *tracer) retried(v *tracedVolume, failed metav1.Time) bool {
+// log has that failure, and goes on for longer than a pause and so many calls to a CSI driver take,
+// without another one of the volume.
+func (t *tracer) retried(v *tracedVolume, failed metav1.Time, calls time.Duration) bool {
 	if t.heard == nil || v.Driver == "" {
 		return false
 	}
 	for _, f := range slices.Backward(t.heard.Failures) {
 		if t.isMeant(v, f.Volume) {
-			return isMount(f) && !failed.After(f.At.Add(facts.RetrySaid)) && f.LogEnds.Sub(f.At) > reconcile.BackoffLast+reconcile.CSITimeout+facts.RetrySaid
+			return isMount(f) && !failed.After(f.At.Add(facts.RetrySaid)) && f.LogEnds.Sub(f.At) > reconcile.BackoffLast+calls*reconcile.CSITimeout+facts.RetrySaid
 		}
 	}
 	return false

@@ -370,7 +370,8 @@ func TestLoggedWait(t *testing.T) {
 }
 
 // TestLoggedNoMore: the words of a mount that failed no longer count where the log goes on for so long
-// that the kubelet has tried again, and a call to the driver has ended, without another failure.
+// that the kubelet has tried again, and a call to the driver has ended, without another failure. Where
+// all calls of a mount have, the pod hardly waits for the volume, and nobody is named.
 func TestLoggedNoMore(t *testing.T) {
 	const refused = `MountVolume.MountDevice failed for volume "pv-data" : rpc error: code = Internal desc = no device`
 	for name, row := range map[string]struct {
@@ -379,15 +380,17 @@ func TestLoggedNoMore(t *testing.T) {
 		event     float64 // when an event was written, in minutes before now; 0: none
 		later     []controllerlog.KubeletFailure
 		staged    trace.StageState
+		mounted   trace.StageState // "" for one that waits
 	}{
-		"the log goes on":          {16, 0.3, "uid-app", 0, nil, trace.StageDone},
-		"its event is left, too":   {16, 0.3, "uid-app", 16, nil, trace.StageDone},
-		"an event came later":      {16, 0.3, "uid-app", 9, nil, trace.StageBlocked},
-		"the log ends soon after":  {16, 15, "uid-app", 0, nil, trace.StageBlocked},
-		"a call may still run":     {4, 0.3, "uid-app", 0, nil, trace.StageBlocked},
-		"it fails for another pod": {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-other", refused)}, trace.StageBlocked},
-		"it fails again":           {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-app", refused)}, trace.StageBlocked},
-		"another volume does":      {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, "kubernetes.io/csi/ebs.csi.aws.com^vol-2", "uid-app", strings.Replace(refused, "pv-data", "pv-other", 1))}, trace.StageDone},
+		"the log goes on":          {16, 0.3, "uid-app", 0, nil, trace.StageDone, trace.StageUnknown},
+		"its event is left, too":   {16, 0.3, "uid-app", 16, nil, trace.StageDone, trace.StageUnknown},
+		"an event came later":      {16, 0.3, "uid-app", 9, nil, trace.StageBlocked, ""},
+		"the log ends soon after":  {16, 15, "uid-app", 0, nil, trace.StageBlocked, ""},
+		"a later call may run":     {9, 0.3, "uid-app", 0, nil, trace.StageDone, trace.StageWaiting},
+		"a call may still run":     {4, 0.3, "uid-app", 0, nil, trace.StageBlocked, ""},
+		"it fails for another pod": {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-other", refused)}, trace.StageBlocked, ""},
+		"it fails again":           {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, testworld.Volume, "uid-app", refused)}, trace.StageBlocked, ""},
+		"another volume does":      {16, 0.3, "uid-app", 0, []controllerlog.KubeletFailure{logged(1, "kubernetes.io/csi/ebs.csi.aws.com^vol-2", "uid-app", strings.Replace(refused, "pv-data", "pv-other", 1))}, trace.StageDone, trace.StageUnknown},
 	} {
 		w := testworld.New().Pending(30)
 		if row.event > 0 {
@@ -402,9 +405,91 @@ func TestLoggedNoMore(t *testing.T) {
 			if s.Stage == trace.StageStaged && s.State != row.staged {
 				t.Errorf("%s: staged is %s, want %s: %s", name, s.State, row.staged, s.Detail)
 			}
+			if s.Stage == trace.StageMounted && row.mounted != "" && s.State != row.mounted {
+				t.Errorf("%s: mounted is %s, want %s: %s", name, s.State, row.mounted, s.Detail)
+			}
+		}
+		if v := doc.Verdict; (v.State == finding.Unsure && v.Actor == "") != (row.mounted == trace.StageUnknown) {
+			t.Errorf("%s: it is %s, and %q is to act: %s", name, v.State, v.Actor, v.Message)
 		}
 		if said := doc.Verdict.Said != ""; said != (row.staged == trace.StageBlocked) {
 			t.Errorf("%s: said: %q", name, doc.Verdict.Said)
+		}
+	}
+}
+
+// TestLoggedNoMoreBeside: beside a volume whose mount no longer fails, the pod waits for another one
+// with a driver. What the kubelet makes itself explains nothing.
+func TestLoggedNoMoreBeside(t *testing.T) {
+	token := func(w *testworld.World) *testworld.World {
+		w.Pod.Spec.Volumes = append(w.Pod.Spec.Volumes, corev1.Volume{Name: "token", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{}}})
+		w.Pod.Spec.Containers[0].VolumeMounts = append(w.Pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "token", MountPath: "/token"})
+		return w
+	}
+	for name, row := range map[string]struct {
+		world *testworld.World
+		want  finding.WaitState
+		on    string
+	}{
+		"a token":        {token(testworld.New().Pending(30)), finding.Unsure, "data"},
+		"another volume": {withSecond(testworld.New().Pending(30)), finding.Stuck, "more"},
+	} {
+		f := logged(16, testworld.Volume, "uid-app", `MountVolume.SetUp failed for volume "pv-data" : rpc error: code = Internal desc = no device`)
+		f.LogEnds = testworld.MinutesAgo(0.3).Time
+		v := diagnose.TracePod(row.world.Snapshot(), row.world.Pod, diagnose.Options{Kubelet: &trace.KubeletView{Failures: []controllerlog.KubeletFailure{f}}}).Verdict
+		if v.State != row.want || v.Volume != row.on || (v.Actor == "") != (row.want == finding.Unsure) {
+			t.Errorf("%s: it is %s for %q by %q: %s", name, v.State, v.Volume, v.Actor, v.Message)
+		}
+	}
+}
+
+// TestLoggedDeletion: a kubelet that tries to delete the pod object has unmounted all volumes; who
+// denies the deletion has to act.
+func TestLoggedDeletion(t *testing.T) {
+	const (
+		webhook = `admission webhook "guard.example.com" denied the request: pods may not be deleted`
+		policy  = `pods "app" is forbidden: ValidatingAdmissionPolicy 'keep' with binding 'keep' denied request: no`
+		right   = `pods "app" is forbidden: User "system:node:n1" cannot delete resource "pods" in API group "" in the namespace "default"`
+		silent  = `Internal error occurred: failed calling webhook "guard.example.com": failed to call webhook: context deadline exceeded`
+		other   = `Delete "https://10.0.0.1:6443/api/v1/namespaces/default/pods/app": dial tcp 10.0.0.1:6443: i/o timeout`
+		denied  = "waits for its object to be deleted"
+		stays   = "and its object stays"
+		volume  = "cannot go before volume data"
+		busy    = `UnmountVolume.TearDown failed for volume "x" : rpc error: code = Internal desc = busy`
+	)
+	ago := func(minutes float64, pod, err string) controllerlog.KubeletFailure {
+		return controllerlog.KubeletFailure{At: testworld.MinutesAgo(minutes).Time, Pause: 40 * time.Second, Undeleted: pod, Message: err, LogEnds: testworld.MinutesAgo(0.1).Time}
+	}
+	ofKubelet, ofDriver := "the kubelet of n1", "CSI driver ebs.csi.aws.com on n1"
+	for name, row := range map[string]struct {
+		failures []controllerlog.KubeletFailure
+		want     string
+		actor    string
+		do       string
+	}{
+		"a webhook":               {[]controllerlog.KubeletFailure{ago(0.2, "default/app", webhook)}, denied, kubeletwords.ClusterAdmin, "admission webhook guard.example.com lets"},
+		"a policy":                {[]controllerlog.KubeletFailure{ago(0.2, "default/app", policy)}, denied, kubeletwords.ClusterAdmin, "admission policy keep lets"},
+		"a right":                 {[]controllerlog.KubeletFailure{ago(0.2, "default/app", right)}, denied, kubeletwords.ClusterAdmin, "the cluster admin lets"},
+		"a webhook that is down":  {[]controllerlog.KubeletFailure{ago(0.2, "default/app", silent)}, denied, kubeletwords.ClusterAdmin, "admission webhook guard.example.com lets"},
+		"something else":          {[]controllerlog.KubeletFailure{ago(0.2, "default/app", other)}, denied, ofKubelet, "the message names the error"},
+		"after a failed unmount":  {[]controllerlog.KubeletFailure{logged(30, testworld.Volume, "uid-app", busy), ago(0.2, "default/app", webhook)}, denied, kubeletwords.ClusterAdmin, "lets the kubelet"},
+		"no more":                 {[]controllerlog.KubeletFailure{ago(5, "default/app", webhook)}, stays, ofKubelet, "an API server that denies the deletion"},
+		"the kubelet has started": {[]controllerlog.KubeletFailure{before(ago(0.2, "default/app", webhook))}, stays, ofKubelet, "an API server that denies the deletion"},
+		"of another pod":          {[]controllerlog.KubeletFailure{ago(0.2, "default/app2", webhook)}, volume, ofDriver, ""},
+		"of one before it":        {[]controllerlog.KubeletFailure{ago(190, "default/app", webhook)}, volume, ofDriver, ""},
+		"nothing":                 {nil, volume, ofDriver, ""},
+	} {
+		w := testworld.New().Stopped(180)
+		w.Pod.Status.Phase = corev1.PodFailed
+		view := &trace.KubeletView{Failures: row.failures}
+		doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: view})
+		if v := doc.Verdict; !strings.Contains(v.Message, row.want) || v.Actor != row.actor || !strings.Contains(doc.Stage().Do(), row.do) {
+			t.Errorf("%s: %q is to act, want %q: %s (%s)", name, v.Actor, row.actor, v.Message, doc.Stage().Do())
+		}
+		for _, s := range doc.Volumes[0].Stages {
+			if s.Stage == trace.StageUnmounted && (s.State == trace.StageDone) != (row.want != volume) {
+				t.Errorf("%s: unmounted is %s: %s", name, s.State, s.Detail)
+			}
 		}
 	}
 }

@@ -223,6 +223,11 @@ func (t *tracer) notStopped(s *Stage, pods []*corev1.Pod) {
 			s.Detail += fmt.Sprintf(": it fails to stop the sandbox of pod %s, which has ended", facts.PodName(pod))
 			return
 		}
+		if t.ClaimsKept(pod) {
+			s.On = facts.WhoReleases(pod).Actor
+			s.Detail += fmt.Sprintf(": the resource claims of pod %s, which has ended, are not released", facts.PodName(pod))
+			return
+		}
 	}
 	if len(pods) > 0 {
 		t.doubt(s, snapshot.Events)

@@ -20,6 +20,7 @@ import (
 const (
 	KubeletPods    snapshot.Kind = "nodes/proxy/pods"
 	KubeletMetrics snapshot.Kind = "nodes/proxy/metrics"
+	KubeletLog     snapshot.Kind = "nodes/proxy/logs"
 )
 
 // KubeletView is what the kubelet of a node itself reports.

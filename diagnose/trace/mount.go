@@ -170,7 +170,7 @@ func (t *tracer) staged(v *tracedVolume) Stage {
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			return after(StageStaged)
 		}
-		if t.retried(v, snapshot.EventTime(last.Event)) {
+		if t.retried(v, snapshot.EventTime(last.Event), 1) {
 			return done(StageStaged, metav1.Time{}, "the kubelet has tried it again, and its log has no other failure of it")
 		}
 		return t.failedMount(s, failures, v)
@@ -211,11 +211,13 @@ func (t *tracer) mounted(v *tracedVolume) Stage {
 	if s, ok := t.notInline(v, failures); ok {
 		return s
 	}
-	if n := len(failures); n > 0 && (!failures[n-1].Stages() || v.Driver == "" || v.source.CSI != nil) {
+	if n := len(failures); n > 0 && t.retried(v, snapshot.EventTime(failures[n-1].Event), wholeMount) {
+		return Stage{Stage: StageMounted, State: StageUnknown, old: true, Detail: "the kubelet has tried the mount again, and its log, which goes on, has no other failure of it"}
+	} else if n > 0 && (!failures[n-1].Stages() || v.Driver == "" || v.source.CSI != nil) {
 		if facts.ContainsAny(failures[n-1].Reason, kubeletwords.DriverUnknown) {
 			return after(StageMounted)
 		}
-		if t.retried(v, snapshot.EventTime(failures[n-1].Event)) {
+		if t.retried(v, snapshot.EventTime(failures[n-1].Event), 1) {
 			return t.silent(s, v)
 		}
 		return t.failedMount(s, failures, v)

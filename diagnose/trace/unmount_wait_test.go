@@ -10,6 +10,8 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -27,6 +29,26 @@ func TestDetachBegun(t *testing.T) {
 		doc := traceOf(w)
 		if doc.Verdict.Actor != "the external-attacher of ebs.csi.aws.com" || strings.Contains(traceText(doc), "waits for that") {
 			t.Errorf("Ready %s: next to act is %q:\n%s", ready, doc.Verdict.Actor, traceText(doc))
+		}
+	}
+}
+
+// TestUnmountWithoutDriver: an unmount waits for whoever keeps the driver from registering, as the
+// finding about the registration says.
+func TestUnmountWithoutDriver(t *testing.T) {
+	for message, actor := range map[string]string{
+		`RegisterPlugin error -- admission webhook "w" denied the request: no`: kubeletwords.ClusterAdmin,
+		"RegisterPlugin error -- failed to get instance metadata":              "whoever runs the platform",
+		"RegisterPlugin error -- no id":                                        "the node plugin of ebs.csi.aws.com on n1",
+	} {
+		w := testworld.New().Stopped(9)
+		w.CSINodes[0].Spec.Drivers = nil
+		plugin := testworld.NewPod("plugin", "n1")
+		plugin.Spec.Volumes = []corev1.Volume{{Name: "dir", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/var/lib/kubelet/plugins/ebs.csi.aws.com"}}}}
+		plugin.Status.ContainerStatuses[0].LastTerminationState.Terminated = &corev1.ContainerStateTerminated{Message: message, FinishedAt: testworld.MinutesAgo(1)}
+		w.Pods = append(w.Pods, plugin)
+		if v := traceOf(w).Verdict; v.Actor != actor || v.Stage != trace.StageUnmounted {
+			t.Errorf("%s: next to act is %q in %s, want %q: %s", message, v.Actor, v.Stage, actor, v.Message)
 		}
 	}
 }

@@ -18,12 +18,14 @@ import (
 // several are returned as candidates, each as if the pod waited for it.
 func untold(volumes []VolumeTrace) []VolumeTrace {
 	var silent, remote, old []int
-	told, unread := "", false
+	told, unread, retried := "", false, false
 	for i, v := range volumes {
 		state := v.stage(v.Broken).State
 		switch {
 		case state == StageUnknown && (v.stage(v.Broken).unread != "" || v.stage(v.Broken).unheard):
 			unread = true // the pod may wait for it
+		case state == StageUnknown && v.stage(v.Broken).old:
+			retried = true // the pod hardly waits for it, and no more for what the kubelet makes itself
 		case state != StageWaiting && state != StageBlocked:
 		case state == StageBlocked && v.stage(v.Broken).old:
 			old = append(old, i)
@@ -47,7 +49,7 @@ func untold(volumes []VolumeTrace) []VolumeTrace {
 	}
 	var open []VolumeTrace
 	switch {
-	case told == "" && len(candidates) == 1 && !unread:
+	case told == "" && len(candidates) == 1 && !unread && (!retried || len(remote) > 0):
 		told = volumes[candidates[0]].Name
 	case told == "":
 		for _, i := range candidates {

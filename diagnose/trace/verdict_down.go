@@ -10,7 +10,6 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -21,8 +20,9 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	name := facts.PodName(t.pod)
 	switch s := t.stopped(); {
 	case s.State == StageDone:
-	case s.reason == reasonSandbox:
-		headline := fmt.Sprintf("Pod %s has ended and waits for its sandbox to be stopped, not for a volume", name)
+	case s.reason == reasonSandbox, s.reason == reasonClaims:
+		what := map[string]string{reasonSandbox: "its sandbox to be stopped", reasonClaims: "its resource claims to be released"}[s.reason]
+		headline := fmt.Sprintf("Pod %s has ended and waits for %s, not for a volume", name, what)
 		return t.staying(s, Verdict{State: finding.NoWait, Reason: s.reason, UsualBound: s.UsualBound, Headline: headline, Message: headline + "; " + nextToAct + s.On})
 	default:
 		return Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), Since: s.Since, UsualBound: s.UsualBound,
@@ -31,13 +31,16 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	if t.pod.DeletionTimestamp != nil && t.node != nil && t.Lost(t.node) && !facts.GivenUp(t.pod) {
 		s := Stage{State: StageBlocked, never: "force-delete the pod while the machine may run: its volumes may be in use there",
 			Detail: fmt.Sprintf("only its kubelet, which is silent, can remove the pod; the node's Ready condition is %s", facts.ReadyText(t.node))}
-		s.On, s.Ends = t.endsOnLost(t.node, t.pod)
+		if s.On, s.Ends = t.endsOnLost(t.node, t.pod); s.On == PodCollector {
+			s.Detail = "its kubelet is silent, and " + PodCollector + ", which removes the pods of a node with the out-of-service taint, has not removed it"
+		}
 		headline := fmt.Sprintf("Pod %s is Terminating and waits for node %s, not for a volume", name, t.node.Name)
 		return t.staying(t.due(s, t.LostPodSince(t.pod), UnmountTakes), Verdict{State: finding.NoWait, Reason: "NodeNotReady", Headline: headline, Message: headline + "; " + s.Detail})
 	}
-	if s := t.claimsKept(); s.Overdue {
-		headline := fmt.Sprintf("Pod %s has ended and waits for its resource claims to be released, not for a volume", name)
-		return t.staying(s, Verdict{State: finding.NoWait, Reason: "DynamicResources", Headline: headline, Message: headline + "; " + nextToAct + s.On})
+	if s := t.undeleted(); s.State != "" {
+		headline := fmt.Sprintf("Pod %s has ended and waits for its object to be deleted, not for a volume", name)
+		return t.staying(s, Verdict{State: finding.NoWait, Reason: "NotDeleted", Headline: headline, Said: s.Said[0].Text,
+			Message: headline + "; " + nextToAct + s.On + "; " + cmp.Or(s.Said[0].Means, "the API server's answer: "+s.Said[0].Text)})
 	}
 	var held []VolumeTrace
 	for i := range volumes {
@@ -160,27 +163,6 @@ func (t *tracer) staying(s Stage, v Verdict) Verdict {
 	return v
 }
 
-// claimsKept is the wait of an ended pod whose resource claims the kubelet has not released; it is
-// zero for any other pod. From 1.27 on the kubelet writes the last phase of a deleted pod only after
-// that, and unmounts the volumes after both (Kubelet.SyncTerminatingPod).
-func (t *tracer) claimsKept() Stage {
-	phase := t.pod.Status.Phase
-	if len(t.pod.Spec.ResourceClaims) == 0 || t.pod.DeletionTimestamp == nil || t.kubelet < lastPhaseLate || phase == corev1.PodFailed || phase == corev1.PodSucceeded || t.node == nil || !reconcile.NodeReady(t.node) ||
-		!t.knows(snapshot.Events, t.pod.Namespace) {
-		return Stage{}
-	}
-	node := t.pod.Spec.NodeName
-	return t.due(Stage{State: StageBlocked, On: "the driver of the pod's resource claims on " + node, Ends: "the driver releases the claims; then the kubelet unmounts the volumes",
-		Detail: "the containers have ended, and the kubelet has not written the pod's last phase: that comes once its resource claims are released, and the volumes come after it",
-		never:  "force-delete the pod: its devices and volumes may stay in use on the node",
-		do:     fmt.Sprintf("{check} look at the log of the kubelet of %s for the pod's resource claims, and at the node plugin of their driver there", node),
-	}, t.endsSince(), UnmountTakes)
-}
-
-// lastPhaseLate is the first release whose kubelet writes the last phase of a deleted pod only when
-// it has ended its containers and released its claims.
-const lastPhaseLate facts.KubeletRelease = 27
-
 // objectStays is the wait of an ended pod that neither a volume, a finalizer nor its node keeps.
 // Before its volumes the kubelet takes away claimed devices (Kubelet.SyncTerminatingPod), after
 // them the pod's cgroups (SyncTerminatedPod), and then it deletes the object
@@ -190,26 +172,33 @@ func (t *tracer) objectStays() Stage {
 		never:  "force-delete the pod before its kubelet's log shows what keeps it: a device or a cgroup may stay on the node",
 		do:     "{check} look at the log of the kubelet of " + t.pod.Spec.NodeName + " for the pod's name and UID: resource claims, cgroups, or an API server that denies the deletion",
 		Detail: "none of its volumes is mounted, and the kubelet has not deleted the object; it writes no event about that"}
+	if t.node == nil {
+		s.On, s.Ends = t.endsOnLost(nil, t.pod)
+		s.Detail, s.do, s.never = "node "+t.pod.Spec.NodeName+" does not exist, and its kubelet deletes no pod object any more", "", "force-delete the pod while the machine may run: its volumes may be in use there"
+		return t.due(s, t.endsSince(), UnmountTakes)
+	}
 	return t.due(s, facts.Latest(t.endsSince(), facts.ReadyCondition(t.node).LastTransitionTime), UnmountTakes)
 }
 
 // ended is the verdict on a pod that nothing of its own keeps.
 func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	v := Verdict{State: finding.NoWait, Reason: "Ended", Message: fmt.Sprintf("Pod %s has ended and waits for no volume", facts.PodName(t.pod))}
-	switch {
-	case t.pod.Status.Reason != "" && t.pod.Status.Phase == corev1.PodFailed:
+	headline := v.Message + ", and its object stays"
+	if t.pod.Status.Reason != "" && t.pod.Status.Phase == corev1.PodFailed {
 		v.Reason = t.pod.Status.Reason
 		v.Message += fmt.Sprintf(" (%s: %s)", t.pod.Status.Reason, t.pod.Status.Message)
+	}
+	switch {
 	case t.pod.DeletionTimestamp != nil && len(t.pod.Finalizers) > 0:
 		v.Reason = "Finalizers"
 		v.Message += "; its object is kept by " + strings.Join(t.pod.Finalizers, ", ")
-	case t.pod.DeletionTimestamp != nil && t.node != nil && !reconcile.NodeReady(t.node):
+	case t.pod.DeletionTimestamp != nil && t.node != nil && t.Lost(t.node):
 		v.Reason = "NodeNotReady"
 		v.Message += fmt.Sprintf("; its object stays until node %s returns or is deleted: the node's Ready condition is %s", t.node.Name, facts.ReadyText(t.node))
-	case t.pod.DeletionTimestamp != nil && t.node != nil && !t.partial(): // what was not read may show a volume or a sandbox that keeps it
+	case t.pod.DeletionTimestamp != nil && (t.node != nil || t.knows(snapshot.Nodes, "")) && t.pod.Spec.NodeName != "" && !t.partial(): // what was not read may show a volume or a sandbox that keeps it
 		if s := t.objectStays(); s.Overdue {
 			v = t.staying(s, v)
-			v.Reason, v.Headline = "ObjectStays", v.Message+", and its object stays"
+			v.Reason, v.Headline = "ObjectStays", headline
 			v.Message = v.Headline + "; " + nextToAct + s.On
 		}
 	}

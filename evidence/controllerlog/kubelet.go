@@ -14,10 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// KubeletFailure is a failed operation of a kubelet with a volume. The kubelet logs each
-// failure before it pauses, also those of unmounting, about which it writes no event. It logs
-// an unmount that it could not begin in each pass of its reconciler; of equal ones only the
-// last is kept.
+// KubeletFailure is a failed operation of a kubelet with a volume, or a failed deletion of the
+// object of a pod that has ended. The kubelet logs each failure before it pauses, also those of
+// unmounting, about which it writes no event. It logs an unmount that it could not begin in each
+// pass of its reconciler, and a failed deletion in each pass of its status manager; of equal ones
+// only the last is kept.
 type KubeletFailure struct {
 	At time.Time
 	// Pause is how long the kubelet waits before it tries again.
@@ -29,6 +30,9 @@ type KubeletFailure struct {
 	// Pod is the UID of the pod for which the operation ran; "" for an operation on the
 	// device.
 	Pod types.UID
+	// Undeleted is the namespace and the name of the pod whose object could not be deleted, as in
+	// "shop/web-0"; "" for an operation with a volume.
+	Undeleted string
 	// Message says what failed and why, in the words of the kubelet's events:
 	// `MountVolume.SetUp failed for volume "pv-1" : rpc error: ...`.
 	Message string
@@ -56,6 +60,14 @@ const reconcilerPass = 100 * time.Millisecond
 // one that has just ended: it then finds the volume's file gone for a pass or two.
 const unbegun = 20 * reconcilerPass
 
+// statusPass is the longest pause between two tries of the kubelet to delete a pod object: its
+// syncPeriod (status_manager.go), and a webhook that takes its longest time to deny it.
+const statusPass = 10*time.Second + 30*time.Second
+
+// undeleted is the kubelet's message about a pod object that it could not delete (syncPod,
+// status_manager.go). It deletes one only when SyncTerminatedPod is through with the pod.
+const undeleted = "Failed to delete status for pod"
+
 // kubeletStarts is the first message of a kubelet (run, cmd/kubelet/app/server.go).
 const kubeletStarts = "Kubelet version"
 
@@ -72,7 +84,7 @@ var (
 	// journalPrefix matches the prefix of a line from journalctl, in its formats short and
 	// short-iso and their precise variants, or from syslog: the time, the host, the program.
 	// The kubelet's log query has short-precise, in UTC (getLoggingCmd,
-	// kubelet_server_journal_linux.go).
+	// kubelet_server_journal_linux.go); journalctl by itself has the machine's own zone.
 	journalPrefix = regexp.MustCompile(`^(?:([A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(\.\d{6})?|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[-+]\d\d:?\d\d))) (\S+) ([\w.-]+)(?:\[\d+\])?: `)
 	// notBegun matches the line in which the kubelet's reconciler logs that an unmount could
 	// not begin (unmountVolumes and unmountDetachDevices, reconciler_common.go).
@@ -92,10 +104,14 @@ var ErrOtherHosts = errors.New("no line of the node's in it")
 // ErrNoLine is the error about a text without any line of a log.
 var ErrNoLine = errors.New("no line begins as klog's do, in text or JSON")
 
+// ErrZoneUnknown is the error about a log that is later than now by its clock, where no line shows
+// its time zone.
+var ErrZoneUnknown = errors.New("no line shows its time zone, and in UTC it would be later than the objects")
+
 // ReadKubelet reads the failed operations, oldest first, from the log of a kubelet, in a form
 // that Read takes or as journalctl prints it. From a log of several hosts it reads only the
-// lines of the given hosts. Lines that were logged after now are left out. Every error is one
-// line.
+// lines of the given hosts. Lines that were logged after now are left out; where that may be due to
+// the log's time zone, the error is ErrZoneUnknown. Every error is one line.
 func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure, error) {
 	p := &parser{program: "the kubelet", journal: true, hosts: hosts, now: now, zone: time.UTC}
 	var failures []KubeletFailure
@@ -125,6 +141,12 @@ func ReadKubelet(r io.Reader, now time.Time, hosts ...string) ([]KubeletFailure,
 		for _, f := range e.stillMounted() {
 			failures = withLatest(failures, f)
 		}
+		if pod := e.value("pod"); e.msg == undeleted && pod != "" {
+			failures = withLatest(failures, KubeletFailure{At: e.at, Pause: statusPass, Undeleted: pod, Message: cutError(e.value("err"))})
+		}
+	}
+	if p.zoneUnknown() && (p.over || ends.Sub(now) > leastZone) {
+		return nil, ErrZoneUnknown
 	}
 	var until []KubeletFailure
 	for _, f := range failures {
@@ -146,7 +168,11 @@ func (p *parser) oldestFirst(r io.Reader) (io.Reader, error) {
 	var first, last time.Time
 	for line := range strings.Lines(string(head)) {
 		text, of := p.fromJournal(line, true)
-		if at, _ := p.unwrap(text); of && !at.IsZero() {
+		at, text := p.unwrap(text)
+		if at.IsZero() {
+			at, _, _, _ = p.header(text)
+		}
+		if of && !at.IsZero() {
 			if last = at; first.IsZero() {
 				first = at
 			}
@@ -197,11 +223,21 @@ func (p *parser) fromJournal(text string, before bool) (line string, of bool) {
 		if at.Sub(p.now) > 24*time.Hour {
 			at = at.AddDate(-1, 0, 0)
 		}
+		if logged, _, _, ok := p.header(line); ok && sameClock(at, logged) {
+			return line, true
+		}
 	}
 	if err != nil {
 		return text, true
 	}
 	return at.Format(time.RFC3339Nano) + " " + line, true
+}
+
+// sameClock reports whether both times are one time of day, whatever their zones: then the journal
+// has klog's zone, which another line may show.
+func sameClock(journal, logged time.Time) bool {
+	_, ahead := logged.Zone()
+	return journal.Sub(logged.Add(time.Duration(ahead)*time.Second)).Abs() < time.Minute
 }
 
 // of reports whether lines of the host count, also under its full name.
@@ -264,10 +300,10 @@ func failedFor(err string) (f KubeletFailure, ok bool) {
 // withLatest adds a failure. One that is logged in each pass replaces the same failure of the
 // previous pass.
 func withLatest(failures []KubeletFailure, f KubeletFailure) []KubeletFailure {
-	if f.Pause == reconcilerPass {
+	if f.Pause == reconcilerPass || f.Undeleted != "" {
 		for i := len(failures) - 1; i >= max(0, len(failures)-samePass); i-- {
-			if old := failures[i]; old.Volume == f.Volume && old.Pod == f.Pod && old.Message == f.Message {
-				if since := f.At.Sub(old.At); since < unbegun {
+			if old := failures[i]; old.Volume == f.Volume && old.Pod == f.Pod && old.Undeleted == f.Undeleted && old.Message == f.Message {
+				if since := f.At.Sub(old.At); f.Undeleted == "" && since < unbegun {
 					f.Lasted = old.Lasted + since
 				}
 				failures = slices.Delete(failures, i, i+1)

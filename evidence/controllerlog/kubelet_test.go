@@ -81,7 +81,16 @@ func TestKubelet(t *testing.T) {
 	before.Before = true
 	long := []string{paused("10:40:00", "+0000 UTC", "uid-1", strings.Replace(tearDown, "rpc error: code = Internal desc = busy", "unmount failed: exit status 32", 1)), "Unmounting arguments: /x", "Output: umount: /x: target is busy."}
 	busy := failure(10, "uid-1", `UnmountVolume.TearDown failed for volume "`+aVolume+`" : unmount failed: exit status 32`+"\nUnmounting arguments: /x\nOutput: umount: /x: target is busy.")
-	busy.At = busy.At.Add(time.Microsecond)
+	local := func(line string, microsecond int) string {
+		line = strings.Replace(strings.Replace(line, "10:40:00", "12:40:00", 2), "+0000 UTC", "+0200 CEST", 1)
+		return fmt.Sprintf("Nov 20 12:40:00.%06d n1 kubelet[1234]: %s", microsecond, line)
+	}
+	denied := func(second int, pod string) KubeletFailure {
+		return KubeletFailure{At: *clock(10, 40, second), Pause: 40 * time.Second, Undeleted: pod, Message: `admission webhook "g" denied the request: no`}
+	}
+	deleting := func(clock, pod string) string {
+		return klog(clock, fmt.Sprintf(`"Failed to delete status for pod" pod=%q err=%q`, pod, denied(0, pod).Message))
+	}
 	unbegun := func(second int, pod string) KubeletFailure {
 		return KubeletFailure{At: *clock(10, 40, second), Pause: 100 * time.Millisecond, Lasted: 2 * time.Second, Volume: aVolume,
 			Message: `UnmountVolume.NewUnmounter failed for volume "pv-1" : kubernetes.io/csi: unmounter failed to load volume data file`}.of(pod)
@@ -114,6 +123,9 @@ func TestKubelet(t *testing.T) {
 		"started since, another zone": {[]string{strings.Replace(klog("05:39:00", "x"), "    1 file", "    2 file", 1), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount}},
 		"New Year":                    {[]string{"Dec 31 10:40:00.000000 n1 kubelet[1234]: " + line}, []KubeletFailure{{At: time.Date(2025, 12, 31, 10, 40, 0, 0, time.UTC), Pause: mount.Pause, Volume: aVolume, Pod: "uid-1", Message: mount.Message}}},
 		"container":                   {[]string{"2026-11-20T10:40:00Z stderr F " + line}, []KubeletFailure{mount}},
+		"journalctl, in local time":   {[]string{"Nov 20 12:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
+		"west of here":                {[]string{"Nov 20 05:40:00.000000 n1 kubelet[1234]: " + paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount}},
+		"in local time, newest first": {[]string{local(long[2], 3), local(long[1], 2), local(long[0], 1)}, []KubeletFailure{busy}},
 		"another zone":                {[]string{paused("05:40:00", "-0500 EST", "", setUp), paused("05:40:00", "-0500 EST", "", setUp)}, []KubeletFailure{mount, mount}},
 		"journalctl of another zone":  {[]string{"Nov 20 10:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", setUp)}, []KubeletFailure{mount}},
 		"among others":                {[]string{klog("10:00:00", "SyncLoop ADD"), "text", line, klog("10:41:00", setUp)}, []KubeletFailure{mount}},
@@ -130,6 +142,10 @@ func TestKubelet(t *testing.T) {
 		"still mounted":         {[]string{waited("mounted volumes=[a/1 b/2]: context deadline exceeded")}, []KubeletFailure{stillMounted("a/1"), stillMounted("b/2")}},
 		"another failed sync":   {[]string{waited("unprepare dynamic resources: failed"), klog("10:40:00", `"Error syncing pod, skipping" err="x" podUID="uid-1"`)}, nil},
 		"a mount's failed wait": {[]string{waited("unmounted volumes=[a], unattached volumes=[], failed to process volumes=[]: context deadline exceeded")}, nil},
+		"a denied deletion":     {[]string{deleting("10:40:00", "a/web-0")}, []KubeletFailure{denied(0, "a/web-0")}},
+		"denied in each pass":   {[]string{deleting("10:39:50", "a/web-0"), deleting("10:40:00", "a/web-1"), deleting("10:40:01", "a/web-0")}, []KubeletFailure{denied(0, "a/web-1"), denied(1, "a/web-0")}},
+		"denied, in JSON":       {[]string{`{"ts":1795171200000.0,"msg":"Failed to delete status for pod","pod":{"name":"web-0","namespace":"a"},"err":"admission webhook \"g\" denied the request: no"}`}, []KubeletFailure{denied(0, "a/web-0")}},
+		"a denied status":       {[]string{strings.Replace(deleting("10:40:00", "a/web-0"), "delete status", "update status", 1)}, nil},
 		"another volume":        {[]string{strings.Replace(line, aVolume+" podName", "kubernetes.io/csi/d^other podName", 1)}, nil},
 		"another pod":           {[]string{paused("10:40:00", "+0000 UTC", "uid-2", tearDown)}, nil},
 		"the controller's":      {[]string{strings.Replace(line, "nodeName:}", "nodeName:n1}", 1)}, nil},
@@ -162,6 +178,27 @@ func TestKubeletOfSeveralHosts(t *testing.T) {
 		}
 		if _, err := ReadKubelet(strings.NewReader(strings.Join(lines, "\n")), now, "m2"); !errors.Is(err, ErrOtherHosts) {
 			t.Errorf("%s: of another node: %v", name, err)
+		}
+	}
+}
+
+// TestKubeletZone: a journal in local time that shows its zone nowhere is not read as one of UTC.
+func TestKubeletZone(t *testing.T) {
+	journal := func(at, clock string) string { return "Nov 20 " + at + ".000000 n1 kubelet[1234]: " + klog(clock, "x") }
+	for name, row := range map[string]struct {
+		log  string
+		want error
+	}{
+		"its end is later than the objects":      {journal("10:30:00", "10:30:00") + "\n" + journal("12:30:00", "12:30:00"), ErrZoneUnknown},
+		"all of it is by more than any zone":     {"Nov 21 01:30:00.000000 n1 kubelet[1234]: " + strings.Replace(klog("01:30:00", "x"), "I1120", "I1121", 1), ErrZoneUnknown},
+		"it was taken a little later":            {journal("10:30:00", "10:30:00") + "\n" + journal("10:59:00", "10:59:00"), nil},
+		"a line shows it":                        {journal("12:30:00", "12:30:00") + "\n" + journal("12:35:00", "12:35:00") + "\nNov 20 12:40:00.000000 n1 kubelet[1234]: " + paused("12:40:00", "+0200 CEST", "", "x"), nil},
+		"the journal is in UTC, the kubelet not": {journal("10:30:00", "12:30:00"), nil},
+		"each line has its zone":                 {"2026-11-20T12:30:00+02:00 n1 kubelet[1234]: " + klog("12:30:00", "x"), nil},
+		"in JSON, and taken later":               {`{"ts":1795178400000.0,"msg":"x"}`, nil},
+	} {
+		if _, err := ReadKubelet(strings.NewReader(row.log), now); !errors.Is(err, row.want) {
+			t.Errorf("%s: %v, want %v", name, err, row.want)
 		}
 	}
 }
@@ -199,7 +236,7 @@ func FuzzKubelet(f *testing.F) {
 			return
 		}
 		for i, f := range failures {
-			if f.Volume == "" || len(f.Message) > 3*maxError || !utf8.ValidString(f.Message) || i > 0 && f.At.Before(failures[i-1].At) {
+			if f.Volume == "" && f.Undeleted == "" || len(f.Message) > 3*maxError || !utf8.ValidString(f.Message) || i > 0 && f.At.Before(failures[i-1].At) {
 				t.Errorf("%+v", f)
 			}
 		}

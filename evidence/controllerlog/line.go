@@ -72,7 +72,7 @@ func (p *parser) end() *entry {
 		return nil
 	}
 	last := p.now
-	if p.journal && !p.learned && !p.stamped {
+	if p.zoneUnknown() {
 		last = last.Add(easternmost) // a kubelet has its machine's zone
 	}
 	if e.at.After(last) {
@@ -86,7 +86,9 @@ func (p *parser) end() *entry {
 func (p *parser) parse(text string) (*entry, bool) {
 	stamp, text := p.unwrap(text)
 	if strings.HasPrefix(text, "{") {
-		return parseJSON(text, stamp)
+		e, ok := parseJSON(text, stamp)
+		p.stamped = p.stamped || ok
+		return e, ok
 	}
 	at, process, text, ok := p.header(text)
 	if !ok {
@@ -158,8 +160,14 @@ func (p *parser) header(text string) (at time.Time, process, rest string, ok boo
 	return at, process, rest, true
 }
 
-// easternmost is how far ahead of UTC a clock may be.
-const easternmost = 14 * time.Hour
+// The zones' least distance from UTC, and how far ahead of it a clock may be.
+const (
+	leastZone   = 30 * time.Minute
+	easternmost = 14 * time.Hour
+)
+
+// zoneUnknown reports whether the times of a journal are in a zone that no line has shown.
+func (p *parser) zoneUnknown() bool { return p.journal && !p.learned && !p.stamped }
 
 // learnZone takes the zone of klog's times from a line that shows it, and returns by how much
 // the times that were read before were wrong.
@@ -208,16 +216,17 @@ func parseJSON(text string, stamp time.Time) (*entry, bool) {
 	return e, true
 }
 
-// value returns the value of a key, or "". For an object that is its name.
+// value returns the value of a key, or "". For an object that is its name, behind its namespace
+// if it has one.
 func (e *entry) value(key string) string {
 	if e.values != nil {
 		var text string
-		var object struct{ Name string }
+		var object struct{ Namespace, Name string }
 		if json.Unmarshal(e.values[key], &text) == nil {
 			return text
 		}
 		_ = json.Unmarshal(e.values[key], &object)
-		return object.Name
+		return strings.TrimPrefix(object.Namespace+"/"+object.Name, "/")
 	}
 	text := e.raw(key)
 	if strings.HasPrefix(text, `"`) {

@@ -53,10 +53,10 @@ func runInuseStuckUnmountFailed(p *check.Run) {
 	}
 }
 
-// mayNotBeStopped reports whether the kubelet fails to stop the pod, or may, as the events were
-// not read.
+// mayNotBeStopped reports whether the kubelet fails to stop the pod or to release its claims, or may,
+// as the events were not read.
 func mayNotBeStopped(v *facts.View, pod *corev1.Pod) bool {
-	return v.NotStopped(pod) != nil || !v.Snapshot.CompleteIn(snapshot.Events, pod.Namespace)
+	return v.NotStopped(pod) != nil || v.ClaimsKept(pod) || !v.Snapshot.CompleteIn(snapshot.Events, pod.Namespace)
 }
 
 // keptFinding is the common part of the findings about a volume in use by nobody. The caller

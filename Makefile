@@ -46,7 +46,7 @@ test: ## the gate: each part, how long it took, and the sum
 PROPERTIES = $(shell grep -rl --include='*_test.go' --exclude-dir=e2e --exclude-dir=tools '^	"pgregory.net/rapid"' . | xargs -n1 dirname | sort -u)
 # What looks at each case of the corpus in many ways, or builds the plug-in, takes a
 # third of the time of all tests.
-CORPUS := Pictures|Drawn|ColorsAreColors|NothingContradicts|TraceCorpus|MountChecksKeepUpWithTrace|NoControllerLeads|NoNameStays|KeptVolumeInUse|HealthyClustersForgetNothing|EachFormatHasItsCases|GeneratedModelPage|GapsOfEveryCommand|AnswersSayWhomAdviceHits|NoAgeOfWhatHasNone|ForgedReport|HonestReports|SameFindings|GeneratedFormats|Actions|AdviceNamesItsHits|NothingRefusedIsOffered|LogOnlyAdds|LostEntriesOfReleases|EveryFormatSaysWhomAdviceHits|Fingerprints|NoDetachInProse|KeptVolumes|NothingIsToldTwiceInTheSameWords
+CORPUS := Pictures|Drawn|ColorsAreColors|NothingContradicts|TraceCorpus|MountChecksKeepUpWithTrace|NoControllerLeads|NoNameStays|KeptVolumeInUse|HealthyClustersForgetNothing|EachFormatHasItsCases|GeneratedModelPage|GapsOfEveryCommand|AnswersSayWhomAdviceHits|NoAgeOfWhatHasNone|ForgedReport|HonestReports|SameFindings|GeneratedFormats|Actions|AdviceNamesItsHits|NothingRefusedIsOffered|LogOnlyAdds|LostEntriesOfReleases|EveryFormatSaysWhomAdviceHits|Fingerprints|NoDetachInProse|KeptVolumes|NothingIsToldTwiceInTheSameWords|NothingForWhatIsRefused|CommandsFollowTheirSentences|ApplyLines|NarrowedToNamespace
 # The two commands run side by side: packages that only wait leave the processor to the others.
 unit: ## every package with -short sizes and fixed seeds: for every change of the code
 	export $(GATE_ENV); \

@@ -12,7 +12,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose"
 	checks "github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/repair"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -21,7 +20,6 @@ import (
 // TestApplyLines: over the corpus a repair has a command line exactly where at most the
 // user's consent is missing, and then the line makes the repair.
 func TestApplyLines(t *testing.T) {
-	long.Test(t)
 	made, needy, refused, all := 0, 0, 0, 0
 	for _, c := range corpus(t) {
 		s := read(t, c)

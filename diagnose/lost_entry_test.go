@@ -31,8 +31,8 @@ var forgetful = map[string]bool{
 
 // The clauses of facts.LostEntry about healing, each with its claim.
 const (
-	saysListed   = "it writes the list again, with the volume"       // by the next attach or detach
-	saysLeftOut  = "it leaves it out whenever it writes the list"    // by the next attach or detach
+	saysListed   = "writes the list again, with the volume"          // by the next attach or detach
+	saysLeftOut  = "leaves the volume out whenever it writes"        // by the next attach or detach
 	saysMay      = "may leave the volume out when it next writes"    // either
 	saysRestart  = "restart"                                         // true of all causes
 	saysOwnEntry = "takes it off when it next writes the list: when" // of VD302

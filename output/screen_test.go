@@ -20,7 +20,6 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
-	"github.com/volume-doctor/kubectl-volume-doctor/internal/long"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
@@ -388,10 +387,9 @@ func TestNothingIsSaidTwice(t *testing.T) {
 }
 
 // TestNothingForWhatIsRefused checks that for a repair that a guard refuses, neither a format nor
-// --apply shows a command, a button or any words of it. They show the reason, and what would make
-// the repair safe.
+// --apply shows a command, a button or any words of it: beside it only looks have commands. They show
+// the reason, and what would make the repair safe.
 func TestNothingForWhatIsRefused(t *testing.T) {
-	long.Test(t)
 	refusals := 0
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
 		for _, f := range r.Findings {
@@ -402,7 +400,7 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 			refusals++
 			guard, _, _ := strings.Cut(f.Repair.BlockedBy, ":")
 			said := strings.Join(NotRepaired(f), "\n")
-			if !strings.Contains(said, Safe(reason)) || !strings.Contains(said, Safe(f.Repair.SafeOnce)) || strings.Contains(said, guard+": ") || offers.MatchString(said) {
+			if !strings.Contains(said, Safe(reason)) || !saysWhatIsSafe(f, guard, reason, said) || strings.Contains(said, guard+": ") || offers.MatchString(said) {
 				t.Errorf("%s: --apply says %q of %q", f.Code, said, f.Repair.BlockedBy)
 			}
 			for _, lower := range f.Repair.Lower {
@@ -424,7 +422,11 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 						t.Errorf("%s: the pages of the checks are not set apart", f.Code)
 					}
 					text = before
+					if n := strings.Count(text, `class="command"`); n != lookCommands(f, r.TakenAt.Time) {
+						t.Errorf("%s: %d commands, of which %d look", f.Code, n, lookCommands(f, r.TakenAt.Time))
+					}
 				}
+				text = strings.ReplaceAll(text, `\n`, "\n") // in a string of SARIF or JSON
 				if m := offers.FindString(text); m != "" {
 					t.Errorf("%s: %s offers %q although %s", f.Code, format, m, reason)
 				}
@@ -449,10 +451,67 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 	}
 }
 
+// saysWhatIsSafe reports whether the lines say what would make the refused repair safe: in the words of
+// the guard or, where the advice has a step for that already, by that step, for each object that the
+// guard's reason names. What ends by itself is waited for.
+func saysWhatIsSafe(f finding.Finding, guard, reason, said string) bool {
+	if strings.Contains(said, Safe(f.Repair.SafeOnce)) {
+		return true
+	}
+	if f.SelfHeals.Will {
+		return strings.Contains(said, "wait")
+	}
+	own := stepsOfGuards[guard]
+	if own.step == "" {
+		return false
+	}
+	objects := own.objects.FindAllStringSubmatch(reason, -1)
+	for _, m := range objects {
+		if !strings.Contains(said, own.step+m[1]+own.rest) {
+			return false
+		}
+	}
+	return len(objects) > 0
+}
+
+// stepsOfGuards are the steps of an advice that do what a guard asks for: each with the objects in the
+// guard's reason, and the words before and after an object.
+var stepsOfGuards = map[string]struct {
+	objects    *regexp.Regexp
+	step, rest string
+}{
+	"no-live-pod":  {podName, "save the data of pod ", " and end it"},
+	"only-waiting": {podName, "delete pod ", " ("},
+	"not-alive":    {regexp.MustCompile(`alive as node (\S+)`), "drain ", " and restart machine "},
+	"disk-stays":   {regexp.MustCompile(`^volume (\S+)`), "set the reclaim policy of volume ", " to Retain"},
+}
+
+var podName = regexp.MustCompile(`\b([a-z0-9-]+/[a-z0-9.-]+)`)
+
+// TestSaysWhatIsSafe checks saysWhatIsSafe against advice that leaves out one of two pods, or names
+// another object.
+func TestSaysWhatIsSafe(t *testing.T) {
+	for name, c := range map[string]struct {
+		guard, reason, said string
+		want                bool
+	}{
+		"its words":       {"any", "why", "to make it safe: end its pods there", true},
+		"nothing":         {"any", "why", "see why", false},
+		"a step":          {"only-waiting", "pod a/b on node n1 uses the volume", "delete pod a/b (1 container runs)", true},
+		"of another pod":  {"only-waiting", "pod a/b on node n1 uses the volume", "delete pod a/c (1 container runs)", false},
+		"one of two":      {"no-live-pod", "used on node n1 for a/b, a/c", "save the data of pod a/b and end it", false},
+		"another machine": {"not-alive", "the machine of node n1 is alive as node n3 (x)", "drain n1 and restart machine n1", false},
+	} {
+		f := finding.Finding{Repair: &finding.Repair{SafeOnce: "end its pods there"}}
+		if got := saysWhatIsSafe(f, c.guard, c.reason, c.said); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 // TestCommandsFollowTheirSentences checks that each format for people shows the steps in their order, so
 // that each command stands under the sentence of what it does.
 func TestCommandsFollowTheirSentences(t *testing.T) {
-	long.Test(t)
 	several := 0
 	eachReport(t, func(t *testing.T, _ string, r *finding.Report) {
 		for _, f := range r.Findings {
@@ -481,8 +540,18 @@ func TestCommandsFollowTheirSentences(t *testing.T) {
 	}
 }
 
-// offers matches a command that writes, and the element that becomes a button.
-var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|class="command"|apply the repair`)
+// offers matches a command that writes.
+var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|apply the repair`)
+
+// lookCommands is the number of the finding's commands that change nothing.
+func lookCommands(f finding.Finding, at time.Time) (n int) {
+	for _, a := range finding.ActionsOf(f, at) {
+		if a.Kind == finding.Look && a.Command != "" {
+			n++
+		}
+	}
+	return n
+}
 
 // shownText removes from the text everything that a format adds to it.
 func shownText(s string) string {

@@ -3,10 +3,14 @@ package repair
 import (
 	"encoding/json"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"k8s.io/utils/ptr"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testcases"
 )
 
@@ -98,5 +102,42 @@ func saysWhatItDoes(t *testing.T, name string, r *Repair) {
 	}
 	if verb, _, _ := strings.Cut(r.Summary, " "); !strings.HasPrefix(does, verb+"s ") {
 		t.Errorf("%s: %s is %q, and %q", name, r.Kind, r.Summary, does)
+	}
+}
+
+// TestAttachmentsByVolumeAndNode: a sentence that names a VolumeAttachment by its volume and its node
+// means the one that is written to.
+func TestAttachmentsByVolumeAndNode(t *testing.T) {
+	written := regexp.MustCompile(`VolumeAttachment (csi-[0-9a-f]+)`)
+	named := regexp.MustCompile(`the VolumeAttachment of volume (\S+) on node ([^\s,:]+)`)
+	found := 0
+	eachLook(t, func(c *testcases.Case, view *View) {
+		propose(view)
+		addCommandLines(view)
+		for _, f := range view.Report.Findings {
+			if f.Repair == nil {
+				continue
+			}
+			for _, a := range finding.ActionsOf(f, view.Report.TakenAt.Time) {
+				says, writes := named.FindStringSubmatch(a.Sentence), written.FindStringSubmatch(f.Repair.Does)
+				if a.Kind != finding.ApplyRepair || says == nil || writes == nil {
+					continue
+				}
+				found++
+				va := view.Snapshot.VolumeAttachment(writes[1])
+				if f.Repair.Kind == string(CreateAttachment) {
+					if va != nil {
+						t.Errorf("%s: %s creates %s, which is there", c.Name, f.Code, va.Name)
+					}
+					continue
+				}
+				if va.Spec.NodeName != says[2] || ptr.Deref(va.Spec.Source.PersistentVolumeName, says[1]) != says[1] {
+					t.Errorf("%s: %s names %s of node %s as %q", c.Name, f.Code, va.Name, va.Spec.NodeName, a.Sentence)
+				}
+			}
+		}
+	})
+	if found < 100 {
+		t.Errorf("only %d sentences", found)
 	}
 }

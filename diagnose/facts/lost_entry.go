@@ -137,13 +137,13 @@ func (l LostEntry) Heals() finding.SelfHeals {
 	var because string
 	switch {
 	case l.LeftOut != "":
-		because = "the controller has forgotten to list the volume; the controller counts it as attached; it leaves it out whenever it writes the list; a restart " +
+		because = "the controller has forgotten to list the volume; the controller leaves the volume out whenever it writes the list; a restart " +
 			"of " + manager + " brings the entry back"
 	case l.Forgets():
-		because = fmt.Sprintf("the controller does not compare the list; the controller counts the volume as attached; one with the bug of kubernetes issue %s may "+
+		because = fmt.Sprintf("the controller does not compare the list; a controller with the bug of kubernetes issue %s may "+
 			"leave the volume out when it next writes the list, that is, %s; a restart of %s brings the entry back", l.issues(), whenWritten, manager)
 	default:
-		because = fmt.Sprintf("the controller does not compare the list; the controller counts the volume as attached; it writes the list again, with the volume, %s, or "+
+		because = fmt.Sprintf("the controller does not compare the list; the controller writes the list again, with the volume, %s, or "+
 			"when %s restarts", whenWritten, manager)
 	}
 	if l.Writer != "" {

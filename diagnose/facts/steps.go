@@ -91,6 +91,7 @@ func (p *View) SafeOnce(f finding.Finding, text string) finding.Action {
 // actions parses the advice text of the finding into actions.
 func (p *View) actions(f finding.Finding, text string, byHand bool) []finding.Action {
 	var list []finding.Action
+	text = nodeNamed(text, f.Node)
 	if f.Stays() {
 		text = step.PastWait(text)
 	}
@@ -135,6 +136,12 @@ func (p *View) act(f finding.Finding, m step.Mark, a *finding.Action) (says stri
 	case step.ReadLog:
 		a.Kind, a.When = finding.Look, finding.Check
 		return p.readLog(p.DriverOf(f), f.Node, m.Object != "")
+	case step.Place:
+		if m.Object == "" && f.Node != "" {
+			return string(f.Node), nil
+		}
+		_, says = p.speaker(p.DriverOf(f), "", true)
+		return says, nil
 	case step.Later: // nothing changes now
 		a.Kind, a.When = finding.ActionKind(step.Note), finding.Later
 		return "", nil
@@ -227,7 +234,16 @@ func (p *View) restartController(driver, named string) (s finding.Step, says str
 // readLog is the look at the log of the driver's controller or, where controller is false, of
 // its node plugin on the node.
 func (p *View) readLog(driver string, node types.NodeName, controller bool) (says string, commands []string) {
-	var pod *corev1.Pod
+	pod, says := p.speaker(driver, node, controller)
+	if pod != nil {
+		commands = []string{Logs(pod)}
+	}
+	return "read the log of " + says, commands
+}
+
+// speaker is the driver's controller or, where controller is false, its node plugin on the node, and
+// its name in a sentence. The pod is nil where the objects do not show which one it is.
+func (p *View) speaker(driver string, node types.NodeName, controller bool) (pod *corev1.Pod, says string) {
 	where := ""
 	if lease := p.AttacherLease(driver); controller && lease != nil {
 		pod, where = p.LeaseHolder(lease), " in namespace "+lease.Namespace
@@ -238,11 +254,11 @@ func (p *View) readLog(driver string, node types.NodeName, controller bool) (say
 	}
 	switch {
 	case pod != nil:
-		return "read the log of pod " + PodName(pod), []string{Logs(pod)}
+		return pod, "pod " + PodName(pod)
 	case controller || node == "":
-		return "read the log of the controller of " + cmp.Or(driver, "the driver") + where, nil
+		return nil, "the controller of " + cmp.Or(driver, "the driver") + where
 	default:
-		return fmt.Sprintf("read the log of the node plugin of %s on %s", cmp.Or(driver, "the driver"), node), nil
+		return nil, fmt.Sprintf("the node plugin of %s on %s", cmp.Or(driver, "the driver"), node)
 	}
 }
 

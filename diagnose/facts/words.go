@@ -182,10 +182,10 @@ func Helps(entry driverwords.Entry, lasts time.Duration) string {
 	return Clause(entry.Helps)
 }
 
-// OfController makes an advice to read the driver's log an advice to read the log of its
+// OfController makes an advice about a call to the driver's node plugin one about a call to its
 // controller.
 func OfController(helps string) string {
-	return strings.ReplaceAll(helps, step.ReadLog.Of(), step.ReadLog.Of("controller"))
+	return strings.NewReplacer(step.ReadLog.Of(), step.ReadLog.Of("controller"), step.Place.Of(), step.Place.Of("controller")).Replace(helps)
 }
 
 // WhatItMeans is the entry's meaning and who has to act, as a clause about an error that has
@@ -194,19 +194,20 @@ func WhatItMeans(entry driverwords.Entry, lasts time.Duration) string {
 	return Acting(WhatItSays(entry, lasts), WhoActs(entry))
 }
 
-// onTheNode matches the words for a finding's node in an advice. Behind a noun, "on the node that"
+// theNode matches the words for a finding's node in an advice. Behind a noun, "on the node that"
 // means another one.
-var onTheNode = regexp.MustCompile(`(?i)\b((?:check|count|find|look|read|see) )?on the node\b( that\b)?`)
+var theNode = regexp.MustCompile(`(?i)\b((?:check|count|find|look|read|see) )?((?:on|of|to|cordon) )(?:the|this) node\b( that\b)?`)
 
-// OnNode names the node of a finding in its advice, once.
-func OnNode(advice string, node types.NodeName) string {
-	named := false
-	return onTheNode.ReplaceAllStringFunc(advice, func(words string) string {
-		if m := onTheNode.FindStringSubmatch(words); named || node == "" || m[1] == "" && m[2] != "" {
+// nodeNamed names the finding's node in its advice, once.
+func nodeNamed(advice string, node types.NodeName) string {
+	named := node == ""
+	return theNode.ReplaceAllStringFunc(advice, func(words string) string {
+		m := theNode.FindStringSubmatch(words)
+		if named || m[1] == "" && m[3] != "" {
 			return words
 		}
 		named = true
-		return strings.Replace(words, "the node", string(node), 1)
+		return m[1] + m[2] + string(node) + m[3]
 	})
 }
 

@@ -77,3 +77,22 @@ func TestMountFailures(t *testing.T) {
 		}
 	}
 }
+
+// TestNodeNamed: an advice names the finding's node, once. Words for another node stay.
+func TestNodeNamed(t *testing.T) {
+	for advice, want := range map[string]string{
+		"{check} check on the node that the device has appeared":    "{check} check on n1 that the device has appeared",
+		"{check} see whether the volume is attached to this node":   "{check} see whether the volume is attached to n1",
+		"cordon the node and {reboot-node}":                         "cordon n1 and {reboot-node}",
+		"{check} see lsblk on the node; log in on the node":         "{check} see lsblk on n1; log in on the node",
+		"see that it is unmounted on the node that its label names": "see that it is unmounted on the node that its label names",
+		"the node's log, the nodes":                                 "the node's log, the nodes",
+	} {
+		if got := nodeNamed(advice, "n1"); got != want {
+			t.Errorf("%q", got)
+		}
+		if got := nodeNamed(advice, ""); got != advice {
+			t.Errorf("a finding about no node: %q", got)
+		}
+	}
+}

@@ -162,7 +162,7 @@ func actionsOf(f Finding, at time.Time) []Action {
 	refused := f.Repair != nil && f.Repair.Apply == "" && f.Repair.BlockedBy != ""
 	advised := f.advised()
 	for i := range advised {
-		if f.Repair != nil {
+		if f.Repair != nil && advised[i].Kind != Look {
 			advised[i].Command = "" // it has its own commands, or is refused
 		}
 	}
@@ -413,9 +413,9 @@ func (f Finding) does() string {
 			says += ", so that " + purpose
 		}
 	}
-	// Its name of 68 letters is in the command; the volume and the node tell more.
+	// The volume and the node tell more than its name of 68 letters.
 	if name := attachmentName.FindString(says); r.ApplyAll == "" && strings.HasPrefix(name, "VolumeAttachment csi-") && f.PersistentVolume != "" && f.Node != "" &&
-		strings.Contains(r.Apply, strings.ToLower(strings.Replace(name, " ", "/", 1)+" ")) {
+		name == "VolumeAttachment "+f.VolumeAttachment {
 		says = strings.Replace(says, name, fmt.Sprintf("the VolumeAttachment of volume %s on node %s", f.PersistentVolume, f.Node), 1)
 	}
 	if r.OneWrite > 1 {

@@ -46,6 +46,19 @@ func TestActionsOf(t *testing.T) {
 	}
 }
 
+// TestLooksBesideARepair: beside a repair, refused or not, a look keeps its command. A change does not:
+// the repair has its own commands.
+func TestLooksBesideARepair(t *testing.T) {
+	look := Action{Kind: Look, Sentence: "see on node n3 what is mounted", Command: "kubectl describe node/n3", When: Check, Advised: true}
+	change := Action{Kind: ActionKind(step.Change), Sentence: "keep volume pv-1", Command: "kubectl patch pv/pv-1", When: Now, Advised: true}
+	for name, repair := range map[string]*Repair{"proposed": {Kind: "k", Apply: "kubectl volume-doctor diagnose --apply"}, "refused": {Kind: "k", BlockedBy: "guard: why"}} {
+		list := ActionsOf(Finding{Do: []Action{look, change}, Repair: repair}, time.Time{})
+		if list[0].Command != look.Command || list[1].Command != "" {
+			t.Errorf("%s: %+v", name, list)
+		}
+	}
+}
+
 // TestSentencesOfCommands: a command without a sentence in the advice gets one that names its
 // object.
 func TestSentencesOfCommands(t *testing.T) {

@@ -17,11 +17,14 @@ import (
 // The marks of clauses that delete and restart nothing. Do begins an action of its own, under
 // which its command stands; it says nothing about undo. Check is a look that changes nothing;
 // ReadLog is a look at the log of the driver's pod; Later is what to do before the next time.
+// Place begins no action: it stands in a sentence for the place from which the driver makes the call,
+// which is the node or, as {place controller}, the pod of its controller.
 // Wait is a wait: PastWait removes it, and with it the condition If of the next action.
 const (
 	Do      Kind = "do"
 	Check   Kind = "check"
 	ReadLog Kind = "read-log"
+	Place   Kind = "place"
 	Later   Kind = "later"
 	Wait    Kind = "wait"
 	If      Kind = "if"
@@ -49,7 +52,7 @@ const (
 )
 
 func (k Kind) begins() bool {
-	return k != Change && k != Reversible && k != Final && k != Fix && k != Note
+	return k != Place && k != Change && k != Reversible && k != Final && k != Fix && k != Note
 }
 
 // The clauses that say whether a change can be undone.
@@ -66,7 +69,7 @@ var undoes = []string{ForNow, PodsStayAway, ForGood}
 // nobody knows.
 func (k Kind) Undo() string {
 	switch k {
-	case Do, Check, ReadLog, Later, Wait, If, Fix, Note, Change:
+	case Do, Check, ReadLog, Place, Later, Wait, If, Fix, Note, Change:
 		return ""
 	case Reversible:
 		return ForNow
@@ -258,6 +261,8 @@ func plain(m Mark) string {
 		return "wait"
 	case ReadLog:
 		return "read the log of the driver's pod"
+	case Place:
+		return "the place that reports the error"
 	case If:
 		return m.Object
 	case DeletePod:

@@ -80,11 +80,12 @@ func (r refusal) cause() cause {
 	return c
 }
 
-// reportRefusals makes one finding for each cause. verb is the refused call.
-func reportRefusals(p *check.Run, refusals []refusal, verb, retries string) {
+// reportRefusals makes one finding for each cause. verb is the refused call, which the caller repeats, at
+// most pause apart.
+func reportRefusals(p *check.Run, refusals []refusal, verb, caller, pause string) {
 	for _, list := range check.GroupBy(refusals, refusal.cause) {
 		slices.SortStableFunc(list, func(a, b refusal) int { return a.since.Compare(b.since.Time) })
-		p.Report(refused(p, list, verb, retries))
+		p.Report(refused(p, list, verb, caller, pause))
 	}
 }
 
@@ -100,7 +101,7 @@ func (r refusal) headline(by, verb string) string {
 	return strings.NewReplacer("{by}", by, "{volume}", r.volume).Replace(about.Headline)
 }
 
-func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding {
+func refused(p *check.Run, list []refusal, verb, caller, pause string) finding.Finding {
 	lead := list[0]
 	var pods []*corev1.Pod
 	f := lead.one
@@ -136,13 +137,13 @@ func refused(p *check.Run, list []refusal, verb, retries string) finding.Finding
 	f.Cause = says
 	f.KnownFrom = facts.KnownFrom(lead.entry, lookUps...)
 	f.Severity = finding.Error
-	f.SelfHeals = finding.SelfHeals{Because: "each attempt fails; " + retries}
+	f.SelfHeals = finding.SelfHeals{Because: fmt.Sprintf("each attempt fails, at most %s apart", pause)}
 	if facts.Heals(lead.entry, p.Age(lead.since)) {
 		f.Severity = finding.Warning
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: "it has taken longer than usual; " + retries + ", and usually succeeds in the end"}
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("it has taken longer than usual; the %s retries, at most %s apart, and usually succeeds in the end", caller, pause)}
 	}
 	lead.entry.Helps = cmp.Or(lead.helps, lead.entry.Helps)
-	f.Advice = facts.OnNode(strings.ReplaceAll(facts.Helps(lead.entry, p.Age(lead.since)), step.DeletePod.Of(), step.DeletePod.Of(f.Pods...)), lead.node)
+	f.Advice = strings.ReplaceAll(facts.Helps(lead.entry, p.Age(lead.since)), step.DeletePod.Of(), step.DeletePod.Of(f.Pods...))
 	if verb == "attach" {
 		f.Advice = facts.OfController(f.Advice)
 	}

@@ -49,7 +49,7 @@ func runAttachRefused(p *check.Run) {
 			}
 		}
 	}
-	reportRefusals(p, refusals, "attach", "the attacher retries, at most 5 min apart")
+	reportRefusals(p, refusals, "attach", "attacher", "5 min")
 }
 
 // namesItsNode reports whether the driver's message names the machine of the cause's node as the

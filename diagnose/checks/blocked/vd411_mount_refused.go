@@ -55,7 +55,7 @@ func runMountRefused(p *check.Run) {
 			}
 		}
 	}
-	reportRefusals(p, refusals, "mount", "the kubelet retries, at most 2m2s apart")
+	reportRefusals(p, refusals, "mount", "kubelet", "2m2s")
 }
 
 // mountRefusal is the meaning of the failures of one volume. A volume that is not attached, or

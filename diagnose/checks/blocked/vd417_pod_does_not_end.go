@@ -250,7 +250,7 @@ func podDoesNotEnd(p *check.Run, pod *corev1.Pod, container string, held []facts
 			{Object: "pod/" + facts.PodName(pod), Field: "metadata.deletionTimestamp", Value: facts.Stamp(*pod.DeletionTimestamp) + endOfGrace},
 			{Object: "pod/" + facts.PodName(pod), Field: "status", Value: "container " + container + " runs"},
 		},
-		SelfHeals: finding.SelfHeals{Because: "what keeps the container has to be fixed first; the kubelet goes on trying to kill it; the volume stays on the node until the container has ended"},
+		SelfHeals: finding.SelfHeals{Because: "what keeps the container has to be fixed first; the kubelet goes on trying, and the volume stays on the node until the container has ended"},
 		Advice: fmt.Sprintf("{check} read what the events of pod %s say of its end; {do} {note} on node %s find what keeps container %s: a process in state D (ps), "+
 			"and the logs of the kubelet and the container runtime for the pod; if nothing ends it, {drain-node} and {reboot-node}", facts.PodName(pod), node.Name, container),
 		AdviceCommands: []string{safetext.Kubectl("describe", "pod/"+pod.Name, "-n", pod.Namespace)},

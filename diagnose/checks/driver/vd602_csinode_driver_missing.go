@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/internal/safetext"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
@@ -84,17 +85,19 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	p.Report(f)
 }
 
-// addPlugins adds the driver's node plugins on the node, and how they fail; false where there is
-// none.
+// addPlugins adds the driver's node plugins on the node, and how they fail. Where there is none it is
+// false, and a look at all pods of the node is added.
 func addPlugins(p *facts.View, f *finding.Finding, node *corev1.Node, driver string) bool {
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
 	for _, plugin := range plugins {
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + facts.PodName(plugin), Field: "status", Value: facts.PluginState(plugin)})
 	}
-	if len(plugins) > 0 {
-		pluginFails(f, driver, plugins)
+	if len(plugins) == 0 {
+		f.AdviceCommands = []string{safetext.Kubectl("get", "pods", "-A", "--field-selector=spec.nodeName="+node.Name, "-o", "wide")}
+		return false
 	}
-	return len(plugins) > 0
+	pluginFails(f, driver, plugins)
+	return true
 }
 
 // pluginFails adds how the driver's node plugins on the finding's node fail. A plugin that

@@ -116,7 +116,7 @@ func waitsForStorage(p *check.Run, t facts.Task, pair reconcile.VolumeNode, pods
 		Since:     &t.Since,
 		Message:   fmt.Sprintf("Pod %s waits on node %s for volume %s", facts.PodName(pods[0]), t.Spec.NodeName, p.TaskVolume(t)),
 		Evidence:  taskEvidence([]facts.Task{t}),
-		SelfHeals: finding.SelfHeals{Because: "the storage system has to let it go on; the attacher asks the driver again, at most 5 min apart"},
+		SelfHeals: finding.SelfHeals{Because: "the storage system has to let it go on; the driver is asked again within 5 min"},
 		Advice:    "{check} look at the volume and the machine in the storage system's own console or tools, and act there",
 	})
 }

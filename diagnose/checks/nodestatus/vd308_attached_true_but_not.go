@@ -103,14 +103,14 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 		Pods:    facts.PodNames([]*corev1.Pod{pod}),
 		Since:   &since,
 		Message: fmt.Sprintf("Pod %s waits on node %s: the device of volume %s is missing", facts.PodName(pod), va.Node, pv),
-		Detail:  "the volume counts as attached, and the driver does not find its device there",
+		Detail:  "the volume counts as attached",
 		Cause:   "the volume was detached past the cluster, or a late detach took it away again; or the node does not see the device for a reason of its own",
 		Evidence: []finding.Evidence{
 			{Object: va.Object(), Field: "status.attached", Value: "true, not being deleted"},
 			{Object: "node/" + string(va.Node), Field: "status.volumesAttached", Value: string(va.Volume)},
 			{Object: "event/" + event.Namespace + "/" + event.Name, Field: "message", Value: event.Message},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the driver has not noticed; only a driver that lists which volumes are attached where does, within about a minute"},
+		SelfHeals: finding.SelfHeals{Because: "the driver has not noticed; one that lists its attached volumes notices within about a minute"},
 		Advice: cmp.Or(facts.OwnCheck(va.Spec.Attacher, event.Message), "{check} check at the storage system whether the volume is attached to this node; "+
 			"{check} where it is, the node does not see it: {change} rescan its buses and its multipath, then {restart-node-plugin}"),
 		ByHand: "if it is not, {delete-pod}, and let it return when the VolumeAttachment is gone: the volume is then attached again",

@@ -141,6 +141,9 @@ type nodeLogs struct {
 func (l *nodeLogs) Read(p []byte) (int, error) {
 	if l.next == nil {
 		_, files, err := archive.Open(l.archive, archive.Limits{Unpacked: *l.left, Files: MaxFiles})
+		if err == nil && files == nil {
+			err = errors.New("it is no archive")
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -79,6 +79,10 @@ func TestBundledLogs(t *testing.T) {
 	if !maps.Equal(fromDir, fromTar) {
 		t.Errorf("archive: %s", cmp.Diff(fromDir, fromTar))
 	}
+	damaged := fstest.MapFS{"bundle/nodes/n4.zip": &fstest.MapFile{Data: []byte("PK")}}
+	if err := LogsFS(damaged, read(map[string]string{})); err == nil || err.Error() != "it is no archive" {
+		t.Errorf("a node's archive that is none: %v", err)
+	}
 	if err := Logs(strings.NewReader("apiVersion: v1\n"), func(Log, io.Reader) error { panic("a log in one text") }); err != nil {
 		t.Error(err)
 	}

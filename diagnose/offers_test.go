@@ -18,7 +18,13 @@ import (
 )
 
 // offers matches a command that writes, and the parts of a page that have a button.
-var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|class="command"|apply the repair`)
+var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|apply the repair`)
+
+// htmlCommand matches a command of a page, and looks the commands that only look.
+var (
+	htmlCommand = regexp.MustCompile(`class="command"><pre>([^<]*)`)
+	looks       = regexp.MustCompile(`^kubectl (?:get|describe|logs|events|volume-doctor (?:diagnose|trace|plan|preflight|explain)) `)
+)
 
 // refusals are the numbers of refused repairs, and of those that a person could have made by
 // hand.
@@ -64,6 +70,7 @@ func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diag
 			text := b.String()
 			if format == "sarif" { // the rules of this format are the pages of the checks
 				_, text, _ = strings.Cut(text, `"results": [`)
+				text = strings.ReplaceAll(text, `\n`, "\n") // the lines of a report
 			}
 			// this format also ends with the pages, whose commands are general and have no
 			// button
@@ -73,6 +80,11 @@ func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diag
 					t.Fatalf("%s: the pages of the checks are not set apart", f.Code)
 				}
 				text = before
+				for _, m := range htmlCommand.FindAllStringSubmatch(text, -1) {
+					if !looks.MatchString(m[1]) {
+						t.Fatalf("%s is refused (%s), and %s has %q", f.Code, f.Repair.BlockedBy, format, m[1])
+					}
+				}
 			}
 			if m := offers.FindString(text); m != "" {
 				t.Fatalf("%s is refused (%s), and %s has %q", f.Code, f.Repair.BlockedBy, format, m)

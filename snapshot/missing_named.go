@@ -32,10 +32,6 @@ func (o *Objects) nodeElsewhere() string {
 	return ""
 }
 
-// nodeIDs is the annotation of a Node in which its kubelet notes the id that each driver gives the node. The
-// kubelet writes the CSINode right after it.
-const nodeIDs = "csi.volume.kubernetes.io/nodeid"
-
 // csiNodeElsewhere returns a reason if a node whose annotation names a driver has no CSINode, or if several
 // Ready nodes have none. A kubelet creates its CSINode when it starts; a single node may have lost it.
 func (o *Objects) csiNodeElsewhere() string {
@@ -45,8 +41,8 @@ func (o *Objects) csiNodeElsewhere() string {
 	}
 	for _, node := range o.Nodes {
 		var ids map[string]string
-		if !csi.Has(node.Name) && json.Unmarshal([]byte(node.Annotations[nodeIDs]), &ids) == nil && len(ids) > 0 {
-			return fmt.Sprintf("node %s has no CSINode, though its annotation %s names a driver", plain(node.Name), nodeIDs)
+		if !csi.Has(node.Name) && json.Unmarshal([]byte(node.Annotations[nodeIDsAnnotation]), &ids) == nil && len(ids) > 0 {
+			return fmt.Sprintf("node %s has no CSINode, though its annotation %s names a driver", plain(node.Name), nodeIDsAnnotation)
 		}
 		if ready(node) && !csi.Has(node.Name) {
 			without = append(without, plain(node.Name))

@@ -270,11 +270,10 @@ func (t *tracer) hasSubPath(v VolumeTrace) bool {
 // endsSince is since when a pod whose containers have ended gives its volumes back. They may have
 // ended long before their grace period does.
 func (t *tracer) endsSince() metav1.Time {
-	deleted, stopped := ptr.Deref(t.pod.DeletionTimestamp, metav1.Time{}), t.stoppedSince()
-	if t.Age(deleted) < 0 && !stopped.IsZero() {
-		deleted = facts.EndAsked(t.pod)
+	if stopped := t.stoppedSince(); !stopped.IsZero() {
+		return facts.Latest(facts.EndAsked(t.pod), stopped)
 	}
-	return facts.Latest(deleted, stopped)
+	return ptr.Deref(t.pod.DeletionTimestamp, metav1.Time{})
 }
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }

@@ -21,7 +21,7 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	switch s := t.stopped(); {
 	case s.State == StageDone:
 	case s.reason == reasonSandbox, s.reason == reasonClaims:
-		what := map[string]string{reasonSandbox: "its sandbox to be stopped", reasonClaims: "its resource claims to be released"}[s.reason]
+		what := map[string]string{reasonSandbox: "its sandbox to be stopped", reasonClaims: "its resource claims"}[s.reason]
 		headline := fmt.Sprintf("Pod %s has ended and waits for %s, not for a volume", name, what)
 		return t.staying(s, Verdict{State: finding.NoWait, Reason: s.reason, UsualBound: s.UsualBound, Headline: headline, Message: headline + "; " + nextToAct + s.On})
 	default:

@@ -41,9 +41,6 @@ func printHTML(b *strings.Builder, r *finding.Report, _ Options) error {
 		entry, group := p.group(tree)
 		entries, groups = append(entries, entry), append(groups, group)
 	}
-	if len(groups) == 0 {
-		groups = append(groups, h.P(h.Class("card"), htmlText(verdict(r))))
-	}
 	var briefly g.Node
 	if p.brief {
 		entries = nil

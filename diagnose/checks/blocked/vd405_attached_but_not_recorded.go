@@ -91,7 +91,7 @@ func notRecorded(p *check.Run, va facts.Attachment, lease *coordinationv1.Lease,
 			facts.LeaseEvidence(lease),
 		},
 		SelfHeals: finding.SelfHeals{Because: "the attacher may not write the status; the attacher repeats the attach, and succeeds once it may write the status"},
-		Advice:    "{check} look in the attacher's log for a line with \"forbidden\" and \"volumeattachments/status\"; if so, {change} let its ClusterRole patch that",
+		Advice:    "{read-log controller} for a line of its attacher with \"forbidden\" and \"volumeattachments/status\"; if so, {change} let its ClusterRole patch that",
 	}))
 }
 
@@ -115,7 +115,7 @@ func recordedAsDetached(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 			{Object: va.Object(), Field: "status.attached", Value: "false, not being deleted"},
 		},
 		SelfHeals: finding.SelfHeals{Unknown: true, Because: "the attacher tries again, at most 5m apart, and succeeds once the driver does"},
-		Advice:    "{check} read the log of the driver's attacher about the VolumeAttachment, while the pod still runs",
+		Advice:    "{read-log controller} for what its attacher writes about the VolumeAttachment, while the pod still runs",
 		Never:     "delete the pod or drain the node before that: its successor may wait for the volume",
 	})
 	if failed := p.AttachError(va.VolumeAttachment); failed != nil {

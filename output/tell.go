@@ -467,7 +467,7 @@ func besideWhy(f finding.Finding, at time.Time, refused string) []step {
 	if f.Confidence == finding.Suspected && f.Settles != nil && strings.HasPrefix(refused, "the cause is only suspected") {
 		for i := range list {
 			if strings.HasPrefix(list[i].text, nothingNow) {
-				list[i].text = fmt.Sprintf("look again at %s; nothing with --apply before that", f.Settles.At.UTC().Format(time.RFC3339))
+				list[i].text = fmt.Sprintf("look again at %s; no --apply before that", f.Settles.At.UTC().Format(time.RFC3339))
 			}
 		}
 	}

@@ -128,7 +128,7 @@ func (l LostEntry) issues() string {
 }
 
 const (
-	whenWritten = "when another volume is attached to or detached from this node"
+	whenWritten = "when it attaches or detaches another volume there"
 	manager     = reconcile.ControllerManager
 )
 

@@ -171,7 +171,7 @@ func (t *tracer) mayBeMounted(v *tracedVolume) bool {
 // keeps the pod object until all volumes are unmounted, and reports nothing about it.
 func (t *tracer) unmounted(v *tracedVolume, stopped bool) Stage {
 	s := Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
-		Ends: "the kubelet unmounts it; then the pod object goes"}
+		Ends: "the kubelet unmounts it; then the pod goes"}
 	switch {
 	case !stopped:
 		return after(StageUnmounted)
@@ -240,7 +240,7 @@ func (t *tracer) notRemoved(volumes []VolumeTrace, which func(VolumeTrace) bool)
 		}
 		*s = t.due(Stage{Stage: StageUnmounted, State: StageWaiting, On: kubeletOf(t.pod.Spec.NodeName),
 			Detail: "the containers have ended and the pod is still there: the kubelet has not removed all of its volumes, and it writes no event about that",
-			Ends:   "the kubelet removes it, once nothing on the node uses it; then the pod object goes",
+			Ends:   "the kubelet removes it once nothing on the node uses it; then the pod goes",
 		}, t.endsSince(), UnmountTakes)
 		v.Broken = StageUnmounted
 		list = append(list, *v)

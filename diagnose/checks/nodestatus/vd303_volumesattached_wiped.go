@@ -112,7 +112,7 @@ func wipedList(p *check.Run, node *corev1.Node, lost []facts.Attachment, pods []
 			{Object: "node/" + node.Name, Field: "metadata.creationTimestamp", Value: facts.Stamp(node.CreationTimestamp)},
 			{Object: "node/" + node.Name, Field: "status.volumesAttached", Value: "lists " + facts.AttachedList(node.Status.VolumesAttached)},
 		},
-		SelfHeals: finding.SelfHeals{Because: "nothing rewrites the list now; the controller does when another volume is attached to or detached from this node, or when " +
+		SelfHeals: finding.SelfHeals{Because: "nothing rewrites the list now; the controller does when it attaches or detaches another volume there, or when " +
 			"kube-controller-manager restarts"},
 		Advice: fmt.Sprintf("{check} make sure that %s is still the same machine", node.Name),
 		ByHand: "{restart-kube-controller-manager}, or {final} end the pods one by one, and let each return once its VolumeAttachment is gone",

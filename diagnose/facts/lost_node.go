@@ -18,6 +18,12 @@ func (p *View) Mounts(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
 	return p.VolumeIn(pod, volume) != nil
 }
 
+// MayMount reports whether the pod's spec has the volume, or a claim that leads to no volume now: it
+// may have led to this one.
+func (p *View) MayMount(pod *corev1.Pod, volume corev1.UniqueVolumeName) bool {
+	return p.Mounts(pod, volume) || slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return p.leadsNowhere(pod, &v) })
+}
+
 // HasNewUser reports whether a pod that uses the volume was created less than a minute ago: its
 // predecessor may just have left, and is still being cleaned up. A new pod on the node whose
 // claim leads to no volume counts too, as the lists of claims and volumes may be older than the
@@ -27,8 +33,7 @@ func (p *View) HasNewUser(pair reconcile.VolumeNode) bool {
 		if p.Lasted(pod.CreationTimestamp, ListsGrace) {
 			return false // as most pods
 		}
-		return p.Mounts(pod, pair.Volume) || NodeOf(pod) == pair.Node &&
-			slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return p.leadsNowhere(pod, &v) })
+		return p.Mounts(pod, pair.Volume) || NodeOf(pod) == pair.Node && p.MayMount(pod, pair.Volume)
 	})
 }
 

@@ -100,10 +100,10 @@ func detachedUnder(p *facts.View, node *corev1.Node, volume corev1.UniqueVolumeN
 	if p.HasNewUser(pair) {
 		return false
 	}
-	// A pod that ended before its volume was mounted keeps it in the list until the pod is
-	// deleted: nothing is mounted for it.
+	// A pod that waits, or ended before its volume was mounted, keeps it in the list until the pod is
+	// deleted, also where its claim or its volume has gone since: nothing is mounted for it.
 	return !slices.ContainsFunc(p.Snapshot.PodsOnNode(pair.Node), func(pod *corev1.Pod) bool {
-		return p.Mounts(pod, volume) && (!facts.Started(pod) || facts.NeverRan(pod))
+		return p.MayMount(pod, volume) && (!facts.Started(pod) || facts.NeverRan(pod))
 	})
 }
 

@@ -112,7 +112,7 @@ func lostCSINode(p *check.Run, f *finding.Finding, node *corev1.Node, driver str
 	}
 	f.Since, f.Cause = nil, "somebody deleted the CSINode, or it went with a former Node of this name"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: node.Annotations[reconcile.NodeIDsAnnotation]})
-	f.SelfHeals.Because = "the kubelet makes the CSINode when it starts or a node plugin registers"
+	f.SelfHeals.Because = "kubelets make a CSINode only at a start or registration"
 	f.Advice = fmt.Sprintf("{check} see whether CSINode %s is there now; if not, %s: its successor registers again", node.Name, step.RestartNodePlugin.Of(driver))
 	f.AdviceCommands = []string{safetext.Kubectl("get", "csinode/"+node.Name)}
 }

@@ -142,10 +142,8 @@ func mayStillBeReported(p *facts.View, pod *corev1.Pod, attachmentMade metav1.Ti
 	if !p.Snapshot.Complete(snapshot.Events) {
 		return !p.Lasted(facts.Latest(bound, attachmentMade), facts.AttachGraceUnseen)
 	}
-	if attachmentMade.Before(&bound) {
-		return !p.Lasted(bound, facts.ReuseGrace)
-	}
-	return !p.Lasted(attachmentMade, facts.AttachGrace)
+	// It may also be in the back-off of an attach that failed for an earlier pod with the volume.
+	return !p.Lasted(facts.Latest(bound, attachmentMade), facts.AttachGrace)
 }
 
 // nameLostEntryCause adds how the entry may have been lost, as far as the node and the release

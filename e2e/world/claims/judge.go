@@ -401,11 +401,18 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 }
 
 // came reports whether the pod has several volumes, and the driver has attached or mounted one on its
-// node between the two moments: the wait was due when the first of them was.
+// node between the two moments, or had mounted one before, which no object shows: the wait was due when
+// the first of them was.
 func (j *judging) came(p *Pod, from, to time.Time) bool {
 	return len(p.Claims) > 1 && slices.ContainsFunc(j.Tries, func(t Try) bool {
-		comes := slices.ContainsFunc(slices.Concat(attaches, mounts), func(kind string) bool { return strings.HasPrefix(kind, t.Call+" ") })
-		return comes && !t.Failed && t.Node == p.Node && t.At.After(from) && !t.At.After(to)
+		is := func(kind string) bool { return strings.HasPrefix(kind, t.Call+" ") }
+		since := from
+		if slices.ContainsFunc(mounts, is) {
+			since = p.Scheduled
+		} else if !slices.ContainsFunc(attaches, is) {
+			return false
+		}
+		return !t.Failed && t.Node == p.Node && t.At.After(since) && !t.At.After(to)
 	})
 }
 

@@ -29,15 +29,18 @@ type target struct {
 // kindNames are kubectl's names of the kinds.
 var kindNames = snapshot.TargetNames()
 
-func parseTarget(arg, namespace string) (target, error) {
+func parseTarget(arg, namespace string, only ...snapshot.Kind) (target, error) {
 	kind, name, ok := strings.Cut(arg, "/")
 	if !ok || name == "" || strings.Contains(name, "/") {
 		return target{}, fmt.Errorf("%q is not KIND/NAME, as in pod/web-0", arg)
 	}
+	k, ok := kindNames[strings.ToLower(kind)]
+	if len(only) > 0 && !slices.Contains(only, k) {
+		return target{}, fmt.Errorf("%q: this command takes %s only", arg, strings.Join(each(only, func(kind snapshot.Kind) string { return string(kind) }), ", "))
+	}
 	if owner, ok := ownerNames[strings.ToLower(kind)]; ok {
 		return podsOf(owner, types.NamespacedName{Namespace: namespace, Name: name}), nil
 	}
-	k, ok := kindNames[strings.ToLower(kind)]
 	if !ok {
 		return target{}, fmt.Errorf("%q is not a kind that can be examined: use pod, pvc, pv, node, volumeattachment or what makes pods, such as deployment", kind)
 	}
@@ -54,12 +57,9 @@ func parseTarget(arg, namespace string) (target, error) {
 func parseTargets(args []string, namespace string, only ...snapshot.Kind) ([]target, error) {
 	var targets []target
 	for _, arg := range withKinds(args, only) {
-		t, err := parseTarget(arg, namespace)
+		t, err := parseTarget(arg, namespace, only...)
 		if err != nil {
 			return nil, err
-		}
-		if len(only) > 0 && !slices.Contains(only, t.kind) {
-			return nil, fmt.Errorf("%q: this command takes %s only", arg, strings.Join(each(only, func(kind snapshot.Kind) string { return string(kind) }), ", "))
 		}
 		targets = append(targets, t)
 	}

@@ -65,7 +65,7 @@ where not everything could be read (--allow-gaps lets such a gap pass).`,
 					return err
 				}
 			}
-			view, _ := repair.Examine(s, g.options(), repair.Consent{}, diagnose.Request{Settings: takenOver(cmd.Flags())})
+			view, _ := repair.Examine(s, g.options(), repair.Consent{}, diagnose.Request{Settings: takenOver(cmd.Flags()), File: g.file})
 			documents := each(targets, func(t target) trace.Document { return traceOf(view, t, heard) })
 			if err := printTo(g, &outputs, streams.Out, documents, output.TraceFormats.Print); err != nil {
 				return err

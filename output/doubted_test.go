@@ -288,7 +288,8 @@ var doubtedPairs = [][2]string{
 	{"vd307-list-wiped", "vd308-near-file-system"}, {"vd113-unmount-fails", "vd404-finalizer-was-stripped"},
 	{"vd601-near-upgrade", "vd505-share-twice-in-one-pod"}, {"vd511-pod-waits", "vd308-near-detaching"},
 	{"healthy-attach-reported-late", "vd412-no-sidecar"}, {"vd102-outstayed-count-down", "vd417-debugger-runs"},
-	{"vd507-near-other-disk", "vd301-sandbox-before-restart"},
+	{"vd507-near-other-disk", "vd301-sandbox-before-restart"}, {"vd608-near-throttled", "vd512-near-copying-times-out"},
+	{"vd506-near-detaching", "vd409-pulled-before-restart"}, {"vd301-near-no-attach", "vd609-detaches"},
 }
 
 func caseNamed(t *testing.T, cases []corpusCase, name string) corpusCase {

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // useFacts returns the facts to show, each with its label. If one label has several texts, only the
@@ -176,7 +177,11 @@ func podsAlike(u *trace.VolumeUse, pods []trace.UsingPod) string {
 
 func podUsing(u *trace.VolumeUse, p trace.UsingPod) string {
 	if p.State == trace.PodUnheard {
-		return fmt.Sprintf("%s on %s: whether it still runs is not known, as nothing is heard of the node", p.Pod, p.Node)
+		because := "as nothing is heard of the node"
+		if p.Since == nil && slices.ContainsFunc(u.Gaps, func(g snapshot.Gap) bool { return g.Kind == snapshot.Nodes }) {
+			because = "as not all nodes could be read"
+		}
+		return fmt.Sprintf("%s on %s: whether it still runs is not known, %s", p.Pod, p.Node, because)
 	}
 	together := p.Mounted == trace.Yes && p.State == trace.PodRuns && (p.MountedSince == nil || p.Since != nil && p.MountedSince.Equal(p.Since))
 	text := p.Pod + " " + podStateText(p.State)

@@ -37,7 +37,8 @@ func (o *Objects) attaching(readCSINodes bool) sets.Set[string] {
 	return drivers
 }
 
-// hasAnswer reports whether an external-attacher has written a status into the VolumeAttachment.
+// hasAnswer reports whether an external-attacher has written a status into the VolumeAttachment. One that
+// is being deleted may be the last of a driver that attaches no more.
 func hasAnswer(va *storagev1.VolumeAttachment) bool {
-	return va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil
+	return va.DeletionTimestamp == nil && (va.Status.Attached || va.Status.AttachError != nil || va.Status.DetachError != nil)
 }

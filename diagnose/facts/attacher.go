@@ -193,6 +193,10 @@ func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSi
 	if elsewhere := slices.DeleteFunc(slices.Clone(down), func(pod *corev1.Pod) bool { return NodeOf(pod) != "" && p.Lost(p.Snapshot.Node(NodeOf(pod))) }); len(elsewhere) > 0 {
 		down = elsewhere // what keeps a pod on a lost node is known
 	}
+	if !found {
+		f.Cause += fmt.Sprintf(", or hangs outside this cluster: no pod of namespace %s shows one", lease.Namespace)
+		return
+	}
 	if len(down) == 0 || len(down) > 1 && ready {
 		f.Cause += ": its pods crash, are not scheduled or were scaled down"
 		return

@@ -176,7 +176,11 @@ func (t *tracer) heldBy(v *tracedVolume, s Stage, holder types.NodeName, holders
 		}
 		t.notStopped(&s, ended)
 	case decision != nil && decision.Verb == reconcile.Wait && decision.After > 0:
-		s.On, bound = Controller, decision.After+facts.DetachTakes
+		s.On = Controller
+		notBefore, _ := t.DetachWanted(pair)
+		told, _ := t.Outstayed(v.Volume, t.KeptFrom(pair))
+		bound = facts.Latest(since, notBefore, told).Add(decision.After + facts.DetachTakes).Sub(since.Time)
+		t.doubtTime(&s, snapshot.Events, snapshot.Leases, snapshot.Pods)
 		s.Detail += ", which " + t.willNotUnmount(node)
 		s.Ends = t.UntilUnmounted(node)
 		if t.Age(since) > bound {

@@ -134,6 +134,8 @@ func (u *useTracer) judgeUnbound(s Stage) UseVerdict {
 	starts := func(p UsingPod) bool { return p.State == PodWaits || p.State == PodStarting }
 	switch {
 	case !s.Overdue:
+	case !slices.ContainsFunc(u.Pods, starts) && !u.warned() && !u.knows(snapshot.Events, u.key.Namespace): // they may show that it is not overdue
+		return UseVerdict{State: finding.Unsure, Message: fmt.Sprintf("Whether anything waits for %s is not known: not all events could be read", u.name())}
 	case !slices.ContainsFunc(u.Pods, starts) && !u.warned():
 		return UseVerdict{State: finding.NoWait, Message: fmt.Sprintf("%s has no volume, and no pod that is to start uses it: %s", name, s.Detail)}
 	default:

@@ -115,10 +115,13 @@ func (t *tracer) verdictUp(volumes, open []VolumeTrace) Verdict {
 }
 
 // unproven is the kind of an unread object that may show that the volume was mounted before its claim or the node's
-// list lost it, or that the node pulls the images of the pod, which comes after the mounts; "" where no such object can.
+// list lost it, or before its VolumeAttachment was deleted, or that the node pulls the images of the pod, which comes
+// after the mounts; "" where no such object can.
 func (t *tracer) unproven(v VolumeTrace) snapshot.Kind {
 	claim := t.Snapshot.Claim(facts.ClaimKey(t.pod, v.Claim))
-	hadIt := v.Broken == StageClaimBound && claim != nil && claim.Spec.VolumeName != "" || v.Broken == StageInVolumesAttached && v.stage(v.Broken).Overdue
+	va := t.Snapshot.VolumeAttachment(v.VolumeAttachment)
+	hadIt := v.Broken == StageClaimBound && claim != nil && claim.Spec.VolumeName != "" || v.Broken == StageInVolumesAttached && v.stage(v.Broken).Overdue ||
+		v.Broken == StageAttached && va != nil && facts.Deleting(va)
 	switch {
 	case t.node == nil && !t.knows(snapshot.Nodes, "") && t.lastEvent(trim.PullingReason) != nil:
 		return snapshot.Nodes

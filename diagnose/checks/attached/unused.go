@@ -61,16 +61,11 @@ func unused(p *facts.View, va facts.Attachment) (since metav1.Time, long, proven
 	}
 }
 
-// usedByPods begins the controller's message, sent once, that names the other pods with the
-// pod's volume (reportMultiAttachError,
-// pkg/controller/volume/attachdetach/reconciler/reconciler.go).
-const usedByPods = "Volume is already used by"
-
 // mayBeKeptByOthers reports whether the controller has sent the pod such a message, or may have: the
 // events were not read.
 func mayBeKeptByOthers(p *facts.View, pod *corev1.Pod) bool {
 	return !p.Snapshot.CompleteIn(snapshot.Events, pod.Namespace) || p.LastEvent(pod, func(e *corev1.Event) bool {
-		return e.Reason == facts.AttachFailedReason && strings.Contains(e.Message, usedByPods)
+		return e.Reason == facts.AttachFailedReason && strings.Contains(e.Message, facts.UsedByPods)
 	}) != nil
 }
 

@@ -91,7 +91,7 @@ func withoutAttacher(p *facts.View, va facts.Attachment, f finding.Finding) find
 // earlier moment than these.
 func heldByLostNode(p *facts.View, va facts.Attachment, waiters []*corev1.Pod, wait time.Duration) finding.Finding {
 	notBefore, _ := p.DetachWanted(va.VolumeNode)
-	told, outstayed := outstayed(p, va, waiters)
+	told, outstayed := p.Outstayed(va.Volume, waiters)
 	unsure, other := "no object shows when the last pod there went", detachingElsewhere(p, va)
 	if other != "" {
 		unsure, outstayed = fmt.Sprintf("it counts only while no detach from node %s fails", other), true
@@ -150,25 +150,6 @@ func neverForced(p *facts.View) string {
 		return "the controller has --disable-force-detach-on-timeout set"
 	}
 	return "the controller does not run or has --disable-force-detach-on-timeout set"
-}
-
-// outstayed reports whether the old pod may have left the node long after the first waiter came,
-// and when it was last there: the controller tells each waiting pod, once, which pods use the
-// volume elsewhere.
-func outstayed(p *facts.View, va facts.Attachment, waiters []*corev1.Pod) (told metav1.Time, may bool) {
-	for _, pv := range p.World.Volumes(va.Volume) {
-		for _, pod := range waiters {
-			if e := p.LastAttachEvent(pod, pv.Name, facts.AttachFailedReason); e != nil && strings.Contains(e.Message, usedByPods) {
-				told, may = facts.Latest(told, snapshot.EventTime(e)), true
-			}
-		}
-	}
-	if !p.Snapshot.CompleteIn(snapshot.Events, waiters[0].Namespace) { // it may have told the last of them
-		for _, pod := range waiters {
-			told, may = facts.Latest(told, facts.BoundAt(pod)), true
-		}
-	}
-	return told, may
 }
 
 // heldByLostPod is the case without a count-down: the kubelet that would report the end of the

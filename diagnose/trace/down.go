@@ -270,11 +270,11 @@ func (t *tracer) hasSubPath(v VolumeTrace) bool {
 // endsSince is since when a pod whose containers have ended gives its volumes back. They may have
 // ended long before their grace period does.
 func (t *tracer) endsSince() metav1.Time {
-	deleted, stopped := ptr.Deref(t.pod.DeletionTimestamp, metav1.Time{}), t.stoppedSince()
-	if t.Age(deleted) < 0 && !stopped.IsZero() {
-		deleted = facts.EndAsked(t.pod)
+	stopped := t.stoppedSince()
+	if stopped.IsZero() {
+		return ptr.Deref(t.pod.DeletionTimestamp, metav1.Time{})
 	}
-	return facts.Latest(deleted, stopped)
+	return facts.Latest(facts.EndAsked(t.pod), stopped)
 }
 
 func (t *tracer) stoppedSince() metav1.Time { return ptr.Deref(t.stopped().Since, metav1.Time{}) }

@@ -50,6 +50,11 @@ func (t *tracer) blameWait(s *Stage, w waitWords, v *tracedVolume) (permanent bo
 	return b.Permanent
 }
 
+// take enters in the stage who has to act. Where that is somebody else than who tries again by
+// itself, no other try ends the wait.
 func (s *Stage) take(b facts.Blame) {
+	if b.Actor != "" && b.Ends == "" {
+		b.Ends = b.Actor + " acts; then the kubelet tries again, after at most 2m2s"
+	}
 	s.On, s.Ends, s.called, s.do, s.never = cmp.Or(b.Actor, s.On), cmp.Or(b.Ends, s.Ends), b.Called, b.Do, b.Never
 }

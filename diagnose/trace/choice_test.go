@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,9 +51,14 @@ func TestWhoFailedTheMount(t *testing.T) {
 		"no space left on device": "the kubelet of n1",
 	} {
 		w := testworld.New().Pending(1).Event("FailedMount", `MountVolume.SetUp failed for volume "pv-data" : `+words, 0.1)
-		v := traceOf(w).Verdict
+		doc := traceOf(w)
+		v := doc.Verdict
 		if v.Actor != actor {
 			t.Errorf("%s: the actor is %q, want %q", words, v.Actor, actor)
+		}
+		acts := strings.HasPrefix(actor, "CSI driver ") || strings.HasPrefix(actor, "the kubelet of ")
+		if ends := doc.Stage().Ends; strings.HasPrefix(ends, "the kubelet tries again") != acts {
+			t.Errorf("%s: %q is to act, and %q ends the wait", words, actor, ends)
 		}
 		if word, _ := kubeletwords.Find(kubeletwords.MountWords, words); word.Permanent != (v.State == finding.Stuck) {
 			t.Errorf("%s: no retry can succeed: %t, and the verdict is %s", words, word.Permanent, v.State)

@@ -163,7 +163,7 @@ func (t *tracer) staying(s Stage, v Verdict) Verdict {
 	return v
 }
 
-// objectStays is the wait of an ended pod that neither a volume, a finalizer nor its node keeps.
+// objectStays is the wait of an ended pod that neither a volume nor a finalizer keeps.
 // Before its volumes the kubelet takes away claimed devices (Kubelet.SyncTerminatingPod), after
 // them the pod's cgroups (SyncTerminatedPod), and then it deletes the object
 // (syncPod, status_manager.go). It writes no event about any of these.
@@ -172,12 +172,13 @@ func (t *tracer) objectStays() Stage {
 		never:  "force-delete the pod before its kubelet's log shows what keeps it: a device or a cgroup may stay on the node",
 		do:     "{check} look at the log of the kubelet of " + t.pod.Spec.NodeName + " for the pod's name and UID: resource claims, cgroups, or an API server that denies the deletion",
 		Detail: "none of its volumes is mounted, and the kubelet has not deleted the object; it writes no event about that"}
-	if t.node == nil {
-		s.On, s.Ends = t.endsOnLost(nil, t.pod)
-		s.Detail, s.do, s.never = "node "+t.pod.Spec.NodeName+" does not exist, and its kubelet deletes no pod object any more", "", "force-delete the pod while the machine may run: its volumes may be in use there"
-		return t.due(s, t.endsSince(), UnmountTakes)
+	if t.node != nil {
+		return t.due(s, readyAgain(t.node, t.endsSince()), UnmountTakes)
 	}
-	return t.due(s, facts.Latest(t.endsSince(), facts.ReadyCondition(t.node).LastTransitionTime), UnmountTakes)
+	s.On, s.Ends = t.endsOnLost(nil, t.pod)
+	s.do, s.never = "", "force-delete the pod while the machine may run: its volumes may be in use there"
+	s.Detail = "node " + t.pod.Spec.NodeName + " does not exist, and no kubelet deletes the object"
+	return t.due(s, t.endsSince(), UnmountTakes)
 }
 
 // ended is the verdict on a pod that nothing of its own keeps.
@@ -192,10 +193,9 @@ func (t *tracer) ended(volumes []VolumeTrace) Verdict {
 	case t.pod.DeletionTimestamp != nil && len(t.pod.Finalizers) > 0:
 		v.Reason = "Finalizers"
 		v.Message += "; its object is kept by " + strings.Join(t.pod.Finalizers, ", ")
-	case t.pod.DeletionTimestamp != nil && t.node != nil && t.Lost(t.node):
-		v.Reason = "NodeNotReady"
-		v.Message += fmt.Sprintf("; its object stays until node %s returns or is deleted: the node's Ready condition is %s", t.node.Name, facts.ReadyText(t.node))
-	case t.pod.DeletionTimestamp != nil && (t.node != nil || t.knows(snapshot.Nodes, "")) && t.pod.Spec.NodeName != "" && !t.partial(): // what was not read may show a volume or a sandbox that keeps it
+	case t.pod.DeletionTimestamp == nil || t.pod.Spec.NodeName == "" || t.partial() || t.node == nil && !t.knows(snapshot.Nodes, ""):
+		// what was not read may show a volume, a sandbox or a node that keeps it
+	default:
 		if s := t.objectStays(); s.Overdue {
 			v = t.staying(s, v)
 			v.Reason, v.Headline = "ObjectStays", headline

@@ -19,7 +19,7 @@ IMAGE_PLATFORMS := linux/amd64 linux/arm64
 DIST := dist
 
 .PHONY: image dist notices reproducible release-check publish-check licences vuln new-user screenshots
-.PHONY: all build test unit corpus race recorded stories record prove whole alerts holmes base chart world conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check wrong-edits lint lint-all vet-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
+.PHONY: all build test unit corpus race recorded stories record prove whole alerts holmes base chart world world-older world-real conformance conformance-long histories kubelet-oracle e2e e2e-long soak soak-serve serve-modes chaos chaos-data add-check wrong-edits lint lint-all vet-all linked generate verify fuzz fuzz-corpus cover demo sandbox clean bench bench-serve fleet
 
 all: build test
 
@@ -103,13 +103,25 @@ kubelet-oracle: ## STATES pods for each release in random states against the vol
 e2e: build ## the command against a real control plane
 	cd e2e && go vet ./... && go test -p 4 -timeout 40m $$(go list ./... | grep -v -e /conformance -e /world/history -e /world/demo) # they mostly wait
 
-# The world links upstream's parts with one line of csi-attacher's left out: see the script. A run that was
+# The world links upstream's parts with two lines of theirs changed: see the script. A run that was
 # stopped goes on after what TALLIES keeps, while the program stays the same.
 WORLDS ?= 500
 world: ## the stories and WORLDS random histories in virtual time; writes docs/evidence/world.md
 	cd e2e && go test -timeout 0 -count 1 ./world/promises ./world/driver ./world/claims && \
 	flags=$$(world/overlay.sh) && go test -count 1 $$flags ./world/demo && \
 	go test -timeout 0 -count 1 -v $$flags ./world/history -histories $(WORLDS) -seed $(SEED) -shrink 20 -copies -ask 10 -tallies '$(TALLIES)' -page ../../../docs/evidence/world.md
+
+OLDER ?= 500
+world-older: ## OLDER random histories with the attach/detach controller of each of three older releases; TALLIES keeps them for the page that "make world" writes
+	cd e2e && for release in v1.30.14 v1.33.13 v1.36.3; do \
+		flags=$$(world/overlay.sh $$release) && go test -timeout 0 -count 1 -v $$flags ./world/history -run 'TestHistories$$' \
+			-histories $(OLDER) -seed $(SEED) -shrink 20 -tallies '$(TALLIES)' || exit 1; \
+	done
+
+REAL ?= 1000
+world-real: ## REAL random histories with the volume managers of the kubelets; TALLIES keeps them for the page that "make world" writes
+	cd e2e && flags=$$(world/overlay.sh) && go test -timeout 0 -count 1 -v $$flags ./world/history -run 'TestHistories$$' \
+		-real -histories $(REAL) -seed $(SEED) -shrink 20 -tallies '$(TALLIES)'
 
 alerts: ## the alert rules and the dashboard, with promtool and Prometheus' own rule engine
 	cd e2e/alerts && go vet . && go test -timeout 40m .

@@ -47,7 +47,7 @@ import (
 )
 
 // Version is what the server says of itself: the release of the modules it is made of.
-const Version = "v1.37.2"
+var Version = "v1.37.2"
 
 // eventLifetime is how long an API server keeps an event, in seconds.
 const eventLifetime = 3600

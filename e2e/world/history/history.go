@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -45,10 +46,17 @@ type Played struct {
 	Advice *Advice
 }
 
+// oneReal lets one world with real volume managers be played at a time: see parts.NodePlugin.
+var oneReal sync.Mutex
+
 // Play plays the history in a bubble of its own; the caller has called bubble.Quiet. The error
 // is one of the world, not of the tool.
 func (h History) Play(t *testing.T) (played Played, err error) {
 	t.Helper()
+	if h.Size.Real {
+		oneReal.Lock()
+		defer oneReal.Unlock()
+	}
 	bubble.Run(t, limit, func(*testing.T) { played, err = h.play() })
 	return played, err
 }

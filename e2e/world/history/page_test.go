@@ -31,19 +31,27 @@ var (
 )
 
 // outcome is what the page has.
-var outcome = newResults()
+var outcome *results
+
+// variant is what this run plays: the release of the attach/detach controller, and what else is real.
+func variant() string {
+	if *real {
+		return api.Version + " with volume managers"
+	}
+	return api.Version
+}
 
 func newResults() *results {
-	return &results{Tally: claims.NewTally(), Seeds: map[string]int{}, Deeds: Deeds{Not: map[string]int{}}}
+	return &results{Tally: claims.NewTally(), Program: program(), Variant: variant(), others: map[string]*results{}, Seeds: map[string]int{}, Deeds: Deeds{Not: map[string]int{}}}
 }
 
 type results struct {
 	mu sync.Mutex
 	*claims.Tally
 	// Program is the hash of the program that was run.
-	Program   string
-	Stories   []told
-	Histories int
+	Program, Variant string
+	Stories          []told
+	Histories        int
 	// Seeds are those of the histories, each with their number.
 	Seeds map[string]int
 	// WithFalse are the histories with a false claim, as seed/number.
@@ -55,6 +63,8 @@ type results struct {
 
 	// parts are the files of the tallies that it has.
 	parts []string
+	// others are the results of other variants.
+	others map[string]*results
 }
 
 // DeedKinds counts the outcomes by what was done.
@@ -133,6 +143,7 @@ func (r *results) judge(q claims.Question, left *claims.Record, acted Played) Ou
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	outcome = newResults()
 	bubble.Quiet()
 	debug.SetGCPercent(800) // a world is small, and the machine's memory is not
 	code := m.Run()
@@ -161,17 +172,31 @@ func (r *results) keep() error {
 			if err != nil {
 				return err
 			}
-			r.merge(other)
+			if err := r.of(other.Variant).merge(other); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
 		}
 	}
 	slices.SortStableFunc(r.Stories, func(a, b told) int { return place(a) - place(b) })
 	return r.write(*page)
 }
 
+// of is where the results of the variant belong.
+func (r *results) of(variant string) *results {
+	if variant == r.Variant {
+		return r
+	}
+	if r.others[variant] == nil {
+		r.others[variant] = newResults()
+		r.others[variant].Program = ""
+	}
+	return r.others[variant]
+}
+
 // part adds to the outcome what run finds, or what an earlier run of this program has found in the part of
 // that name. It is kept where it is complete.
 func part(t *testing.T, name string, run func(*results), complete func(*results) bool) {
-	file := filepath.Join(*tallies, name+".json")
+	file := filepath.Join(*tallies, name+"-"+variant()+".json")
 	outcome.parts = append(outcome.parts, file)
 	if *tallies != "" {
 		switch kept, err := load(file); {
@@ -185,7 +210,9 @@ func part(t *testing.T, name string, run func(*results), complete func(*results)
 					t.Error(o.Code, o.Harm)
 				}
 			}
-			outcome.merge(kept)
+			if err := outcome.merge(kept); err != nil {
+				t.Fatalf("%s: %v", file, err)
+			}
 			return
 		case !errors.Is(err, fs.ErrNotExist):
 			t.Fatal(err)
@@ -194,13 +221,11 @@ func part(t *testing.T, name string, run func(*results), complete func(*results)
 	r, began := newResults(), bubble.Processor()
 	run(r)
 	r.Took = bubble.Processor() - began
-	outcome.merge(r)
+	if err := outcome.merge(r); err != nil {
+		t.Fatal(err)
+	}
 	if *tallies == "" || !complete(r) {
 		return
-	}
-	var err error
-	if r.Program, err = program(); err != nil {
-		t.Fatal(err)
 	}
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -214,7 +239,7 @@ func part(t *testing.T, name string, run func(*results), complete func(*results)
 	}
 }
 
-// load reads what a run of this program has kept.
+// load reads what a run has kept.
 func load(file string) (*results, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -224,13 +249,14 @@ func load(file string) (*results, error) {
 	if err := json.Unmarshal(text, r); err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
-	if this, err := program(); err != nil || this != r.Program {
-		return nil, cmp.Or(err, fmt.Errorf("%s is of another program", file))
-	}
 	return r, nil
 }
 
-func (r *results) merge(other *results) {
+// merge adds the other results, which are of the same program.
+func (r *results) merge(other *results) error {
+	if r.Program = cmp.Or(r.Program, other.Program); r.Program != other.Program {
+		return errors.New("its results are of another program")
+	}
 	r.Add(other.Tally)
 	r.Stories = append(r.Stories, other.Stories...)
 	r.Histories, r.WithFalse, r.Took = r.Histories+other.Histories, append(r.WithFalse, other.WithFalse...), r.Took+other.Took
@@ -240,16 +266,20 @@ func (r *results) merge(other *results) {
 		}
 	}
 	r.Deeds.Done = append(r.Deeds.Done, other.Deeds.Done...)
+	return nil
 }
 
 // program is the hash of the file of this program: it links the tool and the judges.
-var program = sync.OnceValues(func() (string, error) {
+var program = sync.OnceValue(func() string {
 	file, err := os.Executable()
 	if err != nil {
-		return "", err
+		panic(err)
 	}
 	text, err := os.ReadFile(file)
-	return fmt.Sprintf("%x", sha256.Sum256(text)), err
+	if err != nil {
+		panic(err)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256(text))
 })
 
 // place is that of the story among Stories.
@@ -284,6 +314,7 @@ func (r *results) write(file string) error {
 			return strings.Join(all, ", ")
 		},
 		"counts": counts,
+		"others": func() map[string]*results { return r.others },
 		"deeds": func() []string {
 			return slices.DeleteFunc(slices.Sorted(maps.Keys(deeds)), func(d string) bool { return slices.Contains(byHand, d) })
 		},

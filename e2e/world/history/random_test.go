@@ -22,6 +22,7 @@ var (
 	seed      = flag.Uint64("seed", 1, "what the histories are drawn from; a history does not play out quite the same twice")
 	keep      = flag.String("keep", "", "a folder for the histories that show a false claim, each with the world's log")
 	ask       = flag.Int("ask", 0, "in one of how many histories one action that the tool says is done in a copy; 0 for none")
+	real      = flag.Bool("real", false, "play the histories with upstream's volume managers in place of the kubelets' stand-in, one at a time")
 	shrink    = flag.Int("shrink", 0, "how many histories to play to make one smaller that shows a false claim")
 )
 
@@ -59,7 +60,9 @@ type tallied struct {
 // play plays the history of that number.
 func (all *tallied) play(t *testing.T, i int) {
 	r := rand.New(rand.NewPCG(*seed, uint64(i)))
-	h := Draw(r, DrawSize(r))
+	size := DrawSize(r)
+	size.Real = *real
+	h := Draw(r, size)
 	began := time.Now()
 	played, err := h.Play(t)
 	if *verbose {

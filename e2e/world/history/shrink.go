@@ -29,7 +29,7 @@ func Shrink(h History, budget int, show func(History) bool) History {
 	}
 	for _, size := range []Size{{Nodes: 2, Sets: 0, Deployments: 1}, {Nodes: 2, Sets: 1, Replicas: 1}, {Nodes: h.Size.Nodes, Sets: 0, Deployments: h.Size.Deployments}} {
 		smaller := h
-		size.Two, size.Shared = h.Size.Two, h.Size.Shared
+		size.Two, size.Shared, size.Real = h.Size.Two, h.Size.Shared, h.Size.Real
 		smaller.Size = size
 		if size != h.Size && shows(smaller) {
 			return smaller

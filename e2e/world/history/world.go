@@ -47,6 +47,8 @@ type Size struct {
 	// replicas and volumes that several nodes may have at once.
 	Two    bool `json:"two,omitempty"`
 	Shared bool `json:"shared,omitempty"`
+	// Real reports that the volume half of each kubelet is upstream's.
+	Real bool `json:"real,omitempty"`
 }
 
 // claimsOf are the names of the claims of a Deployment.
@@ -115,9 +117,20 @@ func NewWorld(ctx context.Context, size Size) (*World, error) {
 	}); err != nil {
 		return nil, err
 	}
+	var plugin *parts.NodePlugin
+	if size.Real {
+		var nodes []string
+		for i := range size.Nodes {
+			nodes = append(nodes, nodeName(i))
+		}
+		if plugin, err = parts.NewNodePlugin(ctx, w.Driver, nodes); err != nil {
+			return nil, err
+		}
+	}
 	for i := range size.Nodes {
 		name := nodeName(i)
 		k := parts.NewKubelet(name, kubelets, w.objects, w.Driver)
+		k.Plugin = plugin
 		w.Kubelets[name] = k
 		w.run(func() { k.Run(ctx) })
 	}

@@ -45,9 +45,12 @@ const LeaseNamespace = "kube-node-lease"
 
 // Kubelet is a stand-in for the kubelet of one node. It keeps to what the others see of
 // one: leases, conditions, volumesInUse, the order of attach, stage, run, unstage and
-// detach, the back-off of what fails, and its events. Below it there is only the driver.
+// detach, the back-off of what fails, and its events. Below it there is only the driver, or, with
+// a NodePlugin, upstream's volume manager.
 type Kubelet struct {
 	Node string
+	// Plugin is set before Run.
+	Plugin *NodePlugin
 
 	client   kubernetes.Interface
 	objects  *Objects
@@ -58,6 +61,10 @@ type Kubelet struct {
 	alive bool
 	// registered reports whether the Node has what the kubelet puts on it as it starts.
 	registered bool
+	// volumes is the volume manager while the kubelet runs; nil without a NodePlugin.
+	volumes *volumes
+	// again reports whether the kubelet has started again, and off whether its machine was off.
+	again, off bool
 	pods       map[types.UID]*running
 	devices    map[corev1.UniqueVolumeName]*device
 	// keep are the pods whose containers do not end.
@@ -77,6 +84,10 @@ type running struct {
 	stopped     time.Time // when its containers were told to end; zero before
 	ended       bool      // its containers have
 	published   sets.Set[corev1.UniqueVolumeName]
+	// mounted reports whether the volume manager has mounted all of its volumes, and unmounted whether
+	// it has unmounted them since. stopWait ends the wait that is under way.
+	mounted, unmounted bool
+	stopWait           context.CancelFunc
 }
 
 // device is a volume that the kubelet has to do with.
@@ -110,13 +121,15 @@ func (k *Kubelet) Stop() { k.set(func() { k.alive = false }) }
 
 // Start starts it again. It finds its containers and mounts as they are.
 func (k *Kubelet) Start() {
-	k.set(func() { k.alive, k.registered, k.renewed, k.reported = true, false, time.Time{}, time.Time{} })
+	k.set(func() {
+		k.alive, k.again, k.registered, k.renewed, k.reported = true, true, false, time.Time{}, time.Time{}
+	})
 }
 
 // Reboot is a Start of a machine that has been off: nothing runs and nothing is mounted.
 func (k *Kubelet) Reboot() {
 	k.set(func() {
-		k.alive, k.registered, k.renewed, k.reported = true, false, time.Time{}, time.Time{}
+		k.alive, k.again, k.off, k.registered, k.renewed, k.reported = true, true, true, false, time.Time{}, time.Time{}
 		k.pods, k.devices = map[types.UID]*running{}, map[corev1.UniqueVolumeName]*device{}
 	})
 }
@@ -138,6 +151,9 @@ func (k *Kubelet) KeepContainers(pod string, keep bool) {
 
 // Mounted reports whether the kubelet has the volume on the node, or may have.
 func (k *Kubelet) Mounted(volume corev1.UniqueVolumeName) (mounted bool) {
+	if k.Plugin != nil {
+		return k.Plugin.has(k.Node, volume)
+	}
 	k.set(func() {
 		d := k.devices[volume]
 		mounted = d != nil && (d.staged || d.busy)
@@ -158,7 +174,11 @@ func (k *Kubelet) Run(ctx context.Context) {
 	k.recorder = events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "kubelet", Host: k.Node})
 	defer events.Shutdown()
 	for tick(ctx, kubeletLoop) {
-		if k.Alive() {
+		alive := k.Alive()
+		if k.Plugin != nil {
+			k.runVolumes(ctx, alive)
+		}
+		if alive {
 			k.sync(ctx)
 		}
 	}
@@ -179,7 +199,10 @@ func (k *Kubelet) sync(ctx context.Context) {
 		k.registered = k.register(ctx, node) == nil
 	}
 	pods := k.objects.podsOn(k.Node)
-	wanted := k.desired(pods)
+	wanted := sets.New[corev1.UniqueVolumeName]()
+	if k.Plugin == nil {
+		wanted = k.desired(pods)
+	}
 	for _, p := range pods {
 		k.syncPod(ctx, p, node, now)
 	}
@@ -187,7 +210,7 @@ func (k *Kubelet) sync(ctx context.Context) {
 	k.cleanUp(ctx, wanted)
 	if now.Sub(k.updated) >= statusUpdate || !IsReady(node) && now.Sub(k.updated) >= time.Second {
 		k.updated = now
-		k.report(ctx, node, wanted, now)
+		_ = k.report(ctx, node, wanted, now) // else at the next
 	}
 }
 
@@ -230,8 +253,21 @@ func (k *Kubelet) renew(ctx context.Context, now time.Time) (err error) {
 }
 
 // report writes the node's status where it has changed, or has not for five minutes.
-func (k *Kubelet) report(ctx context.Context, node *corev1.Node, wanted sets.Set[corev1.UniqueVolumeName], now time.Time) {
+func (k *Kubelet) report(ctx context.Context, node *corev1.Node, wanted sets.Set[corev1.UniqueVolumeName], now time.Time) (err error) {
 	inUse := wanted.Clone()
+	if v := k.volumes; k.Plugin != nil {
+		if v == nil {
+			return nil
+		}
+		if inUse.Insert(v.GetVolumesInUse()...); !v.ReconcilerStatesHasBeenSynced() { // it does not know its mounts yet
+			inUse = sets.New(node.Status.VolumesInUse...)
+		}
+		defer func() {
+			if err == nil {
+				v.MarkVolumesAsReportedInUse(sets.List(inUse))
+			}
+		}()
+	}
 	k.set(func() {
 		for name, d := range k.devices {
 			if d.staged || d.busy {
@@ -240,9 +276,9 @@ func (k *Kubelet) report(ctx context.Context, node *corev1.Node, wanted sets.Set
 		}
 	})
 	if IsReady(node) && inUse.Equal(sets.New(node.Status.VolumesInUse...)) && now.Sub(k.reported) < statusReport {
-		return
+		return nil
 	}
-	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+	err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		n, err := k.client.CoreV1().Nodes().Get(ctx, k.Node, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -255,6 +291,7 @@ func (k *Kubelet) report(ctx context.Context, node *corev1.Node, wanted sets.Set
 	if err == nil {
 		k.reported = now
 	}
+	return err
 }
 
 // SetReady sets the node's Ready condition as its kubelet does.

@@ -102,6 +102,10 @@ func (k *Kubelet) writeStatus(ctx context.Context, p *corev1.Pod, change func(*c
 
 // start mounts the volumes of a pod, and starts its containers when all are mounted.
 func (k *Kubelet) start(ctx context.Context, p *corev1.Pod, r *running, node *corev1.Node, now time.Time) {
+	if k.Plugin != nil {
+		k.startMounted(ctx, p, r)
+		return
+	}
 	volumes := k.volumesOf(p)
 	var unmounted, unattached, unknown []string
 	for _, name := range slices.Sorted(maps.Keys(volumes)) {
@@ -119,20 +123,25 @@ func (k *Kubelet) start(ctx context.Context, p *corev1.Pod, r *running, node *co
 		}
 	}
 	if len(unmounted) == 0 {
-		r.started = nil == k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) { // else at the next pass
-			s.Phase = corev1.PodRunning
-			setConditions(s, now, true)
-			s.ContainerStatuses = nil
-			for _, c := range p.Spec.Containers {
-				s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}})
-			}
-		})
+		k.runContainers(ctx, p, r)
 		return
 	}
 	if now.Sub(r.waits) >= mountTimeout {
 		r.waits = now
 		k.event(p, "FailedMount", "Unable to attach or mount volumes: unmounted volumes=%v, unattached volumes=%v, failed to process volumes=%v: context deadline exceeded", unmounted, unattached, unknown)
 	}
+}
+
+// runContainers starts the containers of the pod.
+func (k *Kubelet) runContainers(ctx context.Context, p *corev1.Pod, r *running) {
+	r.started = nil == k.writeStatus(ctx, p, func(s *corev1.PodStatus, now metav1.Time) { // else at the next pass
+		s.Phase = corev1.PodRunning
+		setConditions(s, now, true)
+		s.ContainerStatuses = nil
+		for _, c := range p.Spec.Containers {
+			s.ContainerStatuses = append(s.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}})
+		}
+	})
 }
 
 // mount takes a volume one step further towards the pod.
@@ -194,6 +203,7 @@ func (k *Kubelet) sayFailed(p *corev1.Pod, err error, operation string, d *devic
 func (k *Kubelet) end(ctx context.Context, p *corev1.Pod, r *running, now time.Time, kept bool) {
 	if r.stopped.IsZero() {
 		r.stopped = now
+		k.stopWait(r)
 	}
 	if !r.ended {
 		if r.started && (kept || now.Sub(r.stopped) < stopping) {
@@ -222,7 +232,7 @@ func (k *Kubelet) end(ctx context.Context, p *corev1.Pod, r *running, now time.T
 		})
 	}
 	k.mu.Unlock()
-	if left > 0 || p.DeletionTimestamp == nil {
+	if left > 0 || k.Plugin != nil && !k.unmounts(p, r) || p.DeletionTimestamp == nil {
 		return
 	}
 	var at int64

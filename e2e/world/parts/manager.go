@@ -3,7 +3,7 @@
 // provisioner.
 //
 // It can only be linked with the overlay that ../overlay.sh makes: csi-attacher and
-// Kubernetes register one feature gate differently.
+// Kubernetes register one feature gate differently, and the kubelets' CSI plug-in dials sockets.
 package parts
 
 import (

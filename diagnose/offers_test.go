@@ -3,6 +3,7 @@ package diagnose_test
 import (
 	"bytes"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,14 +18,8 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
-// offers matches a command that writes, and the parts of a page that have a button.
+// offers matches a command that writes.
 var offers = regexp.MustCompile(`kubectl [^\n]*(--apply\b|\b(delete|patch|taint|annotate|replace|create|edit)\b)[^\n]*|apply the repair`)
-
-// htmlCommand matches a command of a page, and looks the commands that only look.
-var (
-	htmlCommand = regexp.MustCompile(`class="command"><pre>([^<]*)`)
-	looks       = regexp.MustCompile(`^kubectl (?:get|describe|logs|events|volume-doctor (?:diagnose|trace|plan|preflight|explain)) `)
-)
 
 // refusals are the numbers of refused repairs, and of those that a person could have made by
 // hand.
@@ -32,7 +27,7 @@ type refusals struct{ refused, byHand int }
 
 // areNotOffered counts the refusals of a cluster. Where a guard refuses a repair and no flag
 // overrides that, the finding has neither commands nor the advice to do the same by hand, and
-// no format shows any.
+// no format shows any but those of looks.
 func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diagnose.Options) {
 	before := map[string]string{}
 	for _, f := range diagnose.Diagnose(s, settings).Findings {
@@ -62,6 +57,7 @@ func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diag
 		}
 		only := *view.Report
 		only.Findings = []finding.Finding{f}
+		looks := len(slices.DeleteFunc(finding.ActionsOf(f, only.TakenAt.Time), func(a finding.Action) bool { return a.Kind != finding.Look || a.Command == "" }))
 		for _, format := range output.ReportFormats.Names() {
 			var b bytes.Buffer
 			if err := output.ReportFormats.Print(&b, format, &only, output.Options{}); err != nil {
@@ -70,7 +66,6 @@ func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diag
 			text := b.String()
 			if format == "sarif" { // the rules of this format are the pages of the checks
 				_, text, _ = strings.Cut(text, `"results": [`)
-				text = strings.ReplaceAll(text, `\n`, "\n") // the lines of a report
 			}
 			// this format also ends with the pages, whose commands are general and have no
 			// button
@@ -80,12 +75,11 @@ func (n *refusals) areNotOffered(t rapid.TB, s *snapshot.Snapshot, settings diag
 					t.Fatalf("%s: the pages of the checks are not set apart", f.Code)
 				}
 				text = before
-				for _, m := range htmlCommand.FindAllStringSubmatch(text, -1) {
-					if !looks.MatchString(m[1]) {
-						t.Fatalf("%s is refused (%s), and %s has %q", f.Code, f.Repair.BlockedBy, format, m[1])
-					}
+				if n := strings.Count(text, `class="command"`); n != looks {
+					t.Fatalf("%s is refused (%s): %d commands, of which %d look", f.Code, f.Repair.BlockedBy, n, looks)
 				}
 			}
+			text = strings.ReplaceAll(text, `\n`, "\n") // in a string of SARIF or JSON
 			if m := offers.FindString(text); m != "" {
 				t.Fatalf("%s is refused (%s), and %s has %q", f.Code, f.Repair.BlockedBy, format, m)
 			}

@@ -85,8 +85,8 @@ func driverMissing(p *check.Run, node *corev1.Node, driver string, waiting []fac
 	p.Report(f)
 }
 
-// addPlugins adds the driver's node plugins on the node, and how they fail. Where there is none it is
-// false, and a look at all pods of the node is added.
+// addPlugins adds the driver's node plugins on the node, and how they fail. Where there is none it adds
+// a look at all pods of the node, and returns false.
 func addPlugins(p *facts.View, f *finding.Finding, node *corev1.Node, driver string) bool {
 	plugins := p.NodePlugins(node, "/plugins/"+driver)
 	for _, plugin := range plugins {

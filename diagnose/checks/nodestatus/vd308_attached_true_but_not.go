@@ -110,7 +110,7 @@ func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *core
 			{Object: "node/" + string(va.Node), Field: "status.volumesAttached", Value: string(va.Volume)},
 			{Object: "event/" + event.Namespace + "/" + event.Name, Field: "message", Value: event.Message},
 		},
-		SelfHeals: finding.SelfHeals{Because: "the driver has not noticed; one that lists its attached volumes notices within about a minute"},
+		SelfHeals: finding.SelfHeals{Because: "the driver has not noticed; a driver that lists its attached volumes notices within about a minute"},
 		Advice: cmp.Or(facts.OwnCheck(va.Spec.Attacher, event.Message), "{check} check at the storage system whether the volume is attached to this node; "+
 			"{check} where it is, the node does not see it: {change} rescan its buses and its multipath, then {restart-node-plugin}"),
 		ByHand: "if it is not, {delete-pod}, and let it return when the VolumeAttachment is gone: the volume is then attached again",

@@ -30,7 +30,7 @@ func detachedAtStorage(p *check.Run, va facts.Attachment, node *corev1.Node, ent
 			{Object: "node/" + string(va.Node), Field: "status.volumesAttached", Value: string(va.Volume)},
 			entry.Evidence(),
 		},
-		SelfHeals: finding.SelfHeals{Because: "the driver has not noticed; one that lists its attached volumes notices within about a minute"},
+		SelfHeals: finding.SelfHeals{Because: "the driver has not noticed; a driver that lists its attached volumes notices within about a minute"},
 	})
 	if len(pods) > 0 {
 		f.Subject, f.Pods = facts.PodObject(pods[0]), facts.PodNames(pods)

@@ -92,8 +92,8 @@ func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, wha
 const holderLives = 2 * time.Minute
 
 // holderElsewhere returns a namespace that is not among those read, and the process that renews a lease
-// in it, whose identity is the name of its pod, as that of each CSI sidecar: HOST_UUID is of a process
-// that may run outside the cluster.
+// in it. CSI sidecars write the name of their pod. HOST_UUID is the identity of controllers that may run
+// outside the cluster, and is not counted.
 func (c *collector) holderElsewhere(read sets.Set[string], now time.Time) (namespace, what string) {
 	if len(read) == 0 {
 		return "", ""

@@ -158,8 +158,8 @@ func (l *listing) has(key identity) bool {
 	return l.later == nil || len(l.later.of) == 1 && !l.later.of.Has(key.namespace)
 }
 
-// again returns the number of lists of the kind besides the first that are no list of a further
-// namespace: of the same objects as another, or beside one of several namespaces.
+// again returns how many lists of the kind show no further namespace: those with a later list of the same
+// objects, and all of them if one has objects of several namespaces.
 func (c *collector) again(kind Kind) int {
 	n := 0
 	for _, l := range c.listings[kind] {

@@ -104,7 +104,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 // writes the driver's id into the node's annotation right before it writes the CSINode, and takes it out
 // where it cannot (InstallCSIDriver and UninstallCSIDriver, nodeinfomanager.go).
 func lostCSINode(p *check.Run, f *finding.Finding, node *corev1.Node, driver string, waits bool) {
-	f.Detail = "the node's annotation has the driver's id for it; without a CSINode no volume of the driver is attached there, and what is mounted stays mounted"
+	f.Detail = "the node's annotation has the driver's id for it; without a CSINode no volume of the driver is attached there; the kubelet needs none to mount and unmount"
 	if waits {
 		f.Detail = finding.Clauses("the node has no CSINode", f.Detail)
 	} else {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
 )
 
 // nodeElsewhere returns a reason if a node is missing while its CSINode is present. When a Node is
@@ -32,8 +34,9 @@ func (o *Objects) nodeElsewhere() string {
 	return ""
 }
 
-// csiNodeElsewhere returns a reason if a node whose annotation names a driver has no CSINode, or if several
-// Ready nodes have none. A kubelet creates its CSINode when it starts; a single node may have lost it.
+// csiNodeElsewhere returns a reason if a node whose annotation names a driver has no CSINode, which its
+// kubelet writes right after the annotation, or if several Ready nodes have none. A kubelet creates its
+// CSINode when it starts; a single node may have lost it.
 func (o *Objects) csiNodeElsewhere() string {
 	csi, without := sets.New[string](), []string{}
 	for _, n := range o.CSINodes {
@@ -41,8 +44,8 @@ func (o *Objects) csiNodeElsewhere() string {
 	}
 	for _, node := range o.Nodes {
 		var ids map[string]string
-		if !csi.Has(node.Name) && json.Unmarshal([]byte(node.Annotations[nodeIDsAnnotation]), &ids) == nil && len(ids) > 0 {
-			return fmt.Sprintf("node %s has no CSINode, though its annotation %s names a driver", plain(node.Name), nodeIDsAnnotation)
+		if !csi.Has(node.Name) && json.Unmarshal([]byte(node.Annotations[trim.NodeIDs]), &ids) == nil && len(ids) > 0 {
+			return fmt.Sprintf("node %s has no CSINode, though its annotation %s names a driver", plain(node.Name), trim.NodeIDs)
 		}
 		if ready(node) && !csi.Has(node.Name) {
 			without = append(without, plain(node.Name))

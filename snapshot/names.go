@@ -22,9 +22,5 @@ func DeploymentOf(pod *corev1.Pod) string {
 	return name
 }
 
-// nodeIDsAnnotation on a node has each driver's name for it, as JSON. The kubelet writes it before
-// the CSINode.
-const nodeIDsAnnotation = "csi.volume.kubernetes.io/nodeid"
-
 // uniqueName is the name of a CSI volume in a node's status.
 func uniqueName(driver, handle string) string { return "kubernetes.io/csi/" + driver + "^" + handle }

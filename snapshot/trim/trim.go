@@ -18,13 +18,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// NodeIDs is the annotation of a Node with each driver's name for it, as JSON.
+const NodeIDs = "csi.volume.kubernetes.io/nodeid"
+
 // KeptAnnotations are the keys that say something about volumes: those that the controllers'
 // and the kubelet's storage code read. All others are removed, among them kubectl's
 // last-applied-configuration, which repeats everything that is removed here, and
 // volume.beta.kubernetes.io/mount-options, in which CIFS takes its password.
 var KeptAnnotations = []string{
 	"csi.alpha.kubernetes.io/node-id",
-	"csi.volume.kubernetes.io/nodeid",
+	NodeIDs,
 	"pv.kubernetes.io/bind-completed",
 	"pv.kubernetes.io/bound-by-controller",
 	"pv.kubernetes.io/migrated-to",

@@ -61,7 +61,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	if !facts.Ready(plugin) || ids[driver] != "" {
 		// While it tries to register, the node has the driver for a moment. A kubelet that has
 		// taken a driver off the CSINode takes its id off the node's annotation next.
-		cannot = "may be unable to mount or unmount"
+		cannot = "may neither mount nor unmount"
 	}
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
@@ -104,7 +104,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 // writes the driver's id into the node's annotation right before it writes the CSINode, and takes it out
 // where it cannot (InstallCSIDriver and UninstallCSIDriver, nodeinfomanager.go).
 func lostCSINode(p *check.Run, f *finding.Finding, node *corev1.Node, driver string, waits bool) {
-	f.Detail = "the node's annotation has the driver's id for it; without a CSINode no volume of the driver is attached there, and what is mounted goes on"
+	f.Detail = "the node's annotation has the driver's id for it; without a CSINode no volume of the driver is attached there; the kubelet needs none to mount and unmount"
 	if waits {
 		f.Detail = finding.Clauses("the node has no CSINode", f.Detail)
 	} else {
@@ -112,7 +112,7 @@ func lostCSINode(p *check.Run, f *finding.Finding, node *corev1.Node, driver str
 	}
 	f.Since, f.Cause = nil, "somebody deleted the CSINode, or it went with a former Node of this name"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: node.Annotations[reconcile.NodeIDsAnnotation]})
-	f.SelfHeals.Because = "kubelets make a CSINode only at a start or registration"
+	f.SelfHeals.Because = "the kubelet makes the CSINode at its start, and when a node plugin registers"
 	f.Advice = fmt.Sprintf("{check} see whether CSINode %s is there now; if not, %s: its successor registers again", node.Name, step.RestartNodePlugin.Of(driver))
 	f.AdviceCommands = []string{safetext.Kubectl("get", "csinode/"+node.Name)}
 }

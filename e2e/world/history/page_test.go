@@ -314,6 +314,12 @@ func (r *results) write(file string) error {
 			return strings.Join(all, ", ")
 		},
 		"counts": counts,
+		"sum": func(of map[string]int) (n int) {
+			for _, c := range of {
+				n += c
+			}
+			return n
+		},
 		"others": func() map[string]*results { return r.others },
 		"deeds": func() []string {
 			return slices.DeleteFunc(slices.Sorted(maps.Keys(deeds)), func(d string) bool { return slices.Contains(byHand, d) })

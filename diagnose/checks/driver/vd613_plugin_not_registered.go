@@ -61,7 +61,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 	if !facts.Ready(plugin) || ids[driver] != "" {
 		// While it tries to register, the node has the driver for a moment. A kubelet that has
 		// taken a driver off the CSINode takes its id off the node's annotation next.
-		cannot = "may neither mount nor unmount"
+		cannot = "may be unable to mount or unmount"
 	}
 	f := finding.Finding{
 		Subject: p.DriverObject(driver),
@@ -112,7 +112,7 @@ func lostCSINode(p *check.Run, f *finding.Finding, node *corev1.Node, driver str
 	}
 	f.Since, f.Cause = nil, "somebody deleted the CSINode, or it went with a former Node of this name"
 	f.Evidence = append(f.Evidence, finding.Evidence{Object: "node/" + node.Name, Field: "metadata.annotations[" + reconcile.NodeIDsAnnotation + "]", Value: node.Annotations[reconcile.NodeIDsAnnotation]})
-	f.SelfHeals.Because = "the kubelet makes the CSINode at its start, and when a node plugin registers"
+	f.SelfHeals.Because = "kubelets make a CSINode only at a start or registration"
 	f.Advice = fmt.Sprintf("{check} see whether CSINode %s is there now; if not, %s: its successor registers again", node.Name, step.RestartNodePlugin.Of(driver))
 	f.AdviceCommands = []string{safetext.Kubectl("get", "csinode/"+node.Name)}
 }

@@ -202,6 +202,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		}
 		p.Skipped = append(p.Skipped, k)
 	}
+	view := facts.NewView(s, w, plan)
 	notKnown := map[reconcile.VolumeNode]bool{}
 	waitedFor := waitedForBy(plan)
 	wanting := map[corev1.UniqueVolumeName][]*reconcile.VolumeToAttach{}
@@ -219,7 +220,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 		row := PlanDecision{Volume: d.Volume, Node: d.Node, Verb: d.Verb, Reason: d.Reason, After: after.String(),
 			PersistentVolume: volume(d.Volume), VolumeAttachment: d.VolumeAttachment, Holders: d.Holders, Contenders: d.Contenders, Until: planUntil(d), WaitedFor: waitedFor[d.VolumeNode],
 			Remembered: planRemembered(w.Memory, d.VolumeNode), MayBeForced: w.MayBeForced(&d)}
-		if overdue := forceOverdue(s, d, wanting[d.Volume]); overdue > 0 {
+		if overdue := forceOverdue(view, d, wanting[d.Volume]); overdue > 0 {
 			row.Overdue = overdue.String()
 		}
 		for _, pod := range d.MayKeep {
@@ -256,7 +257,8 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 // forceOverdue returns for how long a running controller should have detached the volume by force
 // for the pods that want it on other nodes; 0 if it may still wait, and where an object that was not read may show
 // another time.
-func forceOverdue(s *snapshot.Snapshot, d reconcile.Decision, wanting []*reconcile.VolumeToAttach) time.Duration {
+func forceOverdue(v *facts.View, d reconcile.Decision, wanting []*reconcile.VolumeToAttach) time.Duration {
+	s := v.Snapshot
 	i := slices.IndexFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount })
 	if i < 0 || len(d.MayKeep) > 0 || slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind != snapshot.Events && g.Kind != snapshot.StorageClasses }) {
 		return 0
@@ -264,14 +266,19 @@ func forceOverdue(s *snapshot.Snapshot, d reconcile.Decision, wanting []*reconci
 	if after, _ := d.Until[i].Running(d); after > 0 {
 		return 0
 	}
-	var longest time.Duration
+	var pods []*corev1.Pod
 	for _, row := range wanting {
 		for _, name := range row.Pods {
 			if pod := s.Pod(name); pod != nil {
-				due := facts.Latest(metav1.NewTime(facts.BoundAt(pod).Add(d.Until[i].After)), facts.NotReadySince(s.Node(d.Node)))
-				longest = max(longest, s.TakenAt.Sub(due.Time))
+				pods = append(pods, pod)
 			}
 		}
+	}
+	told, _ := v.Outstayed(d.Volume, pods)
+	var longest time.Duration
+	for _, pod := range pods {
+		due := facts.Latest(metav1.NewTime(facts.Latest(facts.BoundAt(pod), told).Add(d.Until[i].After)), facts.NotReadySince(s.Node(d.Node)))
+		longest = max(longest, s.TakenAt.Sub(due.Time))
 	}
 	if longest < facts.DetachTakes {
 		return 0

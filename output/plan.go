@@ -260,7 +260,7 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 func forceOverdue(v *facts.View, d reconcile.Decision, wanting []*reconcile.VolumeToAttach) time.Duration {
 	s := v.Snapshot
 	i := slices.IndexFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount })
-	if i < 0 || len(d.MayKeep) > 0 || slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind != snapshot.Events && g.Kind != snapshot.StorageClasses }) {
+	if i < 0 || len(d.MayKeep) > 0 || slices.ContainsFunc(s.Gaps, func(g snapshot.Gap) bool { return g.Kind != snapshot.StorageClasses }) {
 		return 0
 	}
 	if after, _ := d.Until[i].Running(d); after > 0 {

@@ -214,11 +214,11 @@ func sarifNotifications(r *finding.Report) []sarifNotification {
 // gapText is one sentence about what was not read.
 func gapText(g snapshot.Gap) string {
 	what := gapKind(g)
-	switch g.Kind {
-	case finding.Everything:
-		what = "cluster " + g.Context
-	case snapshot.StorageList:
+	if g.Kind == snapshot.StorageList {
 		return "the storage system's list " + g.Detail
+	}
+	if g.Kind == finding.Everything {
+		what = "cluster " + g.Context
 	}
 	return fmt.Sprintf("%s could not be read (%s)%s", what, g.Reason, detail(g.Detail))
 }

@@ -312,10 +312,11 @@ func readerOf(field string, raw []byte) *reader {
 func (l *List) unsaid() {
 	attached := slices.ContainsFunc(l.Volumes, func(v Volume) bool { return len(v.Attachments) > 0 })
 	for i := range l.Volumes {
-		switch v := &l.Volumes[i]; l.Format {
-		case CSI:
+		v := &l.Volumes[i]
+		if l.Format == CSI {
 			v.Silent = v.Silent || !attached
-		case Google:
+		}
+		if l.Format == Google {
 			v.Silent = v.Silent && !attached
 		}
 	}

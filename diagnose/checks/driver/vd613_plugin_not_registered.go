@@ -92,7 +92,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 			waiting[0].Name, facts.PodName(plugin)), facts.Alike(pods))
 	}
 	if p.Snapshot.CSINode(facts.NodeName(node)) == nil && ids[driver] != "" && p.AttachRequired(driver) {
-		lostCSINode(p, &f, node, driver, len(waiting) > 0)
+		lostCSINode(&f, node, driver, len(waiting) > 0)
 	} else {
 		endsInVain(p.View, &f, users)
 		refused(&f, here)
@@ -103,7 +103,7 @@ func notRegistered(p *check.Run, node *corev1.Node, driver string, here, users [
 // lostCSINode says that the CSINode of a node is missing, although the kubelet has registered the driver: it
 // writes the driver's id into the node's annotation right before it writes the CSINode, and takes it out
 // where it cannot (InstallCSIDriver and UninstallCSIDriver, nodeinfomanager.go).
-func lostCSINode(p *check.Run, f *finding.Finding, node *corev1.Node, driver string, waits bool) {
+func lostCSINode(f *finding.Finding, node *corev1.Node, driver string, waits bool) {
 	f.Detail = "the node's annotation has the driver's id for it; without a CSINode no volume of the driver is attached there; the kubelet needs none to mount and unmount"
 	if waits {
 		f.Detail = finding.Clauses("the node has no CSINode", f.Detail)

@@ -55,7 +55,7 @@ func (m *applying) run(ctx context.Context, streams genericiooptions.IOStreams) 
 	for _, f := range r.Findings {
 		if f.Repair != nil && f.Repair.BlockedBy != "" {
 			undone = true
-			fmt.Fprintf(streams.ErrOut, "not repaired: %s\n", brief(f))
+			say(streams.ErrOut, "not repaired: "+brief(f))
 			for _, line := range output.NotRepaired(f) {
 				fmt.Fprintf(streams.ErrOut, "  %s\n", line)
 			}
@@ -174,7 +174,7 @@ func (m *applying) describe(w io.Writer, p repair.Repair) {
 		undo += ": " + p.WhyNot
 	}
 	m.show(w, p.Finding)
-	fmt.Fprintf(w, "%s for %s: %s (risk %s, %s)\n", p.Kind, output.Safe(p.Finding.Subject.String()), output.Safe(p.Summary), p.Risk, undo)
+	say(w, fmt.Sprintf("%s for %s: %s (risk %s, %s)", p.Kind, p.Finding.Subject, p.Summary, p.Risk, undo))
 	if p.Do.Patch == nil || slices.Contains(m.outputs.values, "wide") {
 		fmt.Fprintf(w, "  the same by hand:\n  %s\n", output.Safe(p.Do.Kubectl()))
 	}
@@ -182,7 +182,7 @@ func (m *applying) describe(w io.Writer, p repair.Repair) {
 
 // brief is the finding in one line.
 func brief(f finding.Finding) string {
-	return output.Safe(fmt.Sprintf("%s %s  %s", f.Severity, f.Code, f.Text()))
+	return fmt.Sprintf("%s %s %s", f.Severity, f.Code, f.Text())
 }
 
 func (m *applying) carryOut(ctx context.Context, streams genericiooptions.IOStreams, c watched, repairs []repair.Repair, waiting []string) ([]apply.Result, error) {
@@ -235,10 +235,10 @@ func (m *applying) offerUndo(w io.Writer, c watched, v *repair.View) {
 	if v != nil {
 		if no := apply.RefusedNow(v, entries); no != nil {
 			if no.SafeOnce == "" { // no command would help
-				fmt.Fprintf(w, "undo would refuse: %s\n", output.Safe(no.Reason))
+				say(w, "undo would refuse: "+no.Reason)
 				return
 			}
-			fmt.Fprintf(w, "undo would refuse now: %s; to make it safe: %s\n", output.Safe(no.Reason), output.Safe(no.Safe()))
+			say(w, "undo would refuse now: "+no.Reason+"; to make it safe: "+no.Safe())
 			when += " after that"
 		}
 	}

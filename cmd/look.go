@@ -138,7 +138,7 @@ func (e *examination) show(w io.Writer, f finding.Finding) {
 		e.briefed = map[string]bool{}
 	}
 	e.briefed[f.Fingerprint] = true
-	fmt.Fprintln(w, brief(f))
+	say(w, brief(f))
 }
 
 // sleep waits for the time to pass, or for the context to end. Tests put another function in its

@@ -13,24 +13,27 @@ import (
 func narrate(w io.Writer) func(apply.Event) {
 	told := "" // the repair of the last step
 	return func(e apply.Event) {
-		stage, summary := string(e.Stage), output.Safe(e.Summary)
+		stage := string(e.Stage)
 		if e.Stage == apply.Verifying {
 			stage = "written; watching that it stays"
 		}
 		switch {
 		case e.Stage == apply.Announcing:
-			fmt.Fprintf(w, "no event was written about it: %s\n", oneLine(e.Err.Error()))
+			say(w, "no event was written about it: "+e.Err.Error())
 		case e.Result != nil:
-			fmt.Fprintf(w, "%s: %s\n", summary, output.Safe(ending(e.Result)))
+			say(w, e.Summary+": "+ending(e.Result))
 			told = ""
-		case summary == told:
+		case e.Summary == told:
 			fmt.Fprintf(w, "  %s\n", stage)
 		default:
-			fmt.Fprintf(w, "%s: %s\n", stage, summary)
-			told = summary
+			say(w, stage+": "+e.Summary)
+			told = e.Summary
 		}
 	}
 }
+
+// say prints a line of what is being done, wrapped to a terminal's columns.
+func say(w io.Writer, text string) { output.Tell(w, text, output.Options{Width: columns(w)}) }
 
 // ending is the result of a repair, or of taking one back, in words.
 func ending(r *apply.Result) string {

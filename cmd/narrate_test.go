@@ -40,3 +40,16 @@ looking: three
 		t.Error(got)
 	}
 }
+
+// TestNarrateOnTerminal: no line is wider than the terminal, and no name is broken.
+func TestNarrateOnTerminal(t *testing.T) {
+	t.Setenv("COLUMNS", "80")
+	var b strings.Builder
+	narrate(&b)(apply.Event{Stage: apply.Looking, Summary: "add volume pvc-0b1c8a4e-5f0e-4a0e-9d55-0d5a6c7e8f90 to volumesAttached of node ip-10-0-92-212.eu-central-1.compute.internal"})
+	const want = `looking: add volume pvc-0b1c8a4e-5f0e-4a0e-9d55-0d5a6c7e8f90 to
+  volumesAttached of node ip-10-0-92-212.eu-central-1.compute.internal
+`
+	if got := b.String(); got != want {
+		t.Error(got)
+	}
+}

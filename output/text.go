@@ -2,6 +2,7 @@ package output
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -92,6 +93,14 @@ func hanging(b *strings.Builder, text, indent string, opts Options) {
 		}
 		fmt.Fprintf(b, "%s%s\n", indent, line)
 	}
+}
+
+// Tell writes a line of what a command does while it runs; continued lines are indented by two more
+// blanks.
+func Tell(w io.Writer, text string, opts Options) {
+	var b strings.Builder
+	hanging(&b, text, "", opts)
+	io.WriteString(w, b.String())
 }
 
 // listed writes the title and below it the text of each item; nothing if there are no items.

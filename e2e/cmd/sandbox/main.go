@@ -118,9 +118,9 @@ In another terminal, from the root of the repository:
     go run . diagnose
     go run . diagnose --apply
 
-or, once installed, kubectl volume-doctor diagnose. What is broken is named once
-it is a minute old: before, it could still be under way. Where the report asks an
-admin to fix the driver or the storage, press Enter here: then it is fixed. Ctrl-C
-here removes everything. Other worlds: make sandbox SCENARIO=NAME, where NAME is one of
+or, once installed, kubectl volume-doctor diagnose. What is broken is named
+when it is one to three minutes old: before, it could still be under way. Where the
+report asks an admin to fix the driver or the storage, press Enter here: then it is
+fixed. Ctrl-C here removes everything. Other worlds: make sandbox SCENARIO=NAME, where NAME is one of
 %s.
 `

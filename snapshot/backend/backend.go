@@ -166,7 +166,7 @@ func (f Format) Machines(node, driverID, providerID string) []string {
 		}
 	case Azure:
 		if path, ok := strings.CutPrefix(strings.ToLower(providerID), "azure://"); ok {
-			add(path)
+			add(azureMachine(path))
 		}
 	case Google:
 		if strings.HasPrefix(driverID, "projects/") {

@@ -54,6 +54,14 @@ func readAWS(raw []byte) (Volume, string, error) {
 	return v, d.Zone, nil
 }
 
+var scaleSetMachine = regexp.MustCompile(`(/virtualmachinescalesets/[^/]+/virtualmachines/)[^/]*_([0-9]+)$`)
+
+// azureMachine is the path of a machine in one spelling. A scale set's machine ends in its
+// number in a node's id, and in SET_NUMBER in a list of disks.
+func azureMachine(path string) string {
+	return scaleSetMachine.ReplaceAllString(strings.ToLower(path), "$1$2")
+}
+
 // readAzure reads a disk of az disk list.
 func readAzure(raw []byte) (Volume, string, error) {
 	var d struct {
@@ -80,7 +88,7 @@ func readAzure(raw []byte) (Volume, string, error) {
 	}
 	seen := map[string]bool{}
 	for _, m := range machines {
-		if m = strings.ToLower(m); !seen[m] {
+		if m = azureMachine(m); !seen[m] {
 			seen[m] = true
 			v.Attachments = append(v.Attachments, Attachment{Machine: m, Since: moment(d.Since)})
 		}

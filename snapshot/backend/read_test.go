@@ -404,6 +404,7 @@ func TestMachines(t *testing.T) {
 		{AWS, "n", "i-1", "aws:///us-east-1a/i-1", []string{"i-1"}},
 		{AWS, "n", "n", "", nil},
 		{Azure, "n", "n", "azure:///subscriptions/S/resourceGroups/R/providers/Microsoft.Compute/virtualMachines/V", []string{"/subscriptions/s/resourcegroups/r/providers/microsoft.compute/virtualmachines/v"}},
+		{Azure, "n", "n", "azure:///s/resourceGroups/R/virtualMachineScaleSets/Set_1/virtualMachines/10", []string{"/s/resourcegroups/r/virtualmachinescalesets/set_1/virtualmachines/10"}},
 		{Azure, "n", "n", "", nil},
 		{Google, "n", "projects/p/zones/z/instances/i", "gce://p/z/i", []string{"projects/p/zones/z/instances/i"}},
 		{Google, "n", "", "gce://p/z/i", []string{"projects/p/zones/z/instances/i"}},

@@ -40,9 +40,10 @@ func BlockMode(pv *corev1.PersistentVolume) bool {
 }
 
 // MountFailures are the failed mounts of the pod's volume, oldest first. names are those by
-// which the kubelet may call it: the PV's and the pod's.
+// which the kubelet may call it: the PV's and the pod's. A try in which the kubelet did not reach the
+// API server says nothing of the volume, and is none of them.
 func (p *View) MountFailures(pod *corev1.Pod, names ...string) []MountFailure {
-	return p.MountFailuresIn(InOrder(p.EventsOf(pod)), pod, names...)
+	return slices.DeleteFunc(p.MountFailuresIn(InOrder(p.EventsOf(pod)), pod, names...), func(f MountFailure) bool { return ServerUnreached(f.Reason) })
 }
 
 // OwnershipReason is the reason of the kubelet's events about a slow change of

@@ -96,6 +96,9 @@ func (f MountFailure) QuotesAttach() bool {
 // server, or lost its answer. A driver's message about its storage, which may read the same,
 // does not count.
 func ServerUnreached(reason string) bool {
+	if ContainsAny(reason, kubeletwords.AttachmentUnread) {
+		return !kubeletwords.AttachmentAnswered.MatchString(reason)
+	}
 	return ContainsAny(reason, kubeletwords.ServerUnreached, kubeletwords.TokenUnreached, kubeletwords.AnswerCutOff) && !ContainsAny(reason, kubeletwords.CallFailed, kubeletwords.CallCode)
 }
 

@@ -141,6 +141,9 @@ var (
 	// DirectoryGone matches the record of a volume that could not be written, because its
 	// directory was removed meanwhile, or the one above it while the kubelet made it.
 	DirectoryGone = regexp.MustCompile(`failed to (?:save volume data file \S+: open|create data dir \S+:\s+mkdir) \S+: no such file or directory`)
+	// AttachmentAnswered matches the API server's answer about a VolumeAttachment. After
+	// AttachmentUnread, any other words say that the kubelet got none.
+	AttachmentAnswered = regexp.MustCompile(`not found|is forbidden|cannot get resource`)
 	// UnknownDriver matches the driver that the kubelet does not know.
 	UnknownDriver = regexp.MustCompile(`driver name (\S+) ` + DriverUnknown)
 )

@@ -372,6 +372,9 @@ func (t *tracer) silent(s Stage, v *tracedVolume) Stage {
 		if means := s.Said[0].Means; means != "" && !s.old {
 			s.Detail = "the last words of the kubelet: " + means
 		}
+		if facts.ServerUnreached(f.Reason) && !s.old {
+			s.On, s.Ends = kubeletOf(t.pod.Spec.NodeName), "the API server answers the kubelet, which asks again after at most 2m2s"
+		}
 	}
 	return t.due(s, since, facts.MountTakes)
 }

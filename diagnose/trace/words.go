@@ -33,7 +33,7 @@ const codeAlone = "code = "
 func mountMeans(w facts.MountFailure, k facts.KubeletRelease) string {
 	switch {
 	case facts.ServerUnreached(w.Reason):
-		return "the kubelet did not reach the API server, which says nothing of the volume"
+		return "the kubelet got no answer of the API server, which says nothing of the volume"
 	case facts.ContainsAny(w.Reason, kubeletwords.AttachTimeout, kubeletwords.AttacherTimeout):
 		if k.Before(attachCheckedOnce) {
 			return fmt.Sprintf("volumesAttached lists it and its VolumeAttachment does not say attached; a kubelet of 1.%d waits 10 min for that before it says so", k)

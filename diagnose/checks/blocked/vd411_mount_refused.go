@@ -46,9 +46,8 @@ func runMountRefused(p *check.Run) {
 		if p.Snapshot.Node(facts.NodeOf(pod)) == nil || reconcile.PodTerminated(pod) || facts.HasCondition(pod, corev1.PodReadyToStartContainers) {
 			continue // after the mounts the kubelet starts the sandbox
 		}
-		events := facts.InOrder(p.EventsOf(pod))
 		for i := range pod.Spec.Volumes {
-			if failures := p.MountFailuresIn(events, pod, p.KubeletName(pod, &pod.Spec.Volumes[i]), pod.Spec.Volumes[i].Name); len(failures) > 0 {
+			if failures := p.MountFailures(pod, p.KubeletName(pod, &pod.Spec.Volumes[i]), pod.Spec.Volumes[i].Name); len(failures) > 0 {
 				if r, ok := mountRefusal(p.View, pod, &pod.Spec.Volumes[i], failures); ok {
 					refusals = append(refusals, r)
 				}

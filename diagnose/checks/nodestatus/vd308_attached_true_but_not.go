@@ -93,7 +93,7 @@ func deviceMissing(p *facts.View, pod *corev1.Pod, pv string, va facts.Attachmen
 // repair.
 func saysMissing(driver, message string) bool {
 	entry, known := facts.DriverSays(driver, message)
-	return known && entry.Layer.Sure() && (entry.Meaning == driverwords.DeviceMissing || entry.Meaning == driverwords.NotAttached)
+	return known && !facts.ServerUnreached(message) && entry.Layer.Sure() && (entry.Meaning == driverwords.DeviceMissing || entry.Meaning == driverwords.NotAttached)
 }
 
 func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event, entry *storage.Entry) {

@@ -163,6 +163,9 @@ func preflightVerdict(b *strings.Builder, p *preflight.Preflight, opts Options) 
 
 // controllerText says what becomes of a driver whose only attacher runs on the node.
 func controllerText(c preflight.Controller) string {
+	if c.Perhaps {
+		return fmt.Sprintf("Pod %s, which runs on the node, may be the only attacher of %s: no lease shows it. If it is that, then once it is gone, %s", c.Pod, c.Driver, c.Away)
+	}
 	return fmt.Sprintf("The only attacher of %s, pod %s, runs on the node. Once it is gone, %s", c.Driver, c.Pod, c.Away)
 }
 

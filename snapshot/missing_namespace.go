@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -92,26 +93,53 @@ func (o *Objects) podElsewhere(read sets.Set[string], lists int) (namespace, wha
 const holderLives = 2 * time.Minute
 
 // holderElsewhere returns a namespace that is not among those read, and the process that renews a lease
-// in it. CSI sidecars write the name of their pod. HOST_UUID is the identity of controllers that may run
-// outside the cluster, and is not counted.
+// in it, which by its name is a pod of this cluster. HOST_UUID is the identity of controllers that may run
+// outside the cluster, and so may all controllers where kube-controller-manager runs as the pod of a
+// Deployment.
 func (c *collector) holderElsewhere(read sets.Set[string], now time.Time) (namespace, what string) {
 	if len(read) == 0 {
 		return "", ""
 	}
 	for _, lease := range c.objects.Leases {
 		holder, renewed := ptr.Deref(lease.Spec.HolderIdentity, ""), lease.Spec.RenewTime
-		if read.Has(lease.Namespace) || lease.Namespace == corev1.NamespaceNodeLease || holder == "" || strings.Contains(holder, "_") || renewed == nil || now.Sub(renewed.Time) > holderLives {
-			continue
+		if host, _, isHost := strings.Cut(holder, "_"); isHost && lease.Name == controllerManager && DeploymentByName(host) != "" && !c.hasPodOfName(host) {
+			return "", ""
 		}
-		isThere := slices.ContainsFunc(c.objects.Nodes, func(node *corev1.Node) bool { return node.Name == holder })
-		for key := range c.all(Pods) {
-			isThere = isThere || key.name == holder
-		}
-		if !isThere {
-			return lease.Namespace, plain(holder) + " renews a lease"
+		if what == "" && !read.Has(lease.Namespace) && lease.Namespace != corev1.NamespaceNodeLease && !strings.Contains(holder, "_") &&
+			renewed != nil && now.Sub(renewed.Time) <= holderLives && c.lacksHolder(lease.Name, holder) {
+			namespace, what = lease.Namespace, plain(holder)+" renews a lease"
 		}
 	}
-	return "", ""
+	return namespace, what
+}
+
+// ofStatefulSet matches the name of a StatefulSet's pod.
+var ofStatefulSet = regexp.MustCompile(`-[0-9]+$`)
+
+// lacksHolder reports whether the lease's holder is a pod that was not read: it has the name of a
+// Deployment's pod or, if it is a CSI sidecar, that of a StatefulSet's pod or of a node.
+func (c *collector) lacksHolder(lease, holder string) bool {
+	sidecar, isSidecar := strings.CutPrefix(lease, "external-")
+	sidecar, _, _ = strings.Cut(sidecar, "-")
+	for _, node := range c.objects.Nodes {
+		if isSidecar && slices.Contains(HolderNames(node), holder) {
+			return !slices.ContainsFunc(c.objects.Pods, func(pod *corev1.Pod) bool {
+				return pod.Spec.HostNetwork && pod.Spec.NodeName == node.Name && slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool { return IsSidecar(c, "csi-"+sidecar) })
+			})
+		}
+	}
+	return (DeploymentByName(holder) != "" || isSidecar && ofStatefulSet.MatchString(holder)) && !c.hasPodOfName(holder)
+}
+
+// hasPodOfName reports whether a pod was read that may hold a lease as holder: some processes write more
+// behind the name of their pod.
+func (c *collector) hasPodOfName(holder string) bool {
+	for pod := range c.all(Pods) {
+		if holder == pod.name || strings.HasPrefix(holder, pod.name+"-") {
+			return true
+		}
+	}
+	return false
 }
 
 // volumeOfElsewhere returns the first of the namespaces that has a volume on a node, and what shows it.

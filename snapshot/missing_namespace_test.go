@@ -46,8 +46,14 @@ func TestOneNamespace(t *testing.T) {
 		}
 		return "apiVersion: v1\nkind: List\nitems: [" + strings.Join(items, ", ") + "]\n---\n"
 	}
+	held := func(name, namespace, holder, renewed string) string {
+		return fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: %s, namespace: %s}\nspec: {holderIdentity: %s, renewTime: \"2026-11-20T%s.000000Z\"}\n---\n", name, namespace, holder, renewed)
+	}
 	lease := func(namespace, holder, renewed string) string {
-		return fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {name: l, namespace: %s}\nspec: {holderIdentity: %s, renewTime: \"2026-11-20T%s.000000Z\"}\n---\n", namespace, holder, renewed)
+		return held("external-attacher-leader-d", namespace, holder, renewed)
+	}
+	attacher := func(namespace, network string) string {
+		return fmt.Sprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: %s}\nspec: {nodeName: n1, hostNetwork: %s, containers: [{name: csi-attacher}]}\nstatus: {phase: Pending}\n---\n", namespace, network)
 	}
 	claims := claim("a") + claim("b") + claim("d")
 	attached := func(is string) string {
@@ -87,20 +93,29 @@ func TestOneNamespace(t *testing.T) {
 		"... or did long ago":                                        {claims + lease("b", "csi-0", "11:50:00") + pod("a") + pod("d"), nil},
 		"... or has a pod there":                                     {claims + lease("b", "csi-0", "11:59:58") + pod("a") + pod("b") + pod("d"), nil},
 		"... or in another namespace":                                {claims + lease("b", "p", "11:59:58") + pod("a") + pod("d"), nil},
-		"... or is of a node":                                        {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + pod("d"), nil},
-		"... or may run outside the cluster":                         {claims + lease("b", "cp1_x", "11:59:58") + pod("a") + pod("d"), nil},
-		"... or is a kubelet":                                        {claims + lease("kube-node-lease", "n9", "11:59:58") + pod("a") + pod("d"), nil},
-		"events of pods elsewhere":                                   {claim("a") + event("Pod", "b") + pod("a"), onlyPods},
-		"events of pods here":                                        {claim("a") + event("Pod", "a") + pod("a"), nil},
-		"events of claims elsewhere":                                 {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},
-		"a pod elsewhere runs with a claim":                          {claim("a") + pod("a") + running("b", "Running"), onlyClaims},
-		"... or waits for one":                                       {claim("a") + pod("a") + running("b", "Pending"), onlyClaims},
-		"... which the scheduler does not find":                      {claim("a") + pod("a") + strings.Replace(running("b", "Pending"), "{phase", "{conditions: [{type: PodScheduled, message: 'persistentvolumeclaim \"c\" not found'}], phase", 1), nil},
-		"... or has ended":                                           {claim("a") + pod("a") + running("b", "Succeeded"), nil},
-		"the volumes' claims are there":                              {pv("c", "Bound", "a") + claim("a") + pod("a"), nil},
-		"one is missing":                                             {pv("a", "Bound", "a") + pv("b", "Bound", "b") + claim("a") + pod("a"), []Gap{{Kind: Claims, Namespace: "a"}, {Kind: Pods, Namespace: "a"}}},
-		"pods were read with -A":                                     {pv("b", "Bound", "b") + claim("a") + pod("a") + pod("b"), []Gap{{Kind: Claims, Namespace: "a"}}},
-		"a released volume has lost its claim":                       {pv("b", "Released", "b") + claim("a") + pod("a"), nil},
+		"... or is of a machine that is no node":                     {claims + lease("b", "n1", "11:59:58") + pod("a") + pod("d"), nil},
+		"... by the name of a node, as on its network":               {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"... which is there":                                         {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + attacher("d", "true"), nil},
+		"... or has another network":                                 {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + attacher("d", "false"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"... and is no sidecar":                                      {claims + held("l", "b", "n1", "11:59:58") + inUse + pod("a") + pod("d"), nil},
+		"... with the name of a Deployment's pod":                    {claims + held("l", "b", "c-5d5b9c-bcdfg", "11:59:58") + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
+		"... or with one that may be a machine's":                    {claims + held("l", "b", "ip-10-0-1-2", "11:59:58") + pod("a") + pod("d"), nil},
+		"... beside a control plane that is in another cluster": {claims + held("l", "b", "c-5d5b9c-bcdfg", "11:59:58") +
+			held("kube-controller-manager", "kube-system", "kube-controller-manager-6d9c7d9b5f-x2x7k_4", "11:59:58") + pod("a") + pod("d"), nil},
+		"... and writes more behind its pod's name": {claims + held("l", "b", "p-external-cert-manager-controller", "11:59:58") + lease("b", "p-0", "11:59:58") + pod("a") + pod("d"), nil},
+		"... or may run outside the cluster":        {claims + lease("b", "cp1_x", "11:59:58") + pod("a") + pod("d"), nil},
+		"... or is a kubelet":                       {claims + lease("kube-node-lease", "n9", "11:59:58") + pod("a") + pod("d"), nil},
+		"events of pods elsewhere":                  {claim("a") + event("Pod", "b") + pod("a"), onlyPods},
+		"events of pods here":                       {claim("a") + event("Pod", "a") + pod("a"), nil},
+		"events of claims elsewhere":                {claim("a") + event("PersistentVolumeClaim", "b") + pod("a"), onlyClaims},
+		"a pod elsewhere runs with a claim":         {claim("a") + pod("a") + running("b", "Running"), onlyClaims},
+		"... or waits for one":                      {claim("a") + pod("a") + running("b", "Pending"), onlyClaims},
+		"... which the scheduler does not find":     {claim("a") + pod("a") + strings.Replace(running("b", "Pending"), "{phase", "{conditions: [{type: PodScheduled, message: 'persistentvolumeclaim \"c\" not found'}], phase", 1), nil},
+		"... or has ended":                          {claim("a") + pod("a") + running("b", "Succeeded"), nil},
+		"the volumes' claims are there":             {pv("c", "Bound", "a") + claim("a") + pod("a"), nil},
+		"one is missing":                            {pv("a", "Bound", "a") + pv("b", "Bound", "b") + claim("a") + pod("a"), []Gap{{Kind: Claims, Namespace: "a"}, {Kind: Pods, Namespace: "a"}}},
+		"pods were read with -A":                    {pv("b", "Bound", "b") + claim("a") + pod("a") + pod("b"), []Gap{{Kind: Claims, Namespace: "a"}}},
+		"a released volume has lost its claim":      {pv("b", "Released", "b") + claim("a") + pod("a"), nil},
 		"the file says that it is complete": {"apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: \"2026-11-20T10:00:00Z\"\ncomplete: [pods, persistentvolumeclaims]\n---\n" +
 			pv("b", "Bound", "b") + claim("a") + pod("a"), nil},
 	} {

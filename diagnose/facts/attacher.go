@@ -2,7 +2,6 @@ package facts
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -64,13 +63,13 @@ func (p *View) findUnclaimedAttachers() []*corev1.Pod {
 		}
 	}
 	for _, lease := range p.Snapshot.Leases {
-		holder := sidecarHolder(lease, reconcile.AttacherLeasePrefix)
-		for _, pod := range attachers {
-			if holder != "" && pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == holder {
-				claimed[pod] = true
-				if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
-					workloads[owner.UID] = true
-				}
+		if sidecarHolder(lease, reconcile.AttacherLeasePrefix) == "" {
+			continue
+		}
+		if pod := p.heldBy(lease); pod != nil {
+			claimed[pod] = true
+			if owner := metav1.GetControllerOfNoCopy(pod); owner != nil {
+				workloads[owner.UID] = true
 			}
 		}
 	}
@@ -90,20 +89,28 @@ func (p *View) isReuse(t Task) bool {
 }
 
 // OnlyAttacher is the pod on the node that attaches the driver's volumes, where no other pod of
-// its workload could take over; else nil. Only a lease shows which pod attaches for which driver.
-func (p *View) OnlyAttacher(driver string, node types.NodeName) *corev1.Pod {
-	lease := p.AttacherLease(driver)
-	if lease == nil || !p.Snapshot.Complete(snapshot.Pods) {
-		return nil
+// its workload could take over; else nil. Only a lease of one pod proves which pod attaches for which
+// driver; without one it may be the pod.
+func (p *View) OnlyAttacher(driver string, node types.NodeName) (pod *corev1.Pod, proven bool) {
+	if !p.Snapshot.Complete(snapshot.Pods) {
+		return nil, false
 	}
-	holder := p.heldBy(lease)
-	if holder == nil || NodeOf(holder) != node || slices.ContainsFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
-		return pod != holder && pod.Namespace == holder.Namespace && NodeOf(pod) != node && Ready(pod) && pod.DeletionTimestamp == nil &&
-			slices.ContainsFunc(pod.Spec.Containers, IsAttacher) && sameController(pod, holder)
-	}) {
-		return nil
+	attachers := p.UnclaimedAttachers()
+	if lease := p.AttacherLease(driver); lease != nil {
+		attachers = p.holders(lease)
+		proven = len(attachers) == 1
+	} else if !p.Snapshot.Complete(snapshot.Leases) {
+		return nil, false
 	}
-	return holder
+	for _, pod := range attachers {
+		if NodeOf(pod) == node && !slices.ContainsFunc(p.Snapshot.Pods, func(other *corev1.Pod) bool {
+			return other != pod && other.Namespace == pod.Namespace && NodeOf(other) != node && Ready(other) && other.DeletionTimestamp == nil &&
+				slices.ContainsFunc(other.Spec.Containers, IsAttacher) && sameController(other, pod)
+		}) {
+			return pod, proven
+		}
+	}
+	return nil, false
 }
 
 // sameController reports whether one object controls both pods.
@@ -163,18 +170,19 @@ func (p *View) BringBack(lease *coordinationv1.Lease) string {
 // serves.
 func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSidecar func(corev1.Container) bool) {
 	f.Advice = p.BringBack(lease)
-	var down []*corev1.Pod
-	found, ready := false, false
+	var down, ready []*corev1.Pod
 	for _, pod := range p.Snapshot.Pods {
 		if pod.Namespace != lease.Namespace || !slices.ContainsFunc(pod.Spec.Containers, isSidecar) {
 			continue
 		}
-		found = true
-		if ready = ready || Ready(pod); !Ready(pod) {
+		if Ready(pod) {
+			ready = append(ready, pod)
+		} else {
 			down = append(down, pod)
 		}
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pod/" + PodName(pod), Field: "status", Value: PluginState(pod)})
 	}
+	found := len(down)+len(ready) > 0
 	if stuck := p.StuckAttacher(lease); stuck != nil {
 		f.Cause += ": " + p.StuckAttacherClause(lease)
 		if stuck.DeletionTimestamp != nil {
@@ -197,7 +205,13 @@ func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSi
 		f.Cause += fmt.Sprintf(", or hangs outside this cluster: no pod of namespace %s shows one", lease.Namespace)
 		return
 	}
-	if len(down) == 0 || len(down) > 1 && ready {
+	if len(down) == 0 {
+		f.Cause += fmt.Sprintf(", or hangs in a pod that is Ready: %s may be its pod, or another driver's", PodName(ready[0]))
+		f.Advice = fmt.Sprintf("{check} find out whether pod %s serves the driver, and read in its log why it does not renew the lease; where it does not, %s", PodName(ready[0]), f.Advice)
+		f.AdviceCommands = []string{Logs(ready[0])}
+		return
+	}
+	if len(down) > 1 && len(ready) > 0 {
 		f.Cause += ": its pods crash, are not scheduled or were scaled down"
 		return
 	}
@@ -216,16 +230,12 @@ func (p *View) ExplainDown(f *finding.Finding, lease *coordinationv1.Lease, isSi
 	f.Advice = fmt.Sprintf("{check} see why pod %s does not become Ready (%s); %s", PodName(pod), PluginState(pod), f.Advice)
 }
 
-// ofDeployment matches the name of a Deployment's pod: its own, the hash of its ReplicaSet, and five
-// characters (SafeEncodeString in k8s.io/apimachinery/pkg/util/rand).
-var ofDeployment = regexp.MustCompile(`^(.+)-[bcdfghjklmnpqrstvwxz2456789]{1,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
-
 // scaledToZero is the Deployment without replicas whose pod last held the lease; nil where there is
 // none.
 func (p *View) scaledToZero(lease *coordinationv1.Lease) *appsv1.Deployment {
-	holder := ofDeployment.FindStringSubmatch(ptr.Deref(lease.Spec.HolderIdentity, ""))
+	holder := snapshot.DeploymentByName(ptr.Deref(lease.Spec.HolderIdentity, ""))
 	i := slices.IndexFunc(p.Snapshot.Deployments, func(d *appsv1.Deployment) bool {
-		return d.Namespace == lease.Namespace && ptr.Deref(d.Spec.Replicas, 1) == 0 && holder != nil && holder[1] == d.Name
+		return d.Namespace == lease.Namespace && ptr.Deref(d.Spec.Replicas, 1) == 0 && holder != "" && holder == d.Name
 	})
 	if i < 0 {
 		return nil
@@ -238,23 +248,40 @@ func (p *View) scaledToZero(lease *coordinationv1.Lease) *appsv1.Deployment {
 func (p *View) controllersOn(node types.NodeName) string {
 	var list []string
 	for _, driver := range p.Attachers() {
-		if pod := p.OnlyAttacher(driver, node); pod != nil && !toleratesOutOfService(pod) {
+		if pod, proven := p.OnlyAttacher(driver, node); proven && !toleratesOutOfService(pod) {
 			list = append(list, fmt.Sprintf("; pod %s, the controller of %s, can then start elsewhere", PodName(pod), driver))
 		}
 	}
 	return strings.Join(list, "")
 }
 
-// heldBy is the pod that the lease names; nil where there is none.
-func (p *View) heldBy(lease *coordinationv1.Lease) *corev1.Pod {
-	holder := ptr.Deref(lease.Spec.HolderIdentity, "")
-	i := slices.IndexFunc(p.Snapshot.Pods, func(pod *corev1.Pod) bool {
-		return holder != "" && pod.Namespace == lease.Namespace && reconcile.AttacherName(pod.Name) == holder
-	})
-	if i < 0 {
-		return nil
+// holders are the pods that the lease may name. A sidecar calls itself by the host name that it sees,
+// which is the machine's where its pod uses the machine's network, so that several may have one name.
+func (p *View) holders(lease *coordinationv1.Lease) []*corev1.Pod {
+	holder, isSidecar := ptr.Deref(lease.Spec.HolderIdentity, ""), IsAttacher
+	if strings.HasPrefix(lease.Name, reconcile.ResizerLeasePrefix) {
+		isSidecar = IsResizer
 	}
-	return p.Snapshot.Pods[i]
+	var onMachine []*corev1.Pod
+	for _, pod := range p.Snapshot.Pods {
+		switch {
+		case holder == "" || pod.Namespace != lease.Namespace:
+		case reconcile.AttacherName(pod.Name) == holder:
+			return []*corev1.Pod{pod}
+		case pod.Spec.HostNetwork && !reconcile.PodTerminated(pod) && slices.ContainsFunc(pod.Spec.Containers, isSidecar) &&
+			slices.Contains(snapshot.HolderNames(p.Snapshot.Node(NodeOf(pod))), holder):
+			onMachine = append(onMachine, pod)
+		}
+	}
+	return onMachine
+}
+
+// heldBy is the pod that the lease names; nil where there is none, or more than one.
+func (p *View) heldBy(lease *coordinationv1.Lease) *corev1.Pod {
+	if pods := p.holders(lease); len(pods) == 1 {
+		return pods[0]
+	}
+	return nil
 }
 
 // LeaseHolder is the pod that holds the lease of an attacher or a resizer and is Ready on a Ready

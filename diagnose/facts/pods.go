@@ -84,19 +84,13 @@ func Containers(pod *corev1.Pod) iter.Seq[*corev1.Container] {
 }
 
 // IsAttacher reports whether the container is an external-attacher, by its image or its name.
-func IsAttacher(c corev1.Container) bool {
-	return strings.Contains(c.Image, "csi-attacher") || strings.Contains(c.Name, "csi-attacher")
-}
+func IsAttacher(c corev1.Container) bool { return snapshot.IsSidecar(c, "csi-attacher") }
 
 // IsResizer reports whether the container is an external-resizer, by its image or its name.
-func IsResizer(c corev1.Container) bool {
-	return strings.Contains(c.Image, "csi-resizer") || strings.Contains(c.Name, "csi-resizer")
-}
+func IsResizer(c corev1.Container) bool { return snapshot.IsSidecar(c, "csi-resizer") }
 
 // IsProvisioner reports whether the container is an external-provisioner, by its image or its name.
-func IsProvisioner(c corev1.Container) bool {
-	return strings.Contains(c.Image, "csi-provisioner") || strings.Contains(c.Name, "csi-provisioner")
-}
+func IsProvisioner(c corev1.Container) bool { return snapshot.IsSidecar(c, "csi-provisioner") }
 
 // sidecarHolder is the holder of a lease whose name has one of the prefixes; else "".
 func sidecarHolder(lease *coordinationv1.Lease, prefixes ...string) string {

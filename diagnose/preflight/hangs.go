@@ -49,6 +49,9 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 		why = append(why, finding.Clauses(fmt.Sprintf("the external-attacher of %s has not renewed its lease since %s: nobody would ask the driver to detach it",
 			va.Spec.Attacher, facts.Stamp(metav1.NewTime(lease.Spec.RenewTime.Time))), f.StuckAttacherClause(lease)))
 	}
+	if left := f.leftAlone(va.Spec.Attacher); left != nil && len(why) == 0 && len(f.missing()) == 0 {
+		why = append(why, fmt.Sprintf("no attacher of %s has touched VolumeAttachment %s, made at %s: nobody would ask the driver to detach it", va.Spec.Attacher, left.Name, facts.Stamp(left.CreationTimestamp)))
+	}
 	if name := va.Spec.Source.PersistentVolumeName; name != nil && f.Snapshot.Volume(*name) == nil && f.Snapshot.Complete(snapshot.Volumes) {
 		why = append(why, fmt.Sprintf("its PV %s does not exist, and without it the attacher does not detach", *name))
 	}
@@ -56,6 +59,16 @@ func (f *flight) detachHangs(pair reconcile.VolumeNode) []string {
 		why = append(why, fmt.Sprintf("its VolumeAttachment has the finalizer %s, which the attacher does not take off", va.Finalizers[i]))
 	}
 	return why
+}
+
+// leftAlone is an attachment that no attacher of the driver takes up; nil where there is none.
+func (f *flight) leftAlone(driver string) *facts.Attachment {
+	for _, va := range f.Attachments() {
+		if va.Spec.Attacher == driver && va.Ours() && f.NotTakenUp(va) && !f.AttachesByMistake(driver) {
+			return &va
+		}
+	}
+	return nil
 }
 
 // unmountHangs is what would hold up the unmount that a drain waits for.

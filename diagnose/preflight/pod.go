@@ -129,10 +129,16 @@ func (f *flight) drained(w Wait, pod *corev1.Pod, v flightVolume) Wait {
 // withController is the wait where the pod that detaches the volume leaves the node, too: nothing
 // bounds the time until its successor runs.
 func (f *flight) withController(w Wait, v flightVolume) Wait {
-	if pod := f.OnlyAttacher(v.driver(), f.name); pod != nil {
-		w.AtMost = ""
-		w.Because += fmt.Sprintf("; but the driver's only attacher, pod %s, leaves the node, too: nothing is detached before its successor runs", facts.PodName(pod))
+	pod, proven := f.OnlyAttacher(v.driver(), f.name)
+	if pod == nil {
+		return w
 	}
+	w.AtMost = ""
+	what := "but the driver's only attacher, pod %s, leaves the node, too: nothing is detached before its successor runs"
+	if !proven {
+		what = "but pod %s, which no lease tells from the driver's only attacher, leaves the node, too: if it is that, nothing is detached before its successor runs"
+	}
+	w.Because += "; " + fmt.Sprintf(what, facts.PodName(pod))
 	return w
 }
 
@@ -345,7 +351,7 @@ func (s *Scenario) HangOf(w Wait) *Hang {
 func (f *flight) controllers() []Controller {
 	var list []Controller
 	for _, driver := range f.Attachers() {
-		pod := f.OnlyAttacher(driver, f.name)
+		pod, proven := f.OnlyAttacher(driver, f.name)
 		if pod == nil {
 			continue
 		}
@@ -358,7 +364,7 @@ func (f *flight) controllers() []Controller {
 		default:
 			away += fmt.Sprintf("; on a loss that is after %s at the soonest", facts.Rounded(moved))
 		}
-		list = append(list, Controller{Driver: driver, Pod: facts.PodName(pod), Away: away})
+		list = append(list, Controller{Driver: driver, Pod: facts.PodName(pod), Perhaps: !proven, Away: away})
 	}
 	return list
 }

@@ -108,6 +108,8 @@ type Hang struct {
 type Controller struct {
 	Driver string `json:"driver"`
 	Pod    string `json:"pod"`
+	// Perhaps says that no lease shows whether the pod attaches for this driver.
+	Perhaps bool `json:"perhaps,omitempty"`
 	// Away is what happens to the driver's volumes, in the whole cluster, once the pod is gone.
 	Away string `json:"away"`
 }

@@ -317,6 +317,12 @@ func TestPreflightControllers(t *testing.T) {
 		"it tolerates a lost node": {testworld.With(run(attacher("ebs-0", "n1")), func(w *testworld.World) {
 			w.Pods[1].Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 		}), "nothing evicts it"},
+		"it has the machine's name": {testworld.With(run(attacher("ebs-0", "n1")), func(w *testworld.World) {
+			w.Pods[1].Spec.HostNetwork, *w.Leases[len(w.Leases)-1].Spec.HolderIdentity = true, "n1"
+		}), "until its successor runs"},
+		"it has a network of its own": {testworld.With(run(attacher("ebs-0", "n1")), func(w *testworld.World) {
+			*w.Leases[len(w.Leases)-1].Spec.HolderIdentity = "n1"
+		}), ""},
 	} {
 		p := diagnose.PreflightNode(c.world.Snapshot(), "n1", diagnose.Options{})
 		text := preflightText(p)
@@ -325,11 +331,55 @@ func TestPreflightControllers(t *testing.T) {
 			if len(p.Controllers) > 0 || strings.Contains(text, "only attacher") {
 				t.Errorf("%s: %+v\n%s", name, p.Controllers, text)
 			}
-		case len(p.Controllers) != 1 || p.Controllers[0].Pod != "kube-system/ebs-0" || !strings.Contains(p.Controllers[0].Away, c.away):
+		case len(p.Controllers) != 1 || p.Controllers[0].Pod != "kube-system/ebs-0" || p.Controllers[0].Perhaps || !strings.Contains(p.Controllers[0].Away, c.away):
 			t.Errorf("%s: %+v", name, p.Controllers)
 		case !strings.Contains(text, "drain pv-data Unmount  never=false") || !strings.Contains(text, "pod kube-system/ebs-0, leaves the node, too"):
 			t.Errorf("%s: the detach has a bound:\n%s", name, text)
 		}
+	}
+}
+
+// TestPreflightAttacherWithoutLease: where no lease shows for which driver an attacher on the node works,
+// no bound is given for a detach.
+func TestPreflightAttacherWithoutLease(t *testing.T) {
+	run := func(nodes ...string) *preflight.Preflight {
+		w := owned(testworld.New(), "ReplicaSet")
+		for _, node := range nodes {
+			pod := testworld.NewPod("ebs-"+node, node)
+			pod.Namespace, pod.Spec.Volumes, pod.Spec.Containers = "kube-system", nil, []corev1.Container{{Name: "csi-attacher"}}
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+			pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "ebs", UID: "uid-ebs", Controller: new(true)}}
+			w.Pods = append(w.Pods, pod)
+		}
+		return diagnose.PreflightNode(w.Snapshot(), "n1", diagnose.Options{})
+	}
+	alone := run("n1")
+	if len(alone.Controllers) != 1 || !alone.Controllers[0].Perhaps || !strings.Contains(preflightText(alone), "no lease tells from the driver's only attacher") {
+		t.Errorf("%+v\n%s", alone.Controllers, preflightText(alone))
+	}
+	for _, nodes := range [][]string{{"n2"}, {"n1", "n2"}} {
+		if p := run(nodes...); len(p.Controllers) > 0 || strings.Contains(preflightText(p), "only attacher") {
+			t.Errorf("on %v: %+v", nodes, p.Controllers)
+		}
+	}
+}
+
+// TestPreflightNobodyTakesUp: where no attacher has touched an attachment of the driver, none would be
+// asked to detach.
+func TestPreflightNobodyTakesUp(t *testing.T) {
+	run := func(minutes float64) string {
+		w := owned(testworld.New(), "ReplicaSet")
+		left := testworld.NewAttachment("n2")
+		left.Status, left.Finalizers, left.CreationTimestamp = storagev1.VolumeAttachmentStatus{}, nil, testworld.MinutesAgo(minutes)
+		w.VolumeAttachments = append(w.VolumeAttachments, left)
+		return preflightText(diagnose.PreflightNode(w.Snapshot(), "n1", diagnose.Options{}))
+	}
+	const says = "nobody would ask the driver to detach it"
+	if text := run(20); !strings.Contains(text, says) {
+		t.Error(text)
+	}
+	if text := run(2); strings.Contains(text, says) {
+		t.Error(text)
 	}
 }
 

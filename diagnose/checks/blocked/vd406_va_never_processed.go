@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/check"
@@ -27,19 +26,6 @@ var VaNeverProcessed = check.Check{
 	Run:      runVANeverProcessed,
 }
 
-// untouchedGrace is how long an attacher may leave a new VolumeAttachment alone: it acts within
-// seconds, and after a rollout of the driver, with its images to pull, within minutes.
-const untouchedGrace = facts.AttacherAway + 2*time.Minute
-
-// untouchedFor is untouchedGrace, or less where no attacher runs at all: then no newer version is
-// about to come either.
-func untouchedFor(p *facts.View, driver string) time.Duration {
-	if noAttacherRuns(p, driver) {
-		return facts.AttacherAway
-	}
-	return untouchedGrace
-}
-
 // leaderGrace is how long an attacher may take to process everything after it took the lease
 // over. A judgement: it makes some five requests a second, several for each VolumeAttachment, and
 // a large cluster has thousands.
@@ -47,27 +33,13 @@ const leaderGrace = 15 * time.Minute
 
 func runVANeverProcessed(p *check.Run) {
 	for _, va := range p.Attachments() {
-		if !untouched(va) || !va.Ours() || !p.Lasted(va.CreationTimestamp, untouchedFor(p.View, va.Spec.Attacher)) || busyElsewhere(p.View, va) || attacherExplained(p.View, va.Spec.Attacher) {
+		if !va.Ours() || !p.NotTakenUp(va) || attacherExplained(p.View, va.Spec.Attacher) {
 			continue
 		}
 		if pods := p.WaitingHere(va.VolumeNode); len(pods) > 0 {
 			neverProcessed(p, va, pods)
 		}
 	}
-}
-
-// untouched reports whether nothing was written to the object after its creation.
-func untouched(va facts.Attachment) bool {
-	return !va.Status.Attached && va.Status.AttachError == nil && va.Status.DetachError == nil && va.DeletionTimestamp == nil &&
-		len(va.Finalizers) == 0 && va.Annotations[reconcile.NodeIDAnnotation] == ""
-}
-
-// busyElsewhere reports whether the driver's attacher has processed younger attachments: it
-// lives, and is only slow.
-func busyElsewhere(p *facts.View, va facts.Attachment) bool {
-	return p.LastAnswer(va.Spec.Attacher).After(va.CreationTimestamp.Time) || slices.ContainsFunc(p.Tasks(va.Spec.Attacher), func(t facts.Task) bool {
-		return !t.Untouched() && (t.Failure == nil || va.CreationTimestamp.Before(&t.CreationTimestamp))
-	})
 }
 
 // attacherExplained reports whether another check has the cause: the driver is missing or
@@ -109,7 +81,7 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 		}
 		f.Evidence = append(f.Evidence, facts.LeaseEvidence(lease))
 	}
-	if noAttacherRuns(p.View, va.Spec.Attacher) {
+	if p.NoAttacherRuns(va.Spec.Attacher) {
 		f.Cause = "the driver was installed without its external-attacher, or that is not there now: no pod runs one that could be its own, and no lease is the driver's"
 		f.Evidence = append(f.Evidence, finding.Evidence{Object: "pods", Field: "spec.containers", Value: "none is a csi-attacher, by its name or its image, but those that serve another driver"},
 			finding.Evidence{Object: "leases", Field: "metadata.name", Value: "none is called " + reconcile.AttacherLeaseName(va.Spec.Attacher)})
@@ -129,20 +101,4 @@ func neverProcessed(p *check.Run, va facts.Attachment, pods []*corev1.Pod) {
 func attacherImage(pod *corev1.Pod) string {
 	i := slices.IndexFunc(pod.Spec.Containers, facts.IsAttacher)
 	return "runs " + pod.Spec.Containers[i].Image
-}
-
-var keptNoAttacher facts.KeptBy[string, bool]
-
-// noAttacherRuns reports whether nothing in the cluster can attach for the driver. It has no
-// lease, no pod runs an external-attacher that may be its own, and its attachments have no trace
-// of one outside the cluster.
-func noAttacherRuns(p *facts.View, driver string) bool {
-	return keptNoAttacher.Of(p, driver, findNoAttacherRuns)
-}
-
-func findNoAttacherRuns(p *facts.View, driver string) bool {
-	return p.AttacherLease(driver) == nil && len(p.UnclaimedAttachers()) == 0 &&
-		!slices.ContainsFunc(p.Snapshot.VolumeAttachments, func(va *storagev1.VolumeAttachment) bool {
-			return va.Spec.Attacher == driver && (va.Status.Attached || !facts.Task{VolumeAttachment: va}.Untouched() || va.Status.AttachError != nil)
-		})
 }

@@ -21,14 +21,32 @@ func (p *View) findMachines() sets.Set[string] {
 	machines := sets.New[string]()
 	for _, node := range p.Snapshot.Nodes {
 		short, _, _ := strings.Cut(node.Name, ".")
-		machines.Insert(node.Name, short, node.Spec.ProviderID, lastPart(node.Spec.ProviderID))
+		machines.Insert(node.Name, short, node.Spec.ProviderID, machineID(node.Spec.ProviderID))
 	}
 	for _, csiNode := range p.Snapshot.CSINodes {
 		for _, d := range csiNode.Spec.Drivers {
-			machines.Insert(d.NodeID, lastPart(d.NodeID))
+			machines.Insert(d.NodeID, machineID(d.NodeID))
 		}
 	}
 	return machines
+}
+
+// inScaleSet matches an Azure machine in a scale set.
+var inScaleSet = regexp.MustCompile(`(?i)/virtualMachineScaleSets/([^/]+)/virtualMachines/([0-9]+)$`)
+
+// machineID is the machine's name at the end of the id that a cloud or a driver gives it. In a scale set
+// of Azure that is SET_NUMBER, as Azure itself writes it. It is "" for a number that may stand for
+// anything.
+func machineID(id string) string {
+	if parts := inScaleSet.FindStringSubmatch(id); parts != nil {
+		return parts[1] + "_" + parts[2]
+	}
+	const enough = 6 // digits: clouds that number machines have millions
+	name := lastPart(id)
+	if len(name) < enough && strings.Trim(name, "0123456789") == "" {
+		return ""
+	}
+	return name
 }
 
 // NamedNode is the only other node in the message, by its name or its id for the driver or the
@@ -68,7 +86,7 @@ var (
 	holderWords = regexp.MustCompile(`(?i)already attached|already being used|currently attached|in use by`)
 	// holderNames finds machines as some providers write them: EC2's id, and the end of
 	// Google's and Azure's paths.
-	holderNames = regexp.MustCompile(`\b(i-[0-9a-f]{8,17})\b|(?:instances|virtualMachines)/([A-Za-z0-9-]+)`)
+	holderNames = regexp.MustCompile(`\b(i-[0-9a-f]{8,17})\b|(?:instances|virtualMachines)/([A-Za-z0-9_-]+)`)
 )
 
 var keptMachines Kept[sets.Set[string]]
@@ -109,15 +127,18 @@ func (p *View) findMachineIDs() machineIDs {
 	ids := machineIDs{nodes: make(map[string][]calledNode, 2*len(p.Snapshot.Nodes))}
 	for _, node := range p.Snapshot.Nodes {
 		add := func(id, driver string) {
+			if id == "" {
+				return
+			}
 			ids.nodes[id] = append(ids.nodes[id], calledNode{driver, node})
 			ids.longest = max(ids.longest, len(id))
 		}
 		add(node.Name, "")
-		add(lastPart(node.Spec.ProviderID), "")
+		add(machineID(node.Spec.ProviderID), "")
 		if csiNode := p.Snapshot.CSINode(NodeName(node)); csiNode != nil {
 			for _, d := range csiNode.Spec.Drivers {
 				add(d.NodeID, d.Name)
-				add(lastPart(d.NodeID), d.Name)
+				add(machineID(d.NodeID), d.Name)
 			}
 		}
 	}

@@ -109,13 +109,13 @@ func (c *collector) hinted(now time.Time) []Gap {
 	if namespace, what := o.claimElsewhere(claims, c.singleNamespaces(Claims)); len(claims) > 0 && what != "" {
 		gaps = append(gaps, notAll(Claims, claims, fmt.Sprintf("%s of namespace %s, of which no claim is there", what, plain(namespace))))
 	}
-	if why := cmp.Or(suffixed(cmp.Or(o.ofOneNode(), c.onlyRunning(now)), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods()), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
+	if why := cmp.Or(suffixed(cmp.Or(o.ofOneNode(), c.onlyRunning(now)), ": was --field-selector given?"), suffixed(cmp.Or(o.usedWithoutPods(), o.nodeWithoutPods(), o.usedByMissing(now)), ": was -l or --field-selector given?")); why != "" && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Pods }) {
 		gaps = append(gaps, Gap{Kind: Pods, Reason: ReasonNotInFile, Detail: why})
 	}
 	if why := o.nodeElsewhere(); why != "" {
 		gaps = append(gaps, Gap{Kind: Nodes, Reason: ReasonNotInFile, Detail: why + ": was -l given?"})
 	}
-	if why := o.csiNodeElsewhere(); why != "" {
+	if why := o.csiNodeElsewhere(); why != "" && c.lists[CSINodes] == 0 { // a list of the kind has all
 		gaps = append(gaps, Gap{Kind: CSINodes, Reason: ReasonNotInFile, Detail: why + ": was a name or -l given?"})
 	}
 	if why := o.against(Claims, len(o.Claims)); why != "" && len(claims) > 0 && !slices.ContainsFunc(gaps, func(g Gap) bool { return g.Kind == Claims }) {

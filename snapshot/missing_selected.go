@@ -72,6 +72,58 @@ func (o *Objects) usedWithoutPods() string {
 	return ""
 }
 
+// usedByMissing returns a reason if the controller has said lately that a pod uses a volume, that pod is
+// not there, and a node still has the volume in use. A pod that had run leaves an event when it ends.
+func (o *Objects) usedByMissing(now time.Time) string {
+	there := sets.New[string]()
+	for _, pod := range o.Pods {
+		there.Insert(pod.Namespace + "/" + pod.Name)
+	}
+	for _, e := range o.Events {
+		_, users, says := strings.Cut(e.Message, "Volume is already used by pod(s) ")
+		if !says || len(o.Pods) == 0 || now.Sub(EventTime(e).Time) > eventsLast {
+			continue
+		}
+		users, _, _ = strings.Cut(users, " and ") // pods in other namespaces, which are only counted
+		for name := range strings.SplitSeq(users, ", ") {
+			namespace := e.InvolvedObject.Namespace
+			if !there.Has(namespace+"/"+name) && !o.mayHaveEnded(namespace, name) && o.stillUses(namespace, e.Message) {
+				return fmt.Sprintf("an event says that pod %s of namespace %s uses a volume, which a node has in its volumesInUse, and none that the pod has ended", plain(name), plain(namespace))
+			}
+		}
+	}
+	return ""
+}
+
+// mayHaveEnded reports whether an event tells of the pod's end, or that it may never have run.
+func (o *Objects) mayHaveEnded(namespace, name string) bool {
+	placed, ran := false, false
+	for _, e := range o.Events {
+		switch of := e.InvolvedObject; {
+		case of.Kind != "Pod" || of.Namespace != namespace || of.Name != name:
+		case slices.Contains([]string{"Killing", "TaintManagerEviction", "Preempted", "Evicted"}, e.Reason):
+			return true
+		default:
+			placed, ran = placed || e.Reason == "Scheduled", ran || e.Reason == "Started"
+		}
+	}
+	return placed && !ran
+}
+
+// stillUses reports whether a Ready node has a volume in use that the message names, of a claim of the
+// namespace.
+func (o *Objects) stillUses(namespace, message string) bool {
+	for _, pv := range o.Volumes {
+		ref, csi := pv.Spec.ClaimRef, pv.Spec.CSI
+		if csi != nil && ref != nil && ref.Namespace == namespace && strings.Contains(message, `"`+pv.Name+`"`) {
+			return slices.ContainsFunc(o.Nodes, func(node *corev1.Node) bool {
+				return ready(node) && slices.Contains(node.Status.VolumesInUse, corev1.UniqueVolumeName(uniqueName(csi.Driver, csi.VolumeHandle)))
+			})
+		}
+	}
+	return false
+}
+
 // hasDriver reports whether the node's kubelet has the driver of the volume with the unique name.
 func (o *Objects) hasDriver(node, volume string) bool {
 	return slices.ContainsFunc(o.CSINodes, func(n *storagev1.CSINode) bool {

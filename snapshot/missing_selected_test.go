@@ -192,3 +192,45 @@ func TestListsOfSomeObjects(t *testing.T) {
 		}
 	}
 }
+
+// TestPodThatUsesAVolume: a pod that the controller has named as the user of a volume is missing, unless
+// an event tells of its end, it never ran, or no node has the volume in use.
+func TestPodThatUsesAVolume(t *testing.T) {
+	event := func(name, pod, reason, message string) string {
+		return `{"apiVersion": "v1", "kind": "Event", "metadata": {"namespace": "shop", "name": "` + name + `", "uid": "` + name + `"}, "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "` + pod + `"}, "reason": "` + reason + `", "message": ` +
+			fmt.Sprintf("%q", message) + `, "lastTimestamp": "2026-11-20T11:45:00Z"}`
+	}
+	used := event("used", "b", "FailedAttachVolume", `Multi-Attach error for volume "pv1" Volume is already used by pod(s) x, a and 1 pod(s) in different namespaces`)
+	cluster := func(inUse string) []string {
+		return []string{
+			`{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"}, "status": {"conditions": [{"type": "Ready", "status": "True"}], "volumesInUse": [` + inUse + `]}}`,
+			`{"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "pv1", "uid": "v1"}, "spec": {"csi": {"driver": "d", "volumeHandle": "h"}, "claimRef": {"namespace": "shop", "name": "c", "uid": "k"}}, "status": {"phase": "Bound"}}`,
+			`{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"namespace": "shop", "name": "c", "uid": "k"}, "spec": {"volumeName": "pv1"}, "status": {"phase": "Bound"}}`,
+			podOf("shop", "b", "3"), podOf("shop", "x", "4"), podOf("web", "w", "5"),
+		}
+	}
+	const inUse = `"kubernetes.io/csi/d^h"`
+	for _, tt := range []struct {
+		name  string
+		inUse string
+		more  []string
+		whole bool
+	}{
+		{"the user is missing", inUse, []string{used}, false},
+		{"it started lately", inUse, []string{used, event("s", "a", "Scheduled", "m"), event("r", "a", "Started", "m")}, false},
+		{"it is there", inUse, []string{used, podOf("shop", "a", "6")}, true},
+		{"its containers were stopped", inUse, []string{used, event("k", "a", "Killing", "m")}, true},
+		{"it was evicted", inUse, []string{used, event("k", "a", "TaintManagerEviction", "m")}, true},
+		{"it never ran", inUse, []string{used, event("s", "a", "Scheduled", "m")}, true},
+		{"no node uses the volume", "", []string{used}, true},
+		{"nobody has named it", inUse, nil, true},
+	} {
+		s, _, err := Read("f", strings.NewReader(clusterList(append(cluster(tt.inUse), tt.more...)...)), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatal(tt.name, err)
+		}
+		if s.Complete(Pods) != tt.whole {
+			t.Errorf("%s: %q", tt.name, gapLines(s))
+		}
+	}
+}

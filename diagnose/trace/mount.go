@@ -49,9 +49,12 @@ func (t *tracer) registered(v *tracedVolume) Stage {
 		last := failures[len(failures)-1]
 		if facts.ContainsAny(last.Reason, kubeletwords.DriverUnknown) {
 			s.State, s.Detail = StageBlocked, "the kubelet does not know the driver, whatever the CSINode says"
-			means := "the kubelet's own register lacks the driver, and so does the CSINode: its node plugin has not registered"
-			if facts.Registers(t.Snapshot.CSINode(types.NodeName(node)), v.Driver) {
-				means = "the kubelet's own register lacks the driver; it loses it when it restarts, and the CSINode stays behind"
+			means := "the kubelet's own register lacks the driver"
+			switch {
+			case facts.Registers(t.Snapshot.CSINode(types.NodeName(node)), v.Driver):
+				means += "; it loses it when it restarts, and the CSINode stays behind"
+			case t.knows(snapshot.CSINodes, ""):
+				means += ", and so does the CSINode: its node plugin has not registered"
 			}
 			s.Said = []Said{quote(last.Event, means)}
 			t.blamePlugin(&s, v)

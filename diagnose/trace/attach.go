@@ -118,6 +118,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	// The controller may still wait in a back-off that no object shows: an attach of the volume may
 	// have failed before the pod came.
 	since, bound := waitsSince(t.pod), reconcile.BackoffLast+controllerActs
+	if at := boundAt(v.pv); at != nil { // until then there was nothing to attach
+		since = facts.Latest(since, *at)
+	}
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
 		since = facts.Latest(since, snapshot.EventTime(e)) // the old VolumeAttachment was still there then
 	}

@@ -31,6 +31,8 @@ type Record struct {
 	// GivenUp is when each node was seen not to be Ready any more, or to be gone: some 50 s after
 	// its kubelet has fallen silent.
 	GivenUp map[string][]time.Time
+	// Drained are the pods that a drain of the history has evicted, namespace/name.
+	Drained []string
 	// Causes are what was wrong, and when.
 	Causes []Cause
 	// Tries are the calls of the driver, in the order of their ends, and Cures what was wrong
@@ -336,7 +338,7 @@ func (j *judging) exits(i int) {
 	case len(same) == 0:
 	case lost == len(same):
 		j.exempt("exit code", lostSince)
-	case l.changing() != j.Looks[i-1].changing():
+	case l.attachments() != j.Looks[i-1].attachments():
 		j.exempt("exit code", "a VolumeAttachment has come or gone, is attached, or is being deleted now")
 	default:
 		j.false("exit code", "", l, fmt.Sprintf("exit %d after exit %d", l.Exit(), j.Looks[i-1].Exit()), fmt.Sprintf("%s was stuck then, and waits on in the same stage", strings.Join(same, ", ")))

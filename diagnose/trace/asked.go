@@ -37,10 +37,14 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 		if t.blameWait(&s, w, v) {
 			return t.never(s, facts.FirstTime(e))
 		}
-		if wasUnbound(w, v) { // there is something to ask for only since then
-			return t.due(s, snapshot.EventTime(e), triedAgain+announceTakes)
+		since, bound := facts.FirstTime(e), announceTakes
+		if at := boundAt(v.pv); at != nil && since.Before(at) { // until then there was nothing to ask for
+			since, bound = *at, triedAgain+announceTakes
+			if wasUnbound(w, v) {
+				since = facts.Latest(since, snapshot.EventTime(e))
+			}
 		}
-		return t.due(s, facts.FirstTime(e), announceTakes)
+		return t.due(s, since, bound)
 	}
 	if facts.InUse(t.node, v.Volume) {
 		s = done(StageInVolumesInUse, metav1.Time{}, "in volumesInUse of "+t.node.Name)
@@ -65,8 +69,8 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 
 // notTakenUp is the kubelet's last event about a failure to take the volume up. It is out of date
 // where it was not repeated and the node lists the volume as in use meanwhile. That another pod uses
-// the volume proves nothing by itself. It also is out of date where the volume was bound after it, and where
-// it says that the claim is not bound, the claim now is, and the kubelet has tried the pod again since.
+// the volume proves nothing by itself. It also is out of date where the volume was bound after it, or it
+// says that the claim is not bound and the claim now is, and the kubelet has tried the pod again since.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
 	if !ok || !t.about(w, v) {
@@ -79,8 +83,8 @@ func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	}
 	switch at := boundAt(v.pv); {
 	case t.node != nil && facts.InUse(t.node, v.Volume) && said > repeats,
-		wasUnbound(w, v) && said > triedAgain && (says || at != nil && t.Age(*at) > triedAgain),
-		at != nil && new(snapshot.EventTime(e)).Before(at):
+		wasUnbound(w, v) && said > triedAgain && says,
+		at != nil && t.Age(*at) > triedAgain && (wasUnbound(w, v) && said > triedAgain || new(snapshot.EventTime(e)).Before(at)):
 		return nil, w, false
 	default:
 		return e, w, true

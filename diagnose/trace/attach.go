@@ -370,9 +370,11 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		t.doubt(&s, snapshot.Volumes)
 	}
 	s = t.due(t.withControllerGrace(s, since, bound))
-	if s.Overdue && va != nil && va.Status.Attached { // behind the controller's back, where another node has it
-		if h, held := t.held(v, s); held {
+	if va != nil && va.Status.Attached { // behind the controller's back, where another node has it
+		if h, held := t.held(v, s); held && s.Overdue {
 			return h
+		} else if held && dueBefore(s, h) {
+			s.dueAt = h.dueAt // that is waited for next
 		}
 	}
 	t.doubt(&s, snapshot.Events) // they may show a failure, that it takes too long already, or that the kubelet tries the mount

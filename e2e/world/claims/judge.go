@@ -338,11 +338,23 @@ func (j *judging) exits(i int) {
 	case len(same) == 0:
 	case lost == len(same):
 		j.exempt("exit code", lostSince)
+	case j.gone(same, j.Looks[i-1].At, l.ended()):
+		j.exempt("exit code", "another pod with a claim of the one that waits has gone")
 	case l.attachments() != j.Looks[i-1].attachments():
 		j.exempt("exit code", "a VolumeAttachment has come or gone, is attached, or is being deleted now")
 	default:
 		j.false("exit code", "", l, fmt.Sprintf("exit %d after exit %d", l.Exit(), j.Looks[i-1].Exit()), fmt.Sprintf("%s was stuck then, and waits on in the same stage", strings.Join(same, ", ")))
 	}
+}
+
+// gone reports whether a pod with a claim of one of the named pods has gone between the two moments.
+func (r *Record) gone(names []string, from, to time.Time) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		waits := r.at(name, to)
+		return slices.ContainsFunc(r.Pods, func(p Pod) bool {
+			return p.Gone.After(from) && !p.Gone.After(to) && slices.ContainsFunc(p.Claims, func(claim string) bool { return slices.Contains(waits.Claims, claim) })
+		})
+	})
 }
 
 // waiting judges an entry about a pod that waits.

@@ -114,13 +114,14 @@ func (w *World) do(ctx context.Context, s Step) {
 		}
 		s.Node = node
 	}
-	w.act(s.String())
+	acted := w.act(s.String())
 	ended := w.cause(s)
 	act := deeds[s.Do]
 	if s.Do == heeding {
 		act = advised
 	}
 	undo, err := act(w, s)
+	w.isDone(acted)
 	if err != nil {
 		w.Say("%s: %v", s.Do, err)
 	}
@@ -132,8 +133,10 @@ func (w *World) do(ctx context.Context, s Step) {
 	case <-ctx.Done():
 		return
 	}
-	acted := w.act("no longer: " + s.String())
-	if err := undo(w); err != nil {
+	acted = w.act("no longer: " + s.String())
+	err = undo(w)
+	w.isDone(acted)
+	if err != nil {
 		w.Say("undo %s: %v", s.Do, err)
 		if apierrors.IsNotFound(err) { // what it was done to is gone, for good
 			return
@@ -154,6 +157,13 @@ func (w *World) act(what string) int {
 	return len(w.acts) - 1
 }
 
+// isDone takes in that the act is done: its requests may be slow.
+func (w *World) isDone(act int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acts[act].Shown = time.Now()
+}
+
 // undone is a step that has been undone, with the number of the act.
 type undone struct {
 	act  int
@@ -172,13 +182,13 @@ func (w *World) shown() {
 		a := &w.acts[u.act]
 		switch u.step.Do {
 		case "keep the containers":
-			a.Shown = a.At.Add(LookEvery)
+			a.Shown = a.Shown.Add(LookEvery)
 		case "stop the kubelet", "switch off", "delete the node":
-			a.Shown = a.At.Add(reportTime)
+			a.Shown = a.Shown.Add(reportTime)
 		case "edit the claimRef":
-			a.Shown = a.At.Add(askTime)
+			a.Shown = a.Shown.Add(askTime)
 		case "stop the manager", "stop the attacher":
-			a.Shown = a.At.Add(claims.ElectionTime)
+			a.Shown = a.Shown.Add(claims.ElectionTime)
 		}
 	}
 }

@@ -84,6 +84,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.Detail = "volumesAttached lists it, but its VolumeAttachment does not exist: the kubelet will not mount it"
 		s.Ends = "the controller looks each minute whether what it holds for attached is, and attaches it again"
 		t.doubt(&s, snapshot.Events)
+		if _, written := facts.VolumesAttachedWriter(t.node); t.Age(written) < facts.ListsGrace && len(t.mountFailures(v)) == 0 { // the VolumeAttachments may have been listed before
+			return t.due(s, written, facts.ListsGrace)
+		}
 		return t.due(t.withControllerGrace(s, waitsSince(t.pod), attachTakes))
 	case va != nil:
 		return t.attaching(v, va)

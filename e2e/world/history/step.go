@@ -444,14 +444,20 @@ func runSecondPod(w *World, s Step) (func(*World) error, error) {
 // write. The tool's lists are not of one moment then; they arrive. The manager's requests for one
 // node are never slow: the node lifecycle controller holds a lock while it taints a node
 // (RateLimitedTimedQueue.Try), and a bubble's clock stands while anything waits for a lock.
-func slowRequests(w *World, _ Step) (func(*World) error, error) {
+func slowRequests(w *World, s Step) (func(*World) error, error) {
+	drawn := rand.New(rand.NewPCG(uint64(s.At), 0))
+	draw := func(below int) int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return drawn.IntN(below)
+	}
 	w.Server.SetFault(func(r *http.Request) (api.Effect, time.Duration) {
 		locks := r.UserAgent() == parts.ManagerName && path.Dir(r.URL.Path) == "/api/v1/nodes"
-		switch n := rand.IntN(20); {
+		switch n := draw(20); {
 		case n == 0 && r.Method != http.MethodGet:
 			return api.Lose, 0
 		case n < 10 && !locks:
-			return api.Delay, time.Duration(rand.IntN(3000)) * time.Millisecond
+			return api.Delay, time.Duration(draw(3000)) * time.Millisecond
 		default:
 			return api.None, 0
 		}

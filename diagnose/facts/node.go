@@ -92,6 +92,12 @@ func (p *View) Recreated(va Attachment) bool {
 		p.World.Desired.Find(va.VolumeNode) != nil && len(p.RanBefore(va.VolumeNode, lost)) > 0
 }
 
+// RecreatedOnLost reports whether the VolumeAttachment was recreated on a node that is still lost, long
+// enough ago to tell: va-recreated-on-dead-node.
+func (p *View) RecreatedOnLost(va Attachment) bool {
+	return p.Recreated(va) && p.Lost(p.Snapshot.Node(va.Node)) && p.Age(va.CreationTimestamp) >= ListsGrace
+}
+
 // RanBefore are the pods that still want the volume on the node and had it
 // mounted there before the moment.
 func (p *View) RanBefore(pair reconcile.VolumeNode, moment metav1.Time) []*corev1.Pod {

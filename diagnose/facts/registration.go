@@ -135,7 +135,14 @@ func (p *View) VolumesByDriver(pods []*corev1.Pod, test func(*corev1.Pod) bool, 
 }
 
 // Mounted reports whether the kubelet has mounted the pod's volumes and has yet to unmount
-// them.
+// them. It has to mount them again where the machine may have restarted (see MountsProven).
 func Mounted(pod *corev1.Pod) bool {
-	return Started(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+	return Started(pod) && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed && !mayHaveRestarted(pod)
+}
+
+// mayHaveRestarted reports whether the pod has neither a sandbox nor a container that runs, and is to go on:
+// its machine may have restarted.
+func mayHaveRestarted(pod *corev1.Pod) bool {
+	ready := Condition(pod, corev1.PodReadyToStartContainers)
+	return pod.DeletionTimestamp == nil && ready != nil && ready.Status != corev1.ConditionTrue && !slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }

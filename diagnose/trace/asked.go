@@ -37,7 +37,14 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 		if t.blameWait(&s, w, v) {
 			return t.never(s, facts.FirstTime(e))
 		}
-		return t.due(s, facts.FirstTime(e), announceTakes)
+		since, bound := facts.FirstTime(e), announceTakes
+		if at := boundAt(v.pv); at != nil && since.Before(at) { // until then there was nothing to ask for
+			since, bound = *at, triedAgain+announceTakes
+			if wasUnbound(w, v) {
+				since = facts.Latest(since, snapshot.EventTime(e))
+			}
+		}
+		return t.due(s, since, bound)
 	}
 	if facts.InUse(t.node, v.Volume) {
 		s = done(StageInVolumesInUse, metav1.Time{}, "in volumesInUse of "+t.node.Name)
@@ -62,8 +69,8 @@ func (t *tracer) askedFor(v *tracedVolume) Stage {
 
 // notTakenUp is the kubelet's last event about a failure to take the volume up. It is out of date
 // where it was not repeated and the node lists the volume as in use meanwhile. That another pod uses
-// the volume proves nothing by itself. It also is out of date where it says that the claim is not
-// bound, the claim now is, and the kubelet has tried the pod again since.
+// the volume proves nothing by itself. It also is out of date where the volume was bound after it, or it
+// says that the claim is not bound and the claim now is, and the kubelet has tried the pod again since.
 func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	e, w, ok := t.waitFailure(v)
 	if !ok || !t.about(w, v) {
@@ -74,15 +81,19 @@ func (t *tracer) notTakenUp(v *tracedVolume) (*corev1.Event, waitWords, bool) {
 	if says && len(t.others(v)) == 0 {
 		repeats = triedAgain
 	}
-	bound := v.pv != nil && facts.ContainsAny(w.cause, kubeletwords.ClaimUnbound, kubeletwords.ClaimNamesNone)
-	switch {
+	switch at := boundAt(v.pv); {
 	case t.node != nil && facts.InUse(t.node, v.Volume) && said > repeats,
-		bound && said > triedAgain && says,
-		bound && boundAt(v.pv) != nil && t.Age(*boundAt(v.pv)) > triedAgain:
+		wasUnbound(w, v) && said > triedAgain && says,
+		at != nil && t.Age(*at) > triedAgain && (wasUnbound(w, v) && said > triedAgain || new(snapshot.EventTime(e)).Before(at)):
 		return nil, w, false
 	default:
 		return e, w, true
 	}
+}
+
+// wasUnbound reports whether the kubelet gave up its wait because the claim was not bound, which it is now.
+func wasUnbound(w waitWords, v *tracedVolume) bool {
+	return v.pv != nil && facts.ContainsAny(w.cause, kubeletwords.ClaimUnbound, kubeletwords.ClaimNamesNone)
 }
 
 // triedAgain is how long the kubelet may take to try a pod again that it could not start, and to

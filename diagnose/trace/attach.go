@@ -84,6 +84,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 		s.Detail = "volumesAttached lists it, but its VolumeAttachment does not exist: the kubelet will not mount it"
 		s.Ends = "the controller looks each minute whether what it holds for attached is, and attaches it again"
 		t.doubt(&s, snapshot.Events)
+		if _, written := facts.VolumesAttachedWriter(t.node); t.Age(written) < facts.ListsGrace && len(t.mountFailures(v)) == 0 { // the VolumeAttachments may have been listed before
+			return t.due(s, written, facts.ListsGrace)
+		}
 		return t.due(t.withControllerGrace(s, waitsSince(t.pod), attachTakes))
 	case va != nil:
 		return t.attaching(v, va)
@@ -118,6 +121,9 @@ func (t *tracer) attached(v *tracedVolume) Stage {
 	// The controller may still wait in a back-off that no object shows: an attach of the volume may
 	// have failed before the pod came.
 	since, bound := waitsSince(t.pod), reconcile.BackoffLast+controllerActs
+	if at := boundAt(v.pv); at != nil { // until then there was nothing to attach
+		since = facts.Latest(since, *at)
+	}
 	if e := t.attachFailure(v); e != nil && strings.Contains(e.Message, kubeletwords.BeingDetached) {
 		since = facts.Latest(since, snapshot.EventTime(e)) // the old VolumeAttachment was still there then
 	}
@@ -367,9 +373,11 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		t.doubt(&s, snapshot.Volumes)
 	}
 	s = t.due(t.withControllerGrace(s, since, bound))
-	if s.Overdue && va != nil && va.Status.Attached { // behind the controller's back, where another node has it
-		if h, held := t.held(v, s); held {
+	if va != nil && va.Status.Attached { // behind the controller's back, where another node has it
+		if h, held := t.held(v, s); held && s.Overdue {
 			return h
+		} else if held && dueBefore(s, h) {
+			s.dueAt = h.dueAt // that is waited for next
 		}
 	}
 	t.doubt(&s, snapshot.Events) // they may show a failure, that it takes too long already, or that the kubelet tries the mount

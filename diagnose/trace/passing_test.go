@@ -8,6 +8,8 @@ import (
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/trace"
 	"github.com/volume-doctor/kubectl-volume-doctor/internal/testworld"
 )
@@ -281,4 +283,23 @@ func TestOneOfTwoVolumes(t *testing.T) {
 	// A driver that does not support such volumes never will, whether or not it is on the node.
 	traceCase{world: inline(testworld.New().Pending(1), files, storagev1.VolumeLifecyclePersistent), verdict: "stuck mounted",
 		says: []string{"for volume inline", "next to act: a person, as no controller ends it", "does not list the mode Ephemeral"}}.run(t)
+}
+
+// TestListedAfterAnotherNode: a wait for the node's list is due when that on another node is, which lists the
+// volume still, before its own time is over as well as after it.
+func TestListedAfterAnotherNode(t *testing.T) {
+	for _, minutes := range []float64{0.5, 2} {
+		w := testworld.New().Pending(minutes)
+		w.VolumeAttachments[0].CreationTimestamp = testworld.MinutesAgo(minutes)
+		w.Node.Status.VolumesAttached = nil
+		w.Event(facts.AttachSucceededReason, `AttachVolume.Attach succeeded for volume "pv-data" `, minutes)
+		w.Events[0].Source = corev1.EventSource{Component: "attachdetach-controller"}
+		other := testworld.NewNode("n2")
+		other.Status.VolumesAttached = testworld.New().Node.Status.VolumesAttached
+		w.Nodes = append(w.Nodes, other)
+		v := traceOf(w).Verdict
+		if due := testworld.MinutesAgo(minutes).Add(facts.HandOverTakes); v.State != finding.InFlight || v.Stage != trace.StageInVolumesAttached || v.DueAt == nil || !v.DueAt.Time.Equal(due) {
+			t.Errorf("%.1f minutes: %s %s, due at %s, want %s", minutes, v.State, v.Stage, v.DueAt, due)
+		}
+	}
 }

@@ -18,7 +18,8 @@ import (
 // by that time. A deleted pod leaves no trace: without a proof, one may have left a moment ago. The
 // proof is a pod that has ended but still exists, a claim that is gone or has the condition Unused,
 // or a pod elsewhere that wants a single-node volume. Any later change of the node, or a new pod
-// for the volume, restarts the count.
+// for the volume, restarts the count. So does a new controller: while none leads, nothing is detached, and any
+// pod may use the volume there again, which no message to the pod that waits then shows.
 func unused(p *facts.View, va facts.Attachment) (since metav1.Time, long, proven bool) {
 	pair, node := va.VolumeNode, p.Snapshot.Node(va.Node)
 	if node == nil || facts.ReadyCondition(node) == nil {
@@ -48,7 +49,10 @@ func unused(p *facts.View, va facts.Attachment) (since metav1.Time, long, proven
 		if exclusive {
 			// A StatefulSet creates a pod only once its predecessor is gone. But a volume that
 			// was attached here later than that was attached for another pod.
-			heard, proven = true, proven || facts.ControlledBy(pod, "StatefulSet") && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !mayBeKeptByOthers(p, pod)
+			heard = true
+			if facts.ControlledBy(pod, "StatefulSet") && va.CreationTimestamp.Before(&pod.CreationTimestamp) && !mayBeKeptByOthers(p, pod) {
+				since, proven = facts.Latest(since, p.ControllerStart()), true
+			}
 		}
 	}
 	switch {
@@ -61,10 +65,10 @@ func unused(p *facts.View, va facts.Attachment) (since metav1.Time, long, proven
 	}
 }
 
-// mayBeKeptByOthers reports whether the controller has sent the pod such a message, or may have: the
-// events were not read.
+// mayBeKeptByOthers reports whether the controller has sent the pod such a message, or may have, as the
+// events were not read, or would have, as no controller leads.
 func mayBeKeptByOthers(p *facts.View, pod *corev1.Pod) bool {
-	return !p.Snapshot.CompleteIn(snapshot.Events, pod.Namespace) || p.LastEvent(pod, func(e *corev1.Event) bool {
+	return p.ControllerDown() != nil || !p.Snapshot.CompleteIn(snapshot.Events, pod.Namespace) || p.LastEvent(pod, func(e *corev1.Event) bool {
 		return e.Reason == facts.AttachFailedReason && strings.Contains(e.Message, facts.UsedByPods)
 	}) != nil
 }

@@ -24,7 +24,7 @@ var VaRecreatedOnDeadNode = check.Check{
 
 func runVARecreatedOnDeadNode(p *check.Run) {
 	for _, va := range p.Attachments() {
-		if p.Recreated(va) && p.Lost(p.Snapshot.Node(va.Node)) && p.Age(va.CreationTimestamp) >= facts.ListsGrace {
+		if p.RecreatedOnLost(va) {
 			recreatedOnDeadNode(p, va)
 		}
 	}

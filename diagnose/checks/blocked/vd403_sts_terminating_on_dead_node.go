@@ -43,7 +43,7 @@ func runSTSTerminatingOnDeadNode(p *check.Run) {
 		}
 		// va-recreated-on-dead-node says more about a recreated attachment, and node-lost-6min
 		// about one that pods elsewhere wait for.
-		told := func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 }
+		told := func(va facts.Attachment) bool { return p.RecreatedOnLost(va) || len(p.KeptFrom(va.VolumeNode)) > 0 }
 		held := heldFor(p.View, pod)
 		if (len(held) > 0 || reconcile.PodTerminated(pod)) && !slices.ContainsFunc(held, told) {
 			terminatingOnDeadNode(p, pod, metav1.GetControllerOf(pod).Name, held)

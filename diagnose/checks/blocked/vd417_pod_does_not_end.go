@@ -180,7 +180,7 @@ func outOfServiceInVain(p *check.Run, f finding.Finding, pod *corev1.Pod, node *
 // node-lost-6min or sts-terminating-on-dead-node.
 func waitedFor(p *facts.View, pod *corev1.Pod, held []facts.Attachment) bool {
 	return facts.ControlledBy(pod, "StatefulSet") ||
-		slices.ContainsFunc(held, func(va facts.Attachment) bool { return p.Recreated(va) || len(p.KeptFrom(va.VolumeNode)) > 0 })
+		slices.ContainsFunc(held, func(va facts.Attachment) bool { return p.RecreatedOnLost(va) || len(p.KeptFrom(va.VolumeNode)) > 0 })
 }
 
 // leftOnSilentNode is about a pod for whose attachment nobody waits yet.

@@ -70,6 +70,8 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 	added := facts.AddedByRepair(node, pair.Volume)
 	writer, written := facts.VolumesAttachedWriter(node)
 	switch {
+	case !written.IsZero() && p.Age(written) < facts.ListsGrace && !slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return len(p.MountFailures(pod, p.ShortVolume(pair.Volume))) > 0 }):
+		return // the VolumeAttachments may have been listed before the entry was written
 	case !written.IsZero() && !p.Lasted(written, max(reconcile.VerifySyncPeriod, p.World.VerifySync())+phantomMargin):
 		return
 	case written.IsZero() && len(pods) > 0 && !p.Lasted(facts.BoundAt(pods[0]), max(phantomGraceUnseen, p.World.VerifySync()+phantomMargin)):

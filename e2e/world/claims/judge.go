@@ -31,6 +31,8 @@ type Record struct {
 	// GivenUp is when each node was seen not to be Ready any more, or to be gone: some 50 s after
 	// its kubelet has fallen silent.
 	GivenUp map[string][]time.Time
+	// Drained are the pods that a drain of the history has evicted, namespace/name.
+	Drained []string
 	// Causes are what was wrong, and when.
 	Causes []Cause
 	// Tries are the calls of the driver, in the order of their ends, and Cures what was wrong
@@ -336,11 +338,23 @@ func (j *judging) exits(i int) {
 	case len(same) == 0:
 	case lost == len(same):
 		j.exempt("exit code", lostSince)
-	case l.changing() != j.Looks[i-1].changing():
+	case j.gone(same, j.Looks[i-1].At, l.ended()):
+		j.exempt("exit code", "another pod with a claim of the one that waits has gone")
+	case l.attachments() != j.Looks[i-1].attachments():
 		j.exempt("exit code", "a VolumeAttachment has come or gone, is attached, or is being deleted now")
 	default:
 		j.false("exit code", "", l, fmt.Sprintf("exit %d after exit %d", l.Exit(), j.Looks[i-1].Exit()), fmt.Sprintf("%s was stuck then, and waits on in the same stage", strings.Join(same, ", ")))
 	}
+}
+
+// gone reports whether a pod with a claim of one of the named pods has gone between the two moments.
+func (r *Record) gone(names []string, from, to time.Time) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
+		waits := r.at(name, to)
+		return slices.ContainsFunc(r.Pods, func(p Pod) bool {
+			return p.Gone.After(from) && !p.Gone.After(to) && slices.ContainsFunc(p.Claims, func(claim string) bool { return slices.Contains(waits.Claims, claim) })
+		})
+	})
 }
 
 // waiting judges an entry about a pod that waits.

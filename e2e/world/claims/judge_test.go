@@ -102,6 +102,10 @@ func TestJudges(t *testing.T) {
 		w.Verdict = finding.Unsure
 		return w
 	}
+	attached := func(name string, l Look) Look {
+		l.Attached = []string{name}
+		return l
+	}
 	changes := func(attachments string, l Look) Look {
 		l.Attachments = attachments
 		return l
@@ -131,6 +135,10 @@ func TestJudges(t *testing.T) {
 		"exit 0 when a call succeeds at last": {Record{Pods: serves(0), Tries: []Try{{At: at(4), Call: "Attach", Volume: "vol-1", Failed: true}, {At: at(5.5), Call: "Attach", Volume: "vol-1"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
 		"exit 0 when another call succeeds":   {Record{Pods: serves(0), Tries: []Try{{At: at(5.5), Call: "Attach", Volume: "vol-2"}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
 		"exit 0 when a detach begins":         {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), changes("; pv1 on n1 is being deleted", looksAt(6, nil, waits(finding.Unsure, 0)))}}, ""},
+		"exit 0 when another node has it now": {Record{Pods: serves(0), Looks: []Look{attached("va1", looksAt(5, never, waits(finding.Stuck, 0))), attached("va2", looksAt(6, nil, waits(finding.Unsure, 0)))}}, ""},
+		"exit 0 when the same node has it":    {Record{Pods: serves(0), Looks: []Look{attached("va1", looksAt(5, never, waits(finding.Stuck, 0))), attached("va1", looksAt(6, nil, waits(finding.Unsure, 0)))}}, "exit code "},
+		"exit 0 when the user has gone":       {Record{Pods: append(serves(0), Pod{Name: "shop/db-old", Claims: []string{"data"}, Created: at(0), Gone: at(5.5)}), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, ""},
+		"exit 0 when a stranger has gone":     {Record{Pods: append(serves(0), Pod{Name: "shop/web-0", Claims: []string{"web"}, Created: at(0), Gone: at(5.5)}), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
 		"exit 0 when the driver answers":      {Record{Pods: serves(0), Looks: []Look{changes("; pv1 on n1 is not attached", looksAt(5, never, waits(finding.Stuck, 0))), changes("; pv1 on n1 is not attached, refused", looksAt(6, nil, waits(finding.Unsure, 0)))}}, "exit code "},
 		"exit 0 when it runs":                 {Record{Pods: serves(5.5), Acts: []Act{{At: at(5.2)}}, Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(6, nil)}}, ""},
 		"in flight past its time":             {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, nil, waits(finding.InFlight, 8))}}, "in flight "},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 // Look is one report on a world.
@@ -16,8 +17,12 @@ type Look struct {
 	// Until is when the last list was read, where that took its time: what was done by then may
 	// be in the report.
 	Until time.Time
+	// Snapshot is what was read.
+	Snapshot *snapshot.Snapshot
 	// Attachments tells of the VolumeAttachments that were read, in short, for the world's log.
 	Attachments string
+	// Attached are the names of those that are simply attached.
+	Attached []string
 }
 
 // ended is when the look ended.
@@ -28,9 +33,11 @@ func (l Look) ended() time.Time {
 	return l.Until
 }
 
-// changing are the VolumeAttachments that are not simply attached, whatever the driver has
-// said of them.
-func (l Look) changing() string { return strings.ReplaceAll(l.Attachments, ", refused", "") }
+// attachments are the VolumeAttachments, with the state of each that is not simply attached, whatever
+// the driver has said of them.
+func (l Look) attachments() string {
+	return strings.Join(l.Attached, " ") + strings.ReplaceAll(l.Attachments, ", refused", "")
+}
 
 // Exit is the exit code that the command ends with.
 func (l Look) Exit() int {

@@ -244,12 +244,16 @@ func (o Outcome) String() string {
 // lasts is how long what was done has to last.
 const lasts = 10 * time.Minute
 
-func (d *Deeds) judge(q claims.Question, left *claims.Record, acted Played) Outcome {
+// judge judges what was done in one copy by what became of another one, to which nothing was done. drained counts
+// the pods that a drain of the history has evicted in the first one alone: a budget that ends, or an answer
+// that is lost, lets it at another time.
+func (d *Deeds) judge(q claims.Question, left *claims.Record, acted Played) (o Outcome, drained int) {
 	if acted.Advice.Not != "" || acted.Advice.Kind == "" {
 		d.Not[acted.Advice.Not]++
-		return Outcome{Code: q.Code, Kind: "not done: " + acted.Advice.Not}
+		return Outcome{Code: q.Code, Kind: "not done: " + acted.Advice.Not}, 0
 	}
-	r, o := acted.Record, Outcome{Code: q.Code, Kind: acted.Advice.Kind}
+	r := acted.Record
+	o.Code, o.Kind = q.Code, acted.Advice.Kind
 	since := r.Serves(q.Claim)
 	o.Cured = !since.IsZero() && !r.Last(q)
 	o.Lasted = o.Cured && r.Ended.Sub(since) >= lasts
@@ -262,10 +266,14 @@ func (d *Deeds) judge(q claims.Question, left *claims.Record, acted Played) Outc
 			alone = alone || c == claim
 		}
 		_, name, _ := strings.Cut(pod, "/")
-		if !alone && claim != q.Claim && !strings.Contains(acted.Advice.Named, name) {
+		switch {
+		case alone || claim == q.Claim || strings.Contains(acted.Advice.Named, name):
+		case slices.Contains(r.Drained, pod):
+			drained++
+		default:
 			o.Harm += fmt.Sprintf("pod %s ended, which nothing named; ", pod)
 		}
 	}
 	d.Done = append(d.Done, o)
-	return o
+	return o, drained
 }

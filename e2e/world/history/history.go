@@ -106,7 +106,7 @@ func (w *World) record(looks []claims.Look) *claims.Record {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.shown()
-	r := &claims.Record{Began: w.began, Ended: time.Now(), Looks: looks, Pods: w.Truth.Pods(), Acts: w.acts, Stopped: maps.Clone(w.stopped), GivenUp: w.Truth.GivenUp(), Causes: w.causes, Cures: w.cures, Breaks: w.breaks}
+	r := &claims.Record{Began: w.began, Ended: time.Now(), Looks: looks, Pods: w.Truth.Pods(), Acts: w.acts, Stopped: maps.Clone(w.stopped), GivenUp: w.Truth.GivenUp(), Drained: w.drained, Causes: w.causes, Cures: w.cures, Breaks: w.breaks}
 	for _, e := range w.Driver.Log() {
 		r.Tries = append(r.Tries, claims.Try{At: e.At, Call: string(e.Call), Volume: e.Volume, Node: e.Node, Failed: e.Err != nil})
 	}

@@ -58,13 +58,14 @@ func (w *World) look(ctx context.Context, c *cluster.Cluster, since map[string]m
 	if err != nil {
 		return claims.Look{}, err
 	}
-	l := claims.Look{At: at, Until: time.Now(), Attachments: attachments(view.Snapshot)}
+	l := claims.Look{At: at, Until: time.Now(), Snapshot: view.Snapshot}
+	l.Attachments, l.Attached = attachments(view.Snapshot)
 	return l, json.Unmarshal(text, &l.Report)
 }
 
-// attachments are those that are not simply attached, and the entries of nodes that have none.
-func attachments(s *snapshot.Snapshot) string {
-	text := ""
+// attachments are those that are not simply attached, and the entries of nodes that have none;
+// attached are the names of the others.
+func attachments(s *snapshot.Snapshot) (text string, attached []string) {
 	for _, va := range s.VolumeAttachments {
 		state := ""
 		switch {
@@ -73,6 +74,7 @@ func attachments(s *snapshot.Snapshot) string {
 		case !va.Status.Attached:
 			state = "is not attached"
 		default:
+			attached = append(attached, va.Name)
 			continue
 		}
 		for _, e := range []*storagev1.VolumeError{va.Status.AttachError, va.Status.DetachError} {
@@ -90,7 +92,7 @@ func attachments(s *snapshot.Snapshot) string {
 			}
 		}
 	}
-	return text
+	return text, attached
 }
 
 // watch looks again and again until the context ends, as the command does with --watch.

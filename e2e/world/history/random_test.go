@@ -1,7 +1,9 @@
 package history
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -14,6 +16,7 @@ import (
 	"time"
 
 	"github.com/volume-doctor/kubectl-volume-doctor/e2e/world/claims"
+	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 )
 
 var (
@@ -79,7 +82,7 @@ func (all *tallied) play(t *testing.T, i int) {
 	for _, f := range tally.False {
 		if !all.isFirst(f) {
 			t.Logf("history %d, too: %s", i, f)
-			keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), h, f.String(), played)
+			keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), h, f.String(), f.At, played)
 			continue
 		}
 		shown := h
@@ -90,7 +93,7 @@ func (all *tallied) play(t *testing.T, i int) {
 			})
 		}
 		t.Errorf("history %d: %s\n%s", i, f, shown)
-		keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), shown, f.String(), played)
+		keepHistory(t, fmt.Sprintf("%s-%d-%d", strings.ReplaceAll(f.Key(), " ", "-"), *seed, i), shown, f.String(), f.At, played)
 	}
 	all.mu.Lock()
 	defer all.mu.Unlock()
@@ -119,8 +122,9 @@ func lines(of map[string]int) string {
 	return text.String()
 }
 
-// keepHistory writes what is needed to look into what went wrong.
-func keepHistory(t *testing.T, name string, h History, wrong string, played Played) {
+// keepHistory writes what is needed to look into what went wrong at the look of that time: the history,
+// the world's log, and what that look and the one before it read.
+func keepHistory(t *testing.T, name string, h History, wrong string, at time.Duration, played Played) {
 	t.Helper()
 	if *keep == "" {
 		return
@@ -132,6 +136,16 @@ func keepHistory(t *testing.T, name string, h History, wrong string, played Play
 	name = filepath.Join(*keep, name)
 	if err := os.WriteFile(name+".json", text, 0o600); err != nil {
 		t.Error(err)
+	}
+	for _, l := range played.Record.Looks {
+		since := l.At.Sub(played.Record.Began)
+		if since > at || since < at-LookEvery {
+			continue
+		}
+		var read bytes.Buffer
+		if err := errors.Join(snapshot.Write(&read, l.Snapshot), os.WriteFile(fmt.Sprintf("%s-%s.yaml", name, clock(since)), read.Bytes(), 0o600)); err != nil {
+			t.Error(err)
+		}
 	}
 	log := slices.Concat([]string{wrong, ""}, played.Log, []string{"", "calls of the driver:"})
 	for _, c := range played.Record.Tries {

@@ -114,13 +114,14 @@ func (w *World) do(ctx context.Context, s Step) {
 		}
 		s.Node = node
 	}
-	w.act(s.String())
+	acted := w.act(s.String())
 	ended := w.cause(s)
 	act := deeds[s.Do]
 	if s.Do == heeding {
 		act = advised
 	}
 	undo, err := act(w, s)
+	w.isDone(acted)
 	if err != nil {
 		w.Say("%s: %v", s.Do, err)
 	}
@@ -132,8 +133,10 @@ func (w *World) do(ctx context.Context, s Step) {
 	case <-ctx.Done():
 		return
 	}
-	acted := w.act("no longer: " + s.String())
-	if err := undo(w); err != nil {
+	acted = w.act("no longer: " + s.String())
+	err = undo(w)
+	w.isDone(acted)
+	if err != nil {
 		w.Say("undo %s: %v", s.Do, err)
 		if apierrors.IsNotFound(err) { // what it was done to is gone, for good
 			return
@@ -154,6 +157,13 @@ func (w *World) act(what string) int {
 	return len(w.acts) - 1
 }
 
+// isDone takes in that the act is done: its requests may be slow.
+func (w *World) isDone(act int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.acts[act].Shown = time.Now()
+}
+
 // undone is a step that has been undone, with the number of the act.
 type undone struct {
 	act  int
@@ -172,13 +182,13 @@ func (w *World) shown() {
 		a := &w.acts[u.act]
 		switch u.step.Do {
 		case "keep the containers":
-			a.Shown = a.At.Add(LookEvery)
+			a.Shown = a.Shown.Add(LookEvery)
 		case "stop the kubelet", "switch off", "delete the node":
-			a.Shown = a.At.Add(reportTime)
+			a.Shown = a.Shown.Add(reportTime)
 		case "edit the claimRef":
-			a.Shown = a.At.Add(askTime)
+			a.Shown = a.Shown.Add(askTime)
 		case "stop the manager", "stop the attacher":
-			a.Shown = a.At.Add(claims.ElectionTime)
+			a.Shown = a.Shown.Add(claims.ElectionTime)
 		}
 	}
 }
@@ -331,7 +341,12 @@ func drain(w *World, s Step) (func(*World) error, error) {
 		w.run(func() {
 			for {
 				err := w.client.CoreV1().Pods(Namespace).EvictV1(w.ctx, &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Name: p.Name, Namespace: Namespace}})
-				if !apierrors.IsTooManyRequests(err) || time.Now().After(over) {
+				if refused := apierrors.IsTooManyRequests(err); !refused && s.Do != "" { // not what a finding says to do
+					w.mu.Lock()
+					defer w.mu.Unlock()
+					w.drained = append(w.drained, p.Namespace+"/"+p.Name)
+					return
+				} else if !refused || time.Now().After(over) {
 					return
 				}
 				select {
@@ -429,14 +444,20 @@ func runSecondPod(w *World, s Step) (func(*World) error, error) {
 // write. The tool's lists are not of one moment then; they arrive. The manager's requests for one
 // node are never slow: the node lifecycle controller holds a lock while it taints a node
 // (RateLimitedTimedQueue.Try), and a bubble's clock stands while anything waits for a lock.
-func slowRequests(w *World, _ Step) (func(*World) error, error) {
+func slowRequests(w *World, s Step) (func(*World) error, error) {
+	drawn := rand.New(rand.NewPCG(uint64(s.At), 0))
+	draw := func(below int) int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return drawn.IntN(below)
+	}
 	w.Server.SetFault(func(r *http.Request) (api.Effect, time.Duration) {
 		locks := r.UserAgent() == parts.ManagerName && path.Dir(r.URL.Path) == "/api/v1/nodes"
-		switch n := rand.IntN(20); {
+		switch n := draw(20); {
 		case n == 0 && r.Method != http.MethodGet:
 			return api.Lose, 0
 		case n < 10 && !locks:
-			return api.Delay, time.Duration(rand.IntN(3000)) * time.Millisecond
+			return api.Delay, time.Duration(draw(3000)) * time.Millisecond
 		default:
 			return api.None, 0
 		}

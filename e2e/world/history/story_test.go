@@ -116,7 +116,7 @@ func (h History) askActions(t *testing.T, questions []claims.Question, r *result
 		t.Logf("%s %s of %s: %s: %s", clock(q.At), q.Code, q.Claim, o.Kind, o)
 		if o.Harm != "" {
 			t.Errorf("%s at %s, %s: %s\n%s", q.Code, clock(q.At), o.Kind, o.Harm, acts)
-			keepHistory(t, "harm-"+string(q.Code), acts, o.Harm, acted)
+			keepHistory(t, "harm-"+string(q.Code), acts, o.Harm, q.At, acted)
 		}
 	}
 }

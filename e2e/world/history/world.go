@@ -81,6 +81,7 @@ type World struct {
 	log     []string
 	acts    []claims.Act
 	causes  []claims.Cause
+	drained []string
 	stopped map[string][]claims.Span
 	undone  []undone
 	cures   []claims.Try

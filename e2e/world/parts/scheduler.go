@@ -16,15 +16,18 @@ import (
 
 const (
 	scheduleEvery = 500 * time.Millisecond
+	// scheduleFirst is when the scheduler first looks: the claims that a world begins with are bound
+	// by then, in whichever order, and copies of it begin alike.
+	scheduleFirst = 20 * time.Second
 	// unschedulable is what a scheduler says of a pod for which no node is free.
 	unschedulable = "no node of the world fits"
 )
 
 // Scheduler binds each pod to the node with the fewest pods, once its claims are bound.
 func Scheduler(ctx context.Context, client kubernetes.Interface, objects *Objects) {
-	for tick(ctx, scheduleEvery) {
+	for every := scheduleFirst; tick(ctx, every); every = scheduleEvery {
 		pods, _ := objects.Pods.List(labels.Everything())
-		byName(pods) // so that copies of a world are alike
+		byName(pods)
 		nodes, _ := objects.Nodes.List(labels.Everything())
 		load := map[string]int{}
 		for _, p := range pods {

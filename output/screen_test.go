@@ -263,6 +263,8 @@ func TestEachWaitHasItsReason(t *testing.T) {
 			switch {
 			case f.SelfHeals.Will:
 				reason, more = f.SelfHeals.Because, ""
+			case f.Confidence == finding.Suspected && f.Settles != nil:
+				reason, more = onlySuspected, "certain then if "+f.Settles.If
 			case f.Confidence == finding.Suspected:
 				reason, more = onlySuspected, "suspected, and certain "
 			}
@@ -433,8 +435,8 @@ func TestNothingForWhatIsRefused(t *testing.T) {
 			}
 			reasons := []string{reason}
 			// "why" has the rest
-			if at, suspected := strings.CutPrefix(reason, "the cause is only suspected; it is "); suspected {
-				reasons = []string{"suspected, and " + at, "look again at " + f.Settles.At.UTC().Format(time.RFC3339)}
+			if strings.HasPrefix(reason, "the cause is only suspected; it is ") {
+				reasons = []string{"certain then if " + f.Settles.If, "look again at " + f.Settles.At.UTC().Format(time.RFC3339)}
 			}
 			for _, format := range []string{"table", "wide", "html", "markdown", "junit", "sarif"} {
 				text := shownText(pipe(t, format, only))

@@ -382,12 +382,20 @@ const onlySuspected = "only suspected"
 // why joins the omitted cause of the finding, its detail, its own cause, and what else there is to
 // say of the reason why waiting does not help.
 func why(r *finding.Report, f finding.Finding, detail string) string {
-	texts := slices.Compact(said(omittedCause(r, f), detail, f.Cause))
+	texts := slices.Compact(said(omittedCause(r, f), detail, causeText(f)))
 	if !f.SelfHeals.Will && f.Confidence != finding.Suspected {
 		_, more := f.SelfHeals.Reason()
 		texts = append(texts, said(more)...)
 	}
 	return strings.Join(texts, "; ")
+}
+
+// causeText is the cause of the finding. When a suspected one becomes certain, "wait?" says.
+func causeText(f finding.Finding) string {
+	if f.Settles == nil {
+		return f.Cause
+	}
+	return strings.Replace(f.Cause, "suspected, and certain "+f.Settles.Until(), "certain then if "+f.Settles.If, 1)
 }
 
 // refused returns the reason if a guard refuses the repair and no flag allows it; else "".

@@ -6,6 +6,10 @@ import "slices"
 // and so tells that verdict nothing.
 const PodStuck Code = "VD409"
 
+// UnmountFails is the code of a kubelet that does not unmount an unused volume and says why only in its
+// log.
+const UnmountFails Code = "VD104"
+
 // Groups are codes whose findings may share a cause that has no finding of its own, by the name of
 // the cause. The worst finding represents the cause; among equals, the one with the first code.
 // check.Groups tells which findings of a group share it, and what it is called.

@@ -2,6 +2,7 @@ package trace_test
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,29 @@ func TestLoggedUnmount(t *testing.T) {
 				t.Errorf("in %s was said %q", row.want, said)
 			}
 		})
+	}
+}
+
+// TestLoggedHolder: where the log names what holds the volume, nobody is told to restart the node plugin or
+// the machine for it; an error of the driver leaves that as it is.
+func TestLoggedHolder(t *testing.T) {
+	const tear = `UnmountVolume.TearDown failed for volume "kubernetes.io/csi/ebs.csi.aws.com^vol-1" : `
+	for said, told := range map[string]bool{
+		"": true,
+		tear + "kubernetes.io/csi: Unmounter.TearDownAt failed: rpc error: code = Internal desc = busy":       true,
+		tear + "driver name ebs.csi.aws.com not found in the list of registered CSI drivers":                  true,
+		tear + "remove /var/lib/kubelet/pods: directory not empty":                                            false,
+		`GetDeviceMountRefs check failed for volume "pv-data" : it is still mounted by other references [/y]`: false,
+	} {
+		w := testworld.New().Stopped(180)
+		view := &trace.KubeletView{Samples: []metrics.Sample{started(600)}}
+		if said != "" {
+			view.Failures = []controllerlog.KubeletFailure{logged(0.5, testworld.Volume, w.Pod.UID, said)}
+		}
+		doc := diagnose.TracePod(w.Snapshot(), w.Pod, diagnose.Options{Kubelet: view})
+		if got := slices.ContainsFunc(doc.Findings, func(f finding.Brief) bool { return f.Code == finding.UnmountFails }); got != told {
+			t.Errorf("%q: VD104 is told: %t; %+v", said, got, doc.Findings)
+		}
 	}
 }
 

@@ -424,9 +424,24 @@ func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
 	})
 }
 
-// Outdated reports whether the finding names an actor by words after which the kubelet's log has
-// others about the wait: somebody else has to act now.
+// saysWhatHolds reports whether the kubelet's log has words about the finding's volume, whose unmount
+// fails for an unknown cause, that are not the driver's: what they name, the node plugin does not end.
+func (t *Trace) saysWhatHolds(f finding.Finding) bool {
+	return f.Code == finding.UnmountFails && slices.ContainsFunc(t.Volumes, func(v VolumeTrace) bool {
+		return v.PersistentVolume == f.PersistentVolume && slices.ContainsFunc(v.Stages, func(s Stage) bool {
+			return (s.Stage == StageUnmounted || s.Stage == StageUnstaged) && !s.unsaid() && strings.HasPrefix(s.Said[0].By, kubeletLog) &&
+				!facts.ContainsAny(s.Said[0].Text, kubeletwords.CallFailed, kubeletwords.DriverUnknown)
+		})
+	})
+}
+
+// Outdated reports whether the kubelet's log knows more than the finding: it names what holds a volume,
+// or has words about the wait after those by which the finding names an actor, and somebody else has to
+// act now.
 func (t *Trace) Outdated(f finding.Finding) bool {
+	if t.saysWhatHolds(f) {
+		return true
+	}
 	last := t.Quoted()
 	if last == nil || !strings.HasPrefix(last.By, kubeletLog) || f.Said == nil || f.Said.At == nil || !f.Said.At.Before(last.At) {
 		return false

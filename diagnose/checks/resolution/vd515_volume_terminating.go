@@ -164,13 +164,17 @@ func notDetached(p *facts.View, va facts.Attachment, f *finding.Finding) string 
 		return fmt.Sprintf("its detach began %s ago and has not ended", facts.Rounded(p.Age(*va.DeletionTimestamp)))
 	case !va.Ours():
 		return "another program, such as a backup, made the VolumeAttachment"
-	case node != nil && p.InUse(node, va.Volume):
-		return fmt.Sprintf("node %s lists it in volumesInUse: it is detached once the kubelet has unmounted it", va.Node)
 	case d != nil && d.After > 0 && p.ControllerYounger(d.After+facts.DetachTakes):
 		f.Severity = finding.Info
 		left := d.After + facts.DetachTakes - p.Age(p.ControllerStart())
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left), Because: fmt.Sprintf("%s detaches it by force %s after its start", reconcile.ControllerManager, facts.Rounded(d.After))}
 		return fmt.Sprintf("node %s is lost, and %s has just started", va.Node, reconcile.ControllerManager)
+	case d != nil && d.After > 0:
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("%s detaches it by force %s after it began to want that, which no object shows, unless node %s returns",
+			reconcile.ControllerManager, facts.Rounded(d.After), va.Node)}
+		return fmt.Sprintf("node %s is not Ready, and its kubelet will not unmount it", va.Node)
+	case node != nil && p.InUse(node, va.Volume):
+		return fmt.Sprintf("node %s lists it in volumesInUse: it is detached once the kubelet has unmounted it", va.Node)
 	case node == nil:
 		return "the node is gone, and nobody has deleted the VolumeAttachment"
 	case !reconcile.NodeReady(node):

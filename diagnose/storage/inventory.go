@@ -208,7 +208,7 @@ func WithoutDisk(v *facts.View) []Lost {
 // mayBeFiltered reports whether the list may be a tool's answer to a question for attached or for
 // unattached disks. CSI's ListVolumes and a driver's objects have no such filter.
 func (l *inventory) mayBeFiltered() bool {
-	return l.Format.IsGiven() && l.Format != backend.CSI && !l.Mixed
+	return l.Format.OfTool() && l.Format != backend.CSI && !l.Mixed
 }
 
 // Gaps returns what the lists that somebody gave leave open.
@@ -219,7 +219,7 @@ func Gaps(v *facts.View) []snapshot.Gap {
 		lost.Insert(l.PV.Name)
 	}
 	for _, l := range v.Snapshot.Backends {
-		if !l.Format.IsGiven() {
+		if !l.IsGiven() {
 			continue
 		}
 		reason, open := snapshot.ReasonTruncated, []string(nil)
@@ -255,7 +255,7 @@ func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []s
 			if e != nil && e.List == l && e.silent() {
 				silent = append(silent, volume{driver, pv.Name})
 			}
-		} else if e == nil && !lost.Has(pv.Name) && !goes(pv) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
+		} else if partly := !l.Format.Inventory() && l.Format != backend.Text; e == nil && !partly && !lost.Has(pv.Name) && !goes(pv) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
 			lacking = append(lacking, volume{driver, pv.Name})
 		}
 	}
@@ -277,9 +277,11 @@ func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []s
 	return open
 }
 
-// silent reports whether the list does not show to which node the volume is attached, if to any.
+// silent reports whether the list does not show to which node the volume is attached, if to any,
+// although lists of its format can. Longhorn never shows which nodes have mounted a share.
 func (e *Entry) silent() bool {
-	return e.Volume.Silent || e.List.Format == backend.Text && slices.ContainsFunc(e.Holders, func(h Holder) bool { return !h.Known })
+	isShare := e.List.Format == backend.Longhorn && e.Volume.Shared
+	return e.Volume.Silent && len(e.Volume.Only) == 0 && !isShare || e.List.Format == backend.Text && slices.ContainsFunc(e.Holders, func(h Holder) bool { return !h.Known })
 }
 
 // covers reports whether the list has the volumes of the place. AWS's zones have the same names in

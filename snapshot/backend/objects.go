@@ -174,7 +174,7 @@ func (o *Objects) Lists(taken time.Time) ([]*List, error) {
 	var lists []*List
 	all := o.volumes()
 	for _, format := range slices.Sorted(maps.Keys(all)) {
-		l := &List{File: string(format) + " (objects)", Format: format, Taken: taken.UTC(), Volumes: all[format]}
+		l := &List{File: format.objectsFile(), Format: format, Taken: taken.UTC(), Volumes: all[format]}
 		for _, v := range l.Volumes {
 			if err := v.check(); err != nil {
 				return nil, fmt.Errorf("objects of %s: %w", format, err)
@@ -311,6 +311,9 @@ func (v longhornVolume) volume(a longhornAttachment) Volume {
 		}
 		reason, since := a.reason(machine)
 		out.Attachments = []Attachment{{Machine: machine, State: reason, Since: since}}
+		if reason != "" && !out.Shared {
+			out.Only = []string{machine} // it is nowhere else, whatever it is attached for
+		}
 	case (state == "attaching" || state == "detaching") && machine != "":
 		out.Attachments = []Attachment{{Machine: machine, State: state}}
 	default:

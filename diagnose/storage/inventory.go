@@ -65,6 +65,7 @@ func inventories(s *snapshot.Snapshot, world *reconcile.World) []inventory {
 		if err != nil || !ok {
 			continue
 		}
+		handle = InProject(s, handle)
 		for i := range all {
 			l, h := &all[i], held{pv: pv, name: name, driver: driver, handle: handle}
 			var there bool
@@ -76,6 +77,26 @@ func inventories(s *snapshot.Snapshot, world *reconcile.World) []inventory {
 		}
 	}
 	return all
+}
+
+// InProject puts the project of the cluster's nodes into a handle without one, as Google's driver does
+// when it attaches a volume with an in-tree PersistentVolume (RepairVolumeHandle, csi-translation-lib).
+func InProject(s *snapshot.Snapshot, handle string) string {
+	rest, ok := strings.CutPrefix(handle, "projects/UNSPECIFIED/")
+	if !ok {
+		return handle
+	}
+	projects := sets.New[string]()
+	for _, node := range s.Nodes {
+		if path, ok := strings.CutPrefix(node.Spec.ProviderID, "gce://"); ok {
+			project, _, _ := strings.Cut(path, "/")
+			projects.Insert(project)
+		}
+	}
+	if project := sets.List(projects); len(project) == 1 {
+		return "projects/" + project[0] + "/" + rest
+	}
+	return handle
 }
 
 // Unclaimed returns the disks that a provisioner made for a PersistentVolume, that are attached
@@ -250,7 +271,7 @@ func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []s
 		}
 		all++
 		e := Of(v).Volume(name)
-		if _, there := l.Find(driver, handle); there {
+		if _, there := l.Find(driver, InProject(v.Snapshot, handle)); there {
 			found.Insert(driver)
 			if e != nil && e.List == l && e.silent() {
 				silent = append(silent, volume{driver, pv.Name})

@@ -129,7 +129,7 @@ func (g *globalFlags) sayBackends(s *snapshot.Snapshot, streams genericiooptions
 				continue
 			}
 			all++
-			if v, found := l.Find(driver, handle); found {
+			if v, found := l.Find(driver, storage.InProject(s, handle)); found {
 				trimmed.Volumes = append(trimmed.Volumes, v)
 			}
 		}

@@ -65,6 +65,7 @@ func inventories(s *snapshot.Snapshot, world *reconcile.World) []inventory {
 		if err != nil || !ok {
 			continue
 		}
+		handle = InProject(s, handle)
 		for i := range all {
 			l, h := &all[i], held{pv: pv, name: name, driver: driver, handle: handle}
 			var there bool
@@ -76,6 +77,26 @@ func inventories(s *snapshot.Snapshot, world *reconcile.World) []inventory {
 		}
 	}
 	return all
+}
+
+// InProject puts the project of the cluster's nodes into a handle without one, as Google's driver does
+// when it attaches a volume with an in-tree PersistentVolume (RepairVolumeHandle, csi-translation-lib).
+func InProject(s *snapshot.Snapshot, handle string) string {
+	rest, ok := strings.CutPrefix(handle, "projects/UNSPECIFIED/")
+	if !ok {
+		return handle
+	}
+	projects := sets.New[string]()
+	for _, node := range s.Nodes {
+		if path, ok := strings.CutPrefix(node.Spec.ProviderID, "gce://"); ok {
+			project, _, _ := strings.Cut(path, "/")
+			projects.Insert(project)
+		}
+	}
+	if project := sets.List(projects); len(project) == 1 {
+		return "projects/" + project[0] + "/" + rest
+	}
+	return handle
 }
 
 // Unclaimed returns the disks that a provisioner made for a PersistentVolume, that are attached
@@ -208,7 +229,7 @@ func WithoutDisk(v *facts.View) []Lost {
 // mayBeFiltered reports whether the list may be a tool's answer to a question for attached or for
 // unattached disks. CSI's ListVolumes and a driver's objects have no such filter.
 func (l *inventory) mayBeFiltered() bool {
-	return l.Format.IsGiven() && l.Format != backend.CSI && !l.Mixed
+	return l.Format.OfTool() && l.Format != backend.CSI && !l.Mixed
 }
 
 // Gaps returns what the lists that somebody gave leave open.
@@ -219,7 +240,7 @@ func Gaps(v *facts.View) []snapshot.Gap {
 		lost.Insert(l.PV.Name)
 	}
 	for _, l := range v.Snapshot.Backends {
-		if !l.Format.IsGiven() {
+		if !l.IsGiven() {
 			continue
 		}
 		reason, open := snapshot.ReasonTruncated, []string(nil)
@@ -250,12 +271,12 @@ func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []s
 		}
 		all++
 		e := Of(v).Volume(name)
-		if _, there := l.Find(driver, handle); there {
+		if _, there := l.Find(driver, InProject(v.Snapshot, handle)); there {
 			found.Insert(driver)
 			if e != nil && e.List == l && e.silent() {
 				silent = append(silent, volume{driver, pv.Name})
 			}
-		} else if e == nil && !lost.Has(pv.Name) && !goes(pv) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
+		} else if partly := !l.Format.Inventory() && l.Format != backend.Text; e == nil && !partly && !lost.Has(pv.Name) && !goes(pv) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
 			lacking = append(lacking, volume{driver, pv.Name})
 		}
 	}
@@ -277,9 +298,11 @@ func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []s
 	return open
 }
 
-// silent reports whether the list does not show to which node the volume is attached, if to any.
+// silent reports whether the list does not show to which node the volume is attached, if to any,
+// although lists of its format can. Longhorn never shows which nodes have mounted a share.
 func (e *Entry) silent() bool {
-	return e.Volume.Silent || e.List.Format == backend.Text && slices.ContainsFunc(e.Holders, func(h Holder) bool { return !h.Known })
+	isShare := e.List.Format == backend.Longhorn && e.Volume.Shared
+	return e.Volume.Silent && len(e.Volume.Only) == 0 && !isShare || e.List.Format == backend.Text && slices.ContainsFunc(e.Holders, func(h Holder) bool { return !h.Known })
 }
 
 // covers reports whether the list has the volumes of the place. AWS's zones have the same names in

@@ -42,6 +42,8 @@ type Truth struct {
 	machines map[listed]machines
 	// handles maps a handle to its drivers. Only a list that names no drivers needs it.
 	handles map[string][]string
+	// whole is the handle with the project that it may lack.
+	whole func(handle string) string
 	// oneNode reports whether the volume may be attached to only one node at a time.
 	oneNode func(corev1.UniqueVolumeName) bool
 }
@@ -72,7 +74,8 @@ func Of(v *facts.View) *Truth {
 var keptTruth facts.Kept[*Truth]
 
 func newTruth(v *facts.View) *Truth {
-	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, oneNode: v.OneNode}
+	t := &Truth{machines: map[listed]machines{}, handles: map[string][]string{}, oneNode: v.OneNode,
+		whole: func(handle string) string { return InProject(v.Snapshot, handle) }}
 	for _, l := range v.Snapshot.Backends {
 		if Usable(v.Snapshot, l) == nil {
 			t.lists = append(t.lists, l)
@@ -145,7 +148,7 @@ func (t *Truth) Volume(name corev1.UniqueVolumeName) *Entry {
 		if l.Format.AnyDriver() && len(t.handles[handle]) > 1 {
 			continue // the driver cannot be told
 		}
-		v, found := l.Find(driver, handle)
+		v, found := l.Find(driver, t.whole(handle))
 		switch {
 		case !found:
 		case e == nil:

@@ -90,8 +90,8 @@ type Volume struct {
 	// Silent reports whether the list does not show to what it is attached.
 	Silent bool `json:"silent,omitempty"`
 	// Only are the only machines to which the volume can be attached, sorted; none where the
-	// list does not show them. Such a list does not show to which of them it is attached: the
-	// volume is Silent.
+	// list does not show them. LINSTOR's rows do not show to which of them it is attached: the
+	// volume is Silent. Longhorn's show the one, but perhaps not what it is attached for.
 	Only []string `json:"only,omitempty"`
 	// Attachments are sorted by machine.
 	Attachments []Attachment `json:"attachments,omitempty"`
@@ -231,7 +231,8 @@ func (l *List) Check() error {
 		if err := v.check(); err != nil {
 			return err
 		}
-		if len(v.Only) > 0 && (l.Format != LINSTOR || !v.Silent || len(v.Attachments) > 0) {
+		placed := l.Format == LINSTOR && v.Silent && len(v.Attachments) == 0
+		if len(v.Only) > 0 && !placed && (l.Format != Longhorn || len(v.Attachments) != 1) {
 			return fmt.Errorf("volume %s does not say what a list of format %s says", v.ID, l.Format)
 		}
 	}

@@ -215,6 +215,10 @@ func googlePath(link string) (string, bool) {
 	return link[at:], strings.Count(link[at:], "/") == 5
 }
 
+// attachedTo matches an attachment in the words of clients of 2018 and earlier. They print the
+// server's name where they may list the servers, and then its id is not known.
+var attachedTo = regexp.MustCompile(`Attached to ([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) on \S+`)
+
 // readOpenStack reads a volume of openstack volume list --long -f json.
 func readOpenStack(raw []byte) (Volume, string, error) {
 	var d struct {
@@ -233,16 +237,15 @@ func readOpenStack(raw []byte) (Volume, string, error) {
 		Since  string  `json:"attached_at"`
 	}
 	if bytes.HasPrefix(d.Attached, []byte(`"`)) {
-		// Releases of 2018 and earlier print the column for people, with the server's name,
-		// which does not show the id.
 		var text string
 		if err := decode(d.Attached, &text); err != nil {
 			return Volume{}, "", err
 		}
-		v.Silent = text != ""
-		return v, "", nil
-	}
-	if err := decode(d.Attached, &machines); err != nil {
+		for _, server := range attachedTo.FindAllStringSubmatch(text, -1) {
+			v.Attachments = append(v.Attachments, Attachment{Machine: server[1]})
+		}
+		v.Silent = strings.TrimSpace(attachedTo.ReplaceAllString(text, "")) != ""
+	} else if err := decode(d.Attached, &machines); err != nil {
 		return Volume{}, "", err
 	}
 	for _, m := range machines {

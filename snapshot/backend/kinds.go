@@ -30,11 +30,17 @@ var Kinds = []Kind{
 	{"jiva.csi.openebs.io", Jiva, "openebs.io", "v1", "jivavolumes", "JivaVolume"},
 }
 
-// IsGiven reports whether lists of the format come from somebody who asked the storage
-// system, and not from a driver's objects or a log.
-func (f Format) IsGiven() bool {
+// OfTool reports whether lists of the format are a tool's answer or written by hand, and not made
+// from a driver's objects.
+func (f Format) OfTool() bool {
 	return f == Text || slices.ContainsFunc(readers, func(r reader) bool { return r.format == f })
 }
+
+// objectsFile names a list that was made from the objects of the cluster.
+func (f Format) objectsFile() string { return string(f) + " (objects)" }
+
+// IsGiven reports whether somebody gave the list, and not the cluster with its other objects.
+func (l *List) IsGiven() bool { return l.File != l.Format.objectsFile() }
 
 // ByDriver yields, for one driver after the other, its kinds.
 func ByDriver(yield func([]Kind) bool) {

@@ -131,6 +131,9 @@ func (l *List) sinceBefore(began time.Time) {
 	for i := range l.Volumes {
 		v := &l.Volumes[i]
 		if len(v.Attachments) == 0 || slices.ContainsFunc(v.Attachments, func(a Attachment) bool { return a.Since == nil || !a.Since.Before(began) }) {
+			if l.Format == Longhorn {
+				v.Only = nil
+			}
 			v.Attachments, v.Silent = nil, true
 		}
 	}
@@ -174,7 +177,7 @@ func (o *Objects) Lists(taken time.Time) ([]*List, error) {
 	var lists []*List
 	all := o.volumes()
 	for _, format := range slices.Sorted(maps.Keys(all)) {
-		l := &List{File: string(format) + " (objects)", Format: format, Taken: taken.UTC(), Volumes: all[format]}
+		l := &List{File: format.objectsFile(), Format: format, Taken: taken.UTC(), Volumes: all[format]}
 		for _, v := range l.Volumes {
 			if err := v.check(); err != nil {
 				return nil, fmt.Errorf("objects of %s: %w", format, err)
@@ -311,6 +314,9 @@ func (v longhornVolume) volume(a longhornAttachment) Volume {
 		}
 		reason, since := a.reason(machine)
 		out.Attachments = []Attachment{{Machine: machine, State: reason, Since: since}}
+		if reason != "" && !out.Shared && !a.wantedElsewhere(machine) {
+			out.Only = []string{machine} // whatever it is attached for
+		}
 	case (state == "attaching" || state == "detaching") && machine != "":
 		out.Attachments = []Attachment{{Machine: machine, State: state}}
 	default:
@@ -341,6 +347,17 @@ func (a longhornAttachment) reason(node string) (reason string, since *time.Time
 		reason = "temporary"
 	}
 	return reason, nil
+}
+
+// wantedElsewhere reports whether the CSI driver asks for the volume on another node, to which
+// Longhorn then moves it.
+func (a longhornAttachment) wantedElsewhere(node string) bool {
+	for _, ticket := range a.Spec.Tickets {
+		if ticket.Type == "csi-attacher" && ticket.Node != node {
+			return true
+		}
+	}
+	return false
 }
 
 // published are the nodes of each volume by a driver's own records: one object for each

@@ -55,6 +55,11 @@ func TestLonghorn(t *testing.T) {
 	on := func(state string) Volume {
 		return Volume{State: "attached", Attachments: []Attachment{{Machine: "n1", State: state}}}
 	}
+	only := func(state string) Volume { // on n1, and nowhere else
+		v := on(state)
+		v.Only = []string{"n1"}
+		return v
+	}
 	moving := func(state string) Volume {
 		return Volume{State: state, Attachments: []Attachment{{Machine: "n1", State: state}}}
 	}
@@ -65,14 +70,14 @@ func TestLonghorn(t *testing.T) {
 		"attached":                       {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n1", true, 1)}, on("")},
 		"attached by a person":           {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "longhorn-api", "n1", true, 1)}, on("")},
 		"the attachment comes first":     {[]string{lhAttachment("v", "csi-attacher", "n1", true, 1), lhVolume("v", onN1, attached)}, on("")},
-		"for a backup":                   {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "backup-controller", "n1", true, 1)}, on("temporary")},
-		"without its attachment":         {[]string{lhVolume("v", onN1, attached)}, on("unknown")},
-		"the attachment of another":      {[]string{lhVolume("v", onN1, attached), lhAttachment("w", "csi-attacher", "n1", true, 1)}, on("unknown")},
+		"for a backup":                   {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "backup-controller", "n1", true, 1)}, only("temporary")},
+		"without its attachment":         {[]string{lhVolume("v", onN1, attached)}, only("unknown")},
+		"the attachment of another":      {[]string{lhVolume("v", onN1, attached), lhAttachment("w", "csi-attacher", "n1", true, 1)}, only("unknown")},
 		"asked for on another node":      {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n2", true, 1)}, on("unknown")},
-		"not satisfied":                  {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n1", false, 1)}, on("unknown")},
-		"satisfied before":               {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n1", true, 0)}, on("unknown")},
-		"two attachments":                {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n1", true, 1), lhAttachment("v", "csi-attacher", "n1", true, 1)}, on("unknown")},
-		"of an unknown version":          {[]string{lhVolume("v", onN1, attached), strings.ReplaceAll(lhAttachment("v", "csi-attacher", "n1", true, 1), "v1beta2", "v1beta9")}, on("unknown")},
+		"not satisfied":                  {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n1", false, 1)}, only("unknown")},
+		"satisfied before":               {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n1", true, 0)}, only("unknown")},
+		"two attachments":                {[]string{lhVolume("v", onN1, attached), lhAttachment("v", "csi-attacher", "n1", true, 1), lhAttachment("v", "csi-attacher", "n1", true, 1)}, only("unknown")},
+		"of an unknown version":          {[]string{lhVolume("v", onN1, attached), strings.ReplaceAll(lhAttachment("v", "csi-attacher", "n1", true, 1), "v1beta2", "v1beta9")}, only("unknown")},
 		"on a node that Longhorn misses": {[]string{lhVolume("v", onN1, strings.Replace(attached, "healthy", "unknown", 1)), lhAttachment("v", "csi-attacher", "n1", true, 1)}, on("unknown")},
 		"detached":                       {[]string{lhVolume("v", onNone, detached)}, Volume{State: "detached"}},
 		"faulted":                        {[]string{lhVolume("v", onNone, `"state": "detached", "robustness": "faulted"`)}, Volume{State: "faulted"}},

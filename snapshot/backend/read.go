@@ -197,7 +197,7 @@ func (l *List) readFields(s stream) error {
 			if err := s.Decode(&value); err != nil {
 				return s.errorf("%w", syntax(err))
 			}
-			if slices.ContainsFunc(readers, func(r reader) bool { return r.more != "" && r.more == name }) && string(value) != `""` && string(value) != "null" ||
+			if slices.ContainsFunc(readers, func(r reader) bool { return r.more != "" && r.more == name }) && !slices.Contains([]string{`""`, "null", "[]"}, string(value)) ||
 				name == "metadata" && hasMore(value) || name == "meta" && hasNextPage(value) {
 				l.Partial = true
 			}

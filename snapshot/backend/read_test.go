@@ -556,3 +556,30 @@ func TestWrappedLists(t *testing.T) {
 		}
 	}
 }
+
+// TestOpenStackWords: clients of 2018 and earlier name the server in words. Only its id identifies it.
+func TestOpenStackWords(t *testing.T) {
+	const server = "0785ee80-1eca-426b-b8c4-5b499fc7f614"
+	for words, want := range map[string]Volume{
+		"Attached to " + server + " on /dev/vdb ":                                  {Attachments: []Attachment{{Machine: server}}},
+		"Attached to " + server + " on /dev/vdb Attached to worker-1 on /dev/vdc ": {Attachments: []Attachment{{Machine: server}}, Silent: true},
+		"Attached to worker-1 on /dev/vdb ":                                        {Silent: true},
+		"":                                                                         {Silent: true},
+	} {
+		got := read(t, `[{"ID": "v", "Status": "in-use", "Attached to": "`+words+`"}]`).Volumes[0]
+		want.ID, want.State = "v", "in-use"
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%q:\n%s", words, diff)
+		}
+	}
+}
+
+// TestNoFurtherPage: Cinder's API names the next page in a list, which is empty behind the last one.
+func TestNoFurtherPage(t *testing.T) {
+	for links, want := range map[string]bool{`[]`: false, `[{"rel": "next", "href": "https://x"}]`: true} {
+		l := read(t, `{"volumes": [{"id": "v", "status": "available", "attachments": []}], "volumes_links": `+links+`}`)
+		if l.Partial != want {
+			t.Errorf("%s: further pages %t", links, l.Partial)
+		}
+	}
+}

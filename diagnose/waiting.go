@@ -82,6 +82,15 @@ func names(stages []trace.StageName) []string {
 
 func podOf(t *trace.Trace) string { return t.Pod.Namespace + "/" + t.Pod.Name }
 
+// keptOnNode reports whether a finding of warning or worse is about a volume that the pod, which is
+// not stopped, keeps on its node.
+func keptOnNode(t *trace.Trace, found []finding.Finding) bool {
+	return t.Verdict.Stays() && t.Stage().Stage == trace.StageStopped && slices.ContainsFunc(found, func(f finding.Finding) bool {
+		return f.Severity.AtLeast(finding.Warning) && f.Volume != "" && f.Node == t.Node &&
+			slices.ContainsFunc(t.Volumes, func(v trace.VolumeTrace) bool { return v.Volume == f.Volume })
+	})
+}
+
 // unanswered are the traces of pods that are stuck, as far as what could be read shows, and that no
 // finding of warning or worse names.
 func unanswered(traces []*trace.Trace, found []finding.Finding) []*trace.Trace {
@@ -96,7 +105,7 @@ func unanswered(traces []*trace.Trace, found []finding.Finding) []*trace.Trace {
 	}
 	var list []*trace.Trace
 	for _, t := range traces {
-		if (t.Verdict.State == finding.Stuck || t.Verdict.Stays() || t.Verdict.Undated && t.Stage().Overdue) && !named[podOf(t)] {
+		if (t.Verdict.State == finding.Stuck || t.Verdict.Stays() || t.Verdict.Undated && t.Stage().Overdue) && !named[podOf(t)] && !keptOnNode(t, found) {
 			list = append(list, t)
 		}
 	}

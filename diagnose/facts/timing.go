@@ -166,6 +166,9 @@ const (
 	// was not Ready for five minutes before its pods were evicted.
 	LostPodWarns = time.Minute
 	lostPodFails = LostPodWarns + 2*time.Minute
+	// RebootTakes is how long a node may be silent. A judgement: a machine that restarts is back by
+	// then, and its kubelet ends the pod.
+	RebootTakes = 5 * time.Minute
 	// TaintTakes is how long after the out-of-service taint a Terminating pod of the node and
 	// its attachment may stay: the garbage collector of pods comes by every 20 s, then a detach
 	// is called.

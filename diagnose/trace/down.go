@@ -133,6 +133,9 @@ func (t *tracer) stops() Stage {
 		return done(StageStopped, last, "")
 	}
 	s.Detail = fmt.Sprintf("running: %v", running)
+	s.never = "force-delete the pod: its containers may go on writing to its volumes"
+	s.do = fmt.Sprintf("{check} read what the events of pod %s say of its end; {check} see on %s what keeps container %s: a process in state D (ps), and the logs of the kubelet and of the container runtime",
+		facts.PodName(t.pod), t.pod.Spec.NodeName, running[0])
 	grace := time.Duration(ptr.Deref(t.pod.DeletionGracePeriodSeconds, 0)) * time.Second
 	since := metav1.NewTime(t.GraceEnds(t.pod).Add(-grace))
 	if t.Age(since) > grace+stopGrace {
@@ -142,14 +145,44 @@ func (t *tracer) stops() Stage {
 		s.State, s.reason = StageBlocked, "NodeNotReady"
 		s.Detail += "; the node's Ready condition is " + facts.ReadyText(t.node)
 		if on, ends := t.endsOnLost(t.node, t.pod); on != "" {
-			s.On, s.Ends = on, ends
+			s.On, s.Ends, s.do = on, ends, ""
 		}
 	}
-	if e := t.lastEvent(facts.FailedKillPodReason); e != nil {
+	if t.node == nil {
+		if on, ends := t.endsOnLost(nil, t.pod); on != "" {
+			s.State, s.On, s.Ends, s.do = StageBlocked, on, ends, ""
+			s.Detail += "; node " + t.pod.Spec.NodeName + " does not exist"
+		}
+	}
+	if e := t.lastEvent(facts.FailedKillPodReason); e != nil && t.node != nil {
 		s.State = StageBlocked
 		s.Said = []Said{quote(e, "")}
+		if t.Age(snapshot.EventTime(e)) <= facts.EventRepeats && !t.Lost(t.node) {
+			stops := facts.WhoStops(t.pod, e)
+			s.On, s.do, s.Ends = stops.Actor, stops.Do, "the kubelet, which tries again, has killed the containers"
+		}
 	}
-	return t.due(s, since, grace+stopGrace)
+	return t.dueToEnd(s, since, grace)
+}
+
+// dueToEnd makes the stage of a Terminating pod, whose containers run, a wait since then.
+func (t *tracer) dueToEnd(s Stage, since metav1.Time, grace time.Duration) Stage {
+	switch {
+	case t.node == nil:
+		return t.due(s, facts.EndAsked(t.pod), UnmountTakes)
+	case t.Lost(t.node):
+		since = t.LostPodSince(t.pod)
+		if reconcile.OutOfService(t.node) {
+			return t.due(s, facts.Latest(since, t.OutOfServiceSince(t.node)), facts.TaintTakes)
+		}
+		return t.due(s, since, facts.RebootTakes)
+	}
+	s = t.due(s, since, grace+facts.KillTakes)
+	ready := facts.ReadyCondition(t.node)
+	if reconcile.NodeReady(t.node) && t.LeaseStale(facts.NodeName(t.node)) || ready != nil && ready.Status == corev1.ConditionUnknown {
+		s.Overdue = false // the kubelet has just fallen silent, or has just come back
+	}
+	return s
 }
 
 // everMounted reports whether the pod's volumes were ever mounted.

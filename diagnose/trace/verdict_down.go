@@ -25,8 +25,16 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 		headline := fmt.Sprintf("Pod %s has ended and waits for %s, not for a volume", name, what)
 		return t.staying(s, Verdict{State: finding.NoWait, Reason: s.reason, UsualBound: s.UsualBound, Headline: headline, Message: headline + "; " + nextToAct + s.On})
 	default:
-		return Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), Since: s.Since, UsualBound: s.UsualBound,
-			Message: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume; %s", name, s.Detail)}
+		v := Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), UsualBound: s.UsualBound,
+			Headline: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume", name)}
+		v.Message = v.Headline + "; " + s.Detail
+		if s.Overdue {
+			v.Message = v.Headline + "; " + nextToAct + s.On
+		}
+		if len(s.Said) > 0 {
+			v.Said = s.Said[0].Text
+		}
+		return t.staying(s, v)
 	}
 	if t.pod.DeletionTimestamp != nil && t.node != nil && t.Lost(t.node) && !facts.GivenUp(t.pod) {
 		s := Stage{State: StageBlocked, never: "force-delete the pod while the machine may run: its volumes may be in use there",

@@ -3,7 +3,6 @@ package blocked
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,10 +27,6 @@ var StsTerminatingOnDeadNode = check.Check{
 	Never:       "delete the VolumeAttachment or force-delete the pod: data loss if the node still writes",
 	Run:         runSTSTerminatingOnDeadNode,
 }
-
-// rebootTakes is how long a node may be silent. A judgement: a machine that restarts is back by
-// then, and its kubelet ends the pod.
-const rebootTakes = 5 * time.Minute
 
 func runSTSTerminatingOnDeadNode(p *check.Run) {
 	for _, pod := range p.Snapshot.Pods {
@@ -59,7 +54,7 @@ func lastSaid(pod *corev1.Pod) string {
 	return "a container counts as running"
 }
 
-// silent reports whether the node's kubelet has been silent for rebootTakes. A pod of a missing
+// silent reports whether the node's kubelet has been silent for facts.RebootTakes. A pod of a missing
 // node, or of one with the out-of-service taint, goes by itself.
 func silent(p *facts.View, name string) bool {
 	node := p.Snapshot.Node(types.NodeName(name))
@@ -68,7 +63,7 @@ func silent(p *facts.View, name string) bool {
 
 func lostForLong(p *facts.View, node *corev1.Node) bool {
 	c := facts.ReadyCondition(node)
-	return c != nil && c.Status == corev1.ConditionUnknown && p.Lost(node) && p.Lasted(c.LastTransitionTime, rebootTakes)
+	return c != nil && c.Status == corev1.ConditionUnknown && p.Lost(node) && p.Lasted(c.LastTransitionTime, facts.RebootTakes)
 }
 
 // heldFor are the attachments of the pod's volumes to its node.

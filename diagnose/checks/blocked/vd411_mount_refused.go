@@ -119,7 +119,8 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	pair := reconcile.VolumeNode{Volume: volume.Volume, Node: facts.NodeOf(pod)}
 	if name := facts.AttachmentName(pair); name != "" {
 		va := p.Snapshot.VolumeAttachment(name)
-		if va == nil || !facts.Holds(va) || last.QuotesAttach() {
+		unseen := entry.Meaning == driverwords.NotAttached && facts.ContainsAny(last.Reason, kubeletwords.AttachmentUnread) // but it is there
+		if va == nil || !facts.Holds(va) || last.QuotesAttach() || unseen {
 			return refusal{}, false
 		}
 		r.one.VolumeAttachment = va.Name

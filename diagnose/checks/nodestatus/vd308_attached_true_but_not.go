@@ -11,6 +11,7 @@ import (
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/driverwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/storage"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
@@ -90,10 +91,10 @@ func deviceMissing(p *facts.View, pod *corev1.Pod, pv string, va facts.Attachmen
 
 // saysMissing reports whether the driver says that the device is missing. A guess from plain words
 // does not count: most messages about a device have its path in them, and this finding has a
-// repair.
+// repair. Nor does an answer of the API server: it comes before any driver is asked.
 func saysMissing(driver, message string) bool {
 	entry, known := facts.DriverSays(driver, message)
-	return known && !facts.ServerUnreached(message) && entry.Layer.Sure() && (entry.Meaning == driverwords.DeviceMissing || entry.Meaning == driverwords.NotAttached)
+	return known && !facts.ContainsAny(message, kubeletwords.AttachmentUnread) && entry.Layer.Sure() && (entry.Meaning == driverwords.DeviceMissing || entry.Meaning == driverwords.NotAttached)
 }
 
 func notAttached(p *check.Run, va facts.Attachment, pod *corev1.Pod, event *corev1.Event, entry *storage.Entry) {

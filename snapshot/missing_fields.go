@@ -86,7 +86,10 @@ func (a *altered) gap(kind Kind) *Gap {
 		object, have = strings.ToLower(resourceOf(kind).Object), "has"
 	}
 	why := "no status or no uid, which an API server always shows: was it taken away (kubectl neat?), or written by hand?"
-	if kind == Leases || kind == StorageClasses {
+	switch kind {
+	case Volumes:
+		why = "no status, no uid or no uid of its claim, which an API server always shows: was it taken away (kubectl neat?), or written by hand?"
+	case Leases, StorageClasses:
 		why = "no uid, or ends before its last field: was it cut off, or written by hand?"
 	}
 	return &Gap{Kind: kind, Reason: ReasonUndecodable, Detail: fmt.Sprintf("%s %s %s %s", object, some(names), have, why)}
@@ -235,13 +238,15 @@ func (o *Objects) namedByUID() map[identity]bool {
 	return named
 }
 
-// withoutClaimUID returns the volumes whose claimRef has lost the UID of the claim. The binder writes it before
-// a volume is Bound; one that an admin reserves for a claim by its name alone is Available. served reports
-// whether any object has a UID.
+// withoutClaimUID returns the volumes that have lost their claimRef, or the UID of the claim in it. The binder
+// writes both before a volume is Bound; one that an admin reserves for a claim by its name alone is Available.
+// served reports whether any object has a UID.
 func (o *Objects) withoutClaimUID(served bool) map[identity]bool {
 	without, bound := map[identity]bool{}, map[string]*corev1.ObjectReference{}
 	for _, pv := range o.Volumes {
 		switch ref := pv.Spec.ClaimRef; {
+		case ref == nil && served && (pv.Status.Phase == corev1.VolumeBound || pv.Status.Phase == corev1.VolumeReleased):
+			without[identity{kind: Volumes, name: pv.Name}] = true
 		case ref == nil || ref.UID != "":
 		case pv.Status.Phase == corev1.VolumeBound:
 			bound[pv.Name] = ref

@@ -64,3 +64,27 @@ func TestReplacedUIDs(t *testing.T) {
 		}
 	}
 }
+
+// TestBoundWithoutClaim: an API server shows no Bound volume without its claim.
+func TestBoundWithoutClaim(t *testing.T) {
+	const ref = "{claimRef: {kind: PersistentVolumeClaim, namespace: default, name: data, uid: u5}}"
+	without := strings.Replace(twoPods, ref, "{}", 1)
+	for name, c := range map[string]struct {
+		in    string
+		whole bool
+	}{
+		"Bound":              {without, false},
+		"... with its claim": {twoPods, true},
+		"Available":          {strings.Replace(without, "spec: {}\nstatus: {phase: Bound}", "spec: {}\nstatus: {phase: Available}", 1), true},
+		"an example by hand": {regexp.MustCompile(`, uid: u\d`).ReplaceAllString(without, ""), true},
+	} {
+		s, _, err := Read("f", strings.NewReader(c.in), ReadOptions{Now: noon})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		altered := slices.ContainsFunc(s.Gaps, func(g Gap) bool { return g.Kind == Volumes && g.Reason == ReasonUndecodable })
+		if altered == c.whole {
+			t.Errorf("%s: gaps %q", name, gapLines(s))
+		}
+	}
+}

@@ -22,6 +22,7 @@ const (
 // first.
 type fileClock struct {
 	latest []evidence
+	leases []evidence // the latest of these, as latest may have none left
 	of     fileTimes
 	shown  int // the number of objects that show a time
 	nodes  int // the number of nodes that show a time
@@ -49,43 +50,74 @@ func (c *fileClock) note(s *row, object apiObject) {
 // renewals later than two other leases, which were renewed at about the same time as each other. nil
 // if there is none. Leases are one list, read in one moment.
 func (c *fileClock) ahead() *evidence {
-	leases := slices.DeleteFunc(slices.Clone(c.latest), func(e evidence) bool { return e.resource.Kind != Leases })
-	if len(leases) < 3 || leases[0].machine == "" {
+	if len(c.leases) < 3 || c.leases[0].machine == "" {
 		return nil
 	}
-	if next := leases[1].at; leases[0].at.Sub(next) <= renewals || next.Sub(leases[2].at) > renewals {
+	if next := c.leases[1].at; c.leases[0].at.Sub(next) <= renewals || next.Sub(c.leases[2].at) > renewals {
 		return nil
 	}
-	return &leases[0]
+	return &c.leases[0]
 }
+
+// lone returns the latest time of a clock that no other confirms: it is more than ClockTolerance later than
+// three leases that agree, and no other machine shows a time so late, nor any other object that no machine
+// has dated. nil if there is none. Leases that stand still are of a list that was read earlier: then the
+// other lists have several such times.
+func (c *fileClock) lone() *evidence {
+	if len(c.leases) < 3 || c.leases[0].at.Sub(c.leases[2].at) > renewals || !c.isLate(c.latest[0]) {
+		return nil
+	}
+	for _, e := range c.latest[1:] {
+		if c.isLate(e) && (e.machine == "" || e.machine != c.latest[0].machine) {
+			return nil
+		}
+	}
+	return &c.latest[0]
+}
+
+func (c *fileClock) isLate(e evidence) bool { return e.at.Sub(c.leases[0].at) > ClockTolerance }
 
 // believed returns the times of machines whose clocks are not ahead, the latest first.
 func (c *fileClock) believed() []evidence {
-	ahead := c.ahead()
-	if ahead == nil {
+	ahead, lone := c.ahead(), c.lone()
+	if ahead == nil && lone == nil {
 		return c.latest
 	}
-	return slices.DeleteFunc(slices.Clone(c.latest), func(e evidence) bool { return e.machine == ahead.machine })
+	believed := slices.DeleteFunc(slices.Clone(c.latest), func(e evidence) bool {
+		return ahead != nil && e.machine == ahead.machine || lone != nil && c.isLate(e)
+	})
+	if len(believed) == 0 {
+		return slices.DeleteFunc(slices.Clone(c.leases), func(e evidence) bool { return ahead != nil && e.machine == ahead.machine })
+	}
+	return believed
 }
 
 func (c *fileClock) add(e evidence) {
-	if e.at.IsZero() {
-		return
+	c.latest = addLatest(c.latest, e)
+	if e.resource != nil && e.resource.Kind == Leases {
+		c.leases = addLatest(c.leases, e)
 	}
-	if len(c.latest) == mostEvidence && !e.at.After(c.latest[mostEvidence-1].at) {
-		return
+}
+
+// addLatest adds the time to those that are sorted, the latest first, and keeps mostEvidence of them.
+func addLatest(list []evidence, e evidence) []evidence {
+	if e.at.IsZero() || len(list) == mostEvidence && !e.at.After(list[mostEvidence-1].at) {
+		return list
 	}
-	i := slices.IndexFunc(c.latest, func(other evidence) bool { return e.at.After(other.at) })
+	i := slices.IndexFunc(list, func(other evidence) bool { return e.at.After(other.at) })
 	if i < 0 {
-		i = len(c.latest)
+		i = len(list)
 	}
-	c.latest = slices.Insert(c.latest, i, e)
-	c.latest = c.latest[:min(len(c.latest), mostEvidence)]
+	list = slices.Insert(list, i, e)
+	return list[:min(len(list), mostEvidence)]
 }
 
 func (c *fileClock) merge(o *fileClock) {
 	for _, e := range o.latest {
-		c.add(e)
+		c.latest = addLatest(c.latest, e)
+	}
+	for _, e := range o.leases {
+		c.leases = addLatest(c.leases, e)
 	}
 	c.shown += o.shown
 	c.nodes += o.nodes
@@ -129,6 +161,15 @@ func (c *collector) now(name string, asked time.Time) (time.Time, error) {
 		return c.header.takenAt, nil
 	case len(clock.latest) == 0:
 		return time.Time{}, fmt.Errorf("%s: nothing in it says when it was taken; say so with --now", plain(name))
+	case clock.lone() != nil:
+		lone, at := clock.lone(), clock.believed()[0].at
+		whose := "its clock"
+		if lone.machine != "" {
+			whose = "the clock of node " + plain(lone.machine)
+		}
+		c.notes = append(c.notes, Warning(fmt.Sprintf("%s is %s, %s later than all others: %s is taken to be ahead (if it is right: --now)",
+			lone, lone.at.UTC().Format(time.RFC3339), lone.at.Sub(at).Round(time.Second), whose)))
+		return at, nil
 	case !c.began.IsZero():
 		// The clock of the machine that gathered may be wrong either way. The earlier of the two
 		// times makes ages too short, never too long.
@@ -157,7 +198,7 @@ func (c *collector) provenTime() *evidence {
 			continue
 		}
 		nearHeader := c.header != nil && c.header.takenAt.Sub(e.at).Abs() <= nearby
-		if nearHeader || c.clock.shown == 1 || c.clock.confirmed(i) {
+		if nearHeader || c.clock.lone() != nil || c.clock.shown == 1 || c.clock.confirmed(i) {
 			return &e
 		}
 	}

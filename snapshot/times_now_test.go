@@ -62,6 +62,13 @@ func TestReadClockAhead(t *testing.T) {
 	node := func(name, at string) string { return lease("kube-node-lease", name, at) }
 	header := "apiVersion: volume-doctor/v1\nkind: Snapshot\ntakenAt: \"2026-11-20T10:00:00Z\"\n---\n"
 	others := lease("kube-system", "kube-controller-manager", "09:59:59") + node("b", "09:59:52")
+	event := func(name, host, at string) string {
+		return "apiVersion: v1\nkind: Event\nmetadata: {name: " + name + ", namespace: shop}\ninvolvedObject: {kind: Pod, namespace: shop, name: p}\nsource: {host: " + host + "}\nlastTimestamp: \"2026-11-20T" + at + "Z\"\n---\n"
+	}
+	inStep, many := others+node("a", "09:59:55"), ""
+	for i := range mostEvidence + 1 {
+		many += event(fmt.Sprintf("e%d", i), "a", "10:20:00")
+	}
 	ten := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
 	for name, tt := range map[string]struct {
 		in   string
@@ -71,6 +78,14 @@ func TestReadClockAhead(t *testing.T) {
 		"ahead":                        {in: others + node("a", "10:00:40"), want: "the clock of node a is ahead, or all others have stopped"},
 		"ahead, and the time is given": {in: others + node("a", "10:06:00"), now: ten, want: "2026-11-20T10:00:00Z"},
 		"ahead of the header":          {in: header + others + node("a", "10:06:00"), want: "2026-11-20T10:00:00Z"},
+		"an event is":                  {in: inStep + event("e", "", "10:20:00"), want: "2026-11-20T09:59:59Z"},
+		"... by hours":                 {in: inStep + event("e", "", "15:20:00"), want: "2026-11-20T09:59:59Z"},
+		"all events of a node are":     {in: inStep + many, want: "2026-11-20T09:59:59Z"},
+		"events of two nodes are":      {in: inStep + event("e", "a", "10:20:00") + event("f", "b", "10:19:00"), want: "2026-11-20T10:20:00Z"},
+		"an event is, by little":       {in: inStep + event("e", "a", "10:01:00"), want: "2026-11-20T10:01:00Z"},
+		"... the leases disagree":      {in: node("b", "09:30:00") + node("c", "09:50:00") + event("e", "a", "10:20:00"), want: "2026-11-20T10:20:00Z"},
+		"an event, and the time given": {in: inStep + event("e", "", "10:20:00"), now: ten, want: "2026-11-20T10:00:00Z"},
+		"... which the leases deny":    {in: inStep + event("e", "", "10:20:00"), now: ten.Add(-time.Hour), want: "contradicted: spec.renewTime"},
 		"in step":                      {in: others + node("a", "10:00:05"), want: "2026-11-20T10:00:05Z"},
 		"two are ahead":                {in: others + node("a", "10:06:00") + node("c", "10:05:55"), want: "2026-11-20T10:06:00Z"},
 		"the others disagree":          {in: node("b", "09:30:00") + node("c", "09:50:00") + node("a", "10:00:00"), want: "2026-11-20T10:00:00Z"},

@@ -43,7 +43,7 @@ var denials = []struct {
 	{DeniedByPolicy, regexp.MustCompile(`(?s)ValidatingAdmissionPolicy '([^']+)'(?: with binding '[^']+')? denied request: (.*)`)},
 	{DeniedByWebhook, regexp.MustCompile(`(?s)admission webhook "([^"]+)" denied the request(?:: (.*)| without explanation)`)},
 	{WebhookSilent, regexp.MustCompile(`(?s)failed calling webhook "([^"]+)"(?:: (.*))?`)},
-	{DeniedByRole, regexp.MustCompile(`is forbidden: ()(User "[^"]+" cannot [a-z]+ resource "[a-z]+")`)},
+	{DeniedByRole, regexp.MustCompile(`is forbidden: ()(User "(?:[^"]+" cannot [a-z]+ resource "volumeattachments"|system:node:[^"]+" cannot [a-z]+ resource "(?:pods|csinodes)"))`)},
 }
 
 // AttachDenied is why the pod's volume has no VolumeAttachment, where the last event about its
@@ -63,7 +63,8 @@ func (p *View) AttachDenied(pod *corev1.Pod, volume string) (Denial, bool) {
 	return d, denied
 }
 
-// DeniedBy reads the API server's words about a write that it denied.
+// DeniedBy reads the API server's words about a write that it denied: of a VolumeAttachment, or one of a
+// kubelet. A driver's message quotes such words about its own ServiceAccount.
 func DeniedBy(words string) (Denial, bool) {
 	for _, d := range denials {
 		if m := d.words.FindStringSubmatch(words); m != nil {

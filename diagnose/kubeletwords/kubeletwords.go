@@ -131,6 +131,9 @@ var (
 	TokenDenied = regexp.MustCompile(`failed to fetch token: .*(?:admission webhook|calling webhook|ValidatingAdmissionPolicy) ["']([^"']+)["']`)
 	// AttachmentMissing matches a VolumeAttachment that the API server does not find.
 	AttachmentMissing = regexp.MustCompile(`volumeattachments\S* "[^"]+" not found`)
+	// AttachmentForbidden matches the API server's refusal to show the kubelet any VolumeAttachment. Of a
+	// single one that it does not see, it reports that there is no relationship.
+	AttachmentForbidden = regexp.MustCompile(`is forbidden: User "[^"]*" cannot [^:]*$`)
 	// NoNodesDevice matches a device that the kubelet does not find on the node.
 	NoNodesDevice = regexp.MustCompile(`^lstat (/dev/\S+): no such file or directory`)
 	// DriversSocket matches a call that did not get through the socket of a CSI driver.

@@ -78,6 +78,8 @@ const (
 // than the text beside it.
 var MountWords = []Word{
 	{Text: BeingDetached, Actor: theController, Ends: attachedIt, Means: "the controller is detaching it: the mount waits until it has been attached again"},
+	{Text: AttachmentUnread, Pattern: AttachmentForbidden, Own: true, Actor: ClusterAdmin, Ends: "the API server lets the kubelet of $node read its VolumeAttachments" + again, Means: "the API server does not let the kubelet read the VolumeAttachment",
+		Do: "{check} see that the kubelet of $node acts under the name of its own node, and is no newer than the API server: the node authorizer decides what a kubelet may do, and no ClusterRole"},
 	{Text: AttachmentUnread, Actor: theController, Ends: attachedIt, Means: "the kubelet does not see the VolumeAttachment although volumesAttached lists the volume"},
 	{Text: NotAttached, Actor: theController, Ends: attachedIt, Means: "volumesAttached lists it, but its VolumeAttachment says that it is not attached"},
 	{Pattern: AttachmentMissing, Own: true, Actor: theController, Ends: attachedIt, Means: "the API server has no VolumeAttachment of the volume, although volumesAttached lists it"},

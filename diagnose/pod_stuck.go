@@ -124,9 +124,11 @@ func traceCommand(t *trace.Trace) string {
 }
 
 // ofPerson reports whether no program acts on the wait before a person has. A StatefulSet may
-// create a claim.
-func ofPerson(actor string) bool {
-	return strings.HasPrefix(actor, "whoever ") && !strings.Contains(actor, "persistentvolumeclaim/") || actor == kubeletwords.NodeAdmin || actor == kubeletwords.WorkloadOwner
+// create a claim, and a slot for an attach may become free.
+func ofPerson(v trace.Verdict) bool {
+	actor := v.Actor
+	return strings.HasPrefix(actor, "whoever ") && !strings.Contains(actor, "persistentvolumeclaim/") ||
+		actor == kubeletwords.NodeAdmin || actor == kubeletwords.WorkloadOwner || actor == kubeletwords.ClusterAdmin && v.Stage != trace.StageAttached
 }
 
 // stuck is the finding about a group. The pod that has waited longest represents it: that
@@ -164,7 +166,7 @@ func stuck(group []*trace.Trace) finding.Finding {
 	if f.Detail = strings.TrimPrefix(f.Detail, f.Cause+"; "); f.Detail == f.Cause || f.Detail == stage.Detail {
 		f.Detail = ""
 	}
-	stays := stage.Stays() || stage.State == trace.StageBlocked && stage.Overdue && ofPerson(first.Verdict.Actor)
+	stays := stage.Stays() || stage.State == trace.StageBlocked && stage.Overdue && ofPerson(first.Verdict)
 	if f.SelfHeals.Unknown = !stays || first.Verdict.Undated; stays {
 		f.Severity = finding.Error // the pod waits for good
 	}

@@ -33,6 +33,8 @@ type Entry struct {
 	// Wrapper marks words that only wrap or classify a cause, such as an exit
 	// code. Any other match is more specific than a wrapper.
 	Wrapper bool
+	// Kubernetes marks words of Kubernetes' own programs, such as the kubelet and the API server.
+	Kubernetes bool
 	// Layer is how Read knows the meaning; empty in the table.
 	Layer Layer
 }
@@ -52,7 +54,7 @@ func complete() []Entry {
 	var all []Entry
 	for _, f := range families {
 		for _, e := range f.entries {
-			e.Drivers = f.drivers
+			e.Drivers, e.Kubernetes = f.drivers, f.file == "any-kubernetes.txt"
 			about := meanings[e.Meaning]
 			e.Actor = cmp.Or(e.Actor, about.Actor)
 			e.Helps = cmp.Or(e.Helps, about.Helps)

@@ -33,8 +33,8 @@ func InOrder(events []*corev1.Event) []*corev1.Event {
 // MountFailuresIn returns the failed mounts of the pod's volume among the events, in their order.
 // The kubelet calls the volume by one of the names. A failure from before the present attachment
 // does not count, nor does one of the same second to find the volume attached. Nor does a directory
-// of a Block volume that was gone: the kubelet cleaned up after another pod with the volume, or after
-// its own try that failed a moment before, and makes it again.
+// of the volume that was gone once, or beside another failure: the kubelet cleaned up after another
+// pod with the volume, or after its own try that failed a moment before, and makes it again.
 func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ...string) []MountFailure {
 	var list []MountFailure
 	var began []metav1.Time
@@ -46,7 +46,7 @@ func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ..
 			continue
 		}
 		m := kubeletwords.Failed.FindStringSubmatch(e.Message)
-		if m == nil || !slices.Contains(names, m[2]) || !SaidSince(e, began...) || kubeletwords.DirectoryGone.MatchString(m[3]) {
+		if m == nil || !slices.Contains(names, m[2]) || !SaidSince(e, began...) {
 			continue
 		}
 		if at := snapshot.EventTime(e); strings.Contains(m[1], "WaitForAttach") && at.Equal(new(Latest(began...))) {
@@ -54,7 +54,19 @@ func (p *View) MountFailuresIn(events []*corev1.Event, pod *corev1.Pod, names ..
 		}
 		list = append(list, MountFailure{e, m[1], m[3]})
 	}
-	return list
+	all := slices.Clone(list)
+	return slices.DeleteFunc(list, func(f MountFailure) bool { return f.cleanedUp(all) })
+}
+
+// cleanedUp reports whether only the directory of the volume was gone: once, or beside another of the
+// failures.
+func (f MountFailure) cleanedUp(all []MountFailure) bool {
+	gone := func(f MountFailure) bool { return kubeletwords.DirectoryGone.MatchString(f.Reason) }
+	first, last := FirstTime(f.Event), snapshot.EventTime(f.Event)
+	return gone(f) && (!first.Before(&last) || slices.ContainsFunc(all, func(other MountFailure) bool {
+		at := snapshot.EventTime(other.Event)
+		return !gone(other) && !at.Before(&first)
+	}))
 }
 
 // FailingSince is when the step that failed last failed for the first time. failures must not

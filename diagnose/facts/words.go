@@ -25,14 +25,18 @@ func DriverSays(driver, message string) (driverwords.Entry, bool) {
 	return driverwords.Read(driver, message)
 }
 
-// MountSays is the same for a failed mount. A meaning that was guessed from plain words does not
-// count where the kubelet itself speaks: its table has the meaning. Nor does it count where the
-// kubelet makes the volume itself: no storage system speaks then.
+// MountSays is the same for a failed mount. Where a driver mounts the volume and has not answered, the
+// kubelet speaks, and only words of Kubernetes' own programs count, unless it passes on an error of the
+// volume's files. A meaning that was guessed from plain words does not count where the kubelet itself
+// speaks: its table has the meaning. Nor does it count where the kubelet makes the volume itself: no
+// storage system speaks then.
 func MountSays(table []kubeletwords.Word, message string, whose Whose) (driverwords.Entry, bool) {
 	entry, known := DriverSays(whose.Driver, message)
 	word, found := kubeletwords.Find(table, message)
-	own := found && word.Speaker == kubeletwords.Kubelet && !word.Wraps && !kubeletwords.DriverAnswered(message)
-	if word.Own || !entry.Layer.Sure() && (own || whose.NoStorage) {
+	answered := kubeletwords.DriverAnswered(message)
+	own := found && word.Speaker == kubeletwords.Kubelet && !word.Wraps && !answered
+	ofKubelet := whose.Driver != "" && !answered && !word.Wraps && !entry.Kubernetes
+	if word.Own || ofKubelet || !entry.Layer.Sure() && (own || whose.NoStorage) {
 		return driverwords.Entry{}, false
 	}
 	return entry, known

@@ -112,8 +112,32 @@ var (
 	Published = regexp.MustCompile(`(?i)\bconfigmaps? "((?:kube-root-ca|openshift-service-ca)\.crt)" not found`)
 	// MissingBundle matches a ClusterTrustBundle that does not exist (clustertrustbundle_manager.go).
 	MissingBundle = regexp.MustCompile(`clustertrustbundles?(?:\.certificates\.k8s\.io)? "([^"]+)" not found`)
-	// KubeletsDisk matches a directory of a pod that the kubelet cannot make on the node's disk.
-	KubeletsDisk = regexp.MustCompile(`^mkdir \S+/pods/\S+: (?:no space left on device|read-only file system|disk quota exceeded|input/output error)`)
+	// KubeletsFile matches a failed call for one of the kubelet's own files on the node's disk: a
+	// directory that it makes or removes, its record of a volume, or what it writes into a volume that it
+	// makes itself. Files deeper in any other volume may be the volume's. A dead mount, and a directory
+	// that is in use or not empty, are no faults of the disk.
+	KubeletsFile = regexp.MustCompile(`\b(?:(?:mkdir|symlink|rename|remove|rmdir|unlinkat) \S*/(?:pods|plugins/kubernetes\.io)/[^:]*` +
+		`|failed to create (?:data )?dir \S+\s+mkdir [^:]*|[a-z]+ \S*(?:/vol_data\.json|/kubernetes\.io~(?:configmap|secret|projected|downward-api|empty-dir)/)[^:]*): ` +
+		`(?:no space left on device|read-only file system|disk quota exceeded|input/output error|permission denied|operation not permitted|no such file or directory|not a directory|structure needs cleaning|too many open files)`)
+	// HostPathUnmade matches the path of a hostPath volume that the kubelet cannot make on the node.
+	HostPathUnmade = regexp.MustCompile(`^(?:mkdir|open) (/\S*): `)
+	// DeadPath matches a path on the node that is there, and whose type the node cannot read.
+	DeadPath = regexp.MustCompile(PathCheckFailed + `[:,] (\S+) is not .*(?:transport endpoint is not connected|stale (?:NFS )?file handle|host is down|input/output error|permission denied)`)
+	// NodesOption matches a mount command, as the kubelet quotes it, to which the volume gave no option.
+	NodesOption = regexp.MustCompile(`Mounting arguments:\s+(?:.* -- mount )?-t \S+ (?:-o (?:ro|rw|defaults)(?:,(?:ro|rw|defaults))* )?[^-\s]`)
+	// NoContainer matches the container that a downward API volume names and the pod lacks.
+	NoContainer = regexp.MustCompile(`(?:^|[\[ ])container ([a-z0-9-]+) not found(?:$|[],])`)
+	// TokenDenied matches the webhook or the policy that keeps the kubelet from getting a token.
+	TokenDenied = regexp.MustCompile(`failed to fetch token: .*(?:admission webhook|calling webhook|ValidatingAdmissionPolicy) ["']([^"']+)["']`)
+	// AttachmentMissing matches a VolumeAttachment that the API server does not find.
+	AttachmentMissing = regexp.MustCompile(`volumeattachments\S* "[^"]+" not found`)
+	// AttachmentForbidden matches the API server's refusal to show the kubelet any VolumeAttachment. Of a
+	// single one that it does not see, it reports that there is no relationship.
+	AttachmentForbidden = regexp.MustCompile(`is forbidden: User "[^"]*" cannot [^:]*$`)
+	// NoNodesDevice matches a device that the kubelet does not find on the node.
+	NoNodesDevice = regexp.MustCompile(`^lstat (/dev/\S+): no such file or directory`)
+	// DriversSocket matches a call that did not get through the socket of a CSI driver.
+	DriversSocket = regexp.MustCompile(`dial unix \S+: connect: `)
 	// FileSystemUnknown matches a driver that does not know the file system.
 	FileSystemUnknown = regexp.MustCompile(`(?i)(?:unsupported|unknown) fs ?type|fs ?type "?\w+"? (?:is )?not supported`)
 	// TokenRefused matches the refusal of a token: the API server does not allow it.

@@ -211,7 +211,8 @@ func TestLoggedUnmount(t *testing.T) {
 	}{
 		"ended, nothing":           {ended(), logged(0.5, another, "uid-app", tear), open, onNode, 0},
 		"ended, unmount":           {ended(), logged(0.5, testworld.Volume, "uid-app", tear), "unmounted", onNode, 0},
-		"ended, by the kubelet":    {ended(), logged(0.5, testworld.Volume, "uid-app", itself), "unmounted", "the kubelet of n1", 0},
+		"ended, by the kubelet":    {ended(), logged(0.5, testworld.Volume, "uid-app", `UnmountVolume.TearDown failed for volume "pv-data" : strange words`), "unmounted", "the kubelet of n1", 0},
+		"ended, files left":        {ended(), logged(0.5, testworld.Volume, "uid-app", itself), "unmounted", "the node admin", 0},
 		"ended, unstage":           {ended(), logged(0.5, testworld.Volume, "", device), "unstaged", onNode, 0},
 		"ended, tried again since": {ended(), logged(1.5, testworld.Volume, "uid-app", tear), open, onNode, 0},
 		"ended, started since":     {ended(), logged(0.5, testworld.Volume, "uid-app", tear), open, onNode, 0.4},

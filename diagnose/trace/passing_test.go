@@ -145,11 +145,11 @@ func TestWordsToAnotherPod(t *testing.T) {
 		{name: "its directory went after the try before", world: testworld.New().Pending(1).Event("FailedMapVolume", refusedDevice, 0.1).Event("FailedMapVolume", noDir+"no such file or directory", 0.1),
 			verdict: "in-flight staged", says: []string{"next to act: CSI driver ebs.csi.aws.com on n1"}},
 		{name: "there is no room for its directory", world: testworld.New().Pending(1).Event("FailedMapVolume", refusedDevice, 0.1).Event("FailedMapVolume", noDir+"no space left on device", 0.1),
-			verdict: "in-flight staged", says: []string{"next to act: the kubelet of n1"}},
+			verdict: "in-flight staged", says: []string{"next to act: the node admin"}},
 		{name: "there is no room for it", world: testworld.With(told(), func(w *testworld.World) {
 			w.Event("FailedMapVolume", `MapVolume.NewBlockVolumeMapper initialization failed for volume "pv-data" : kubernetes.io/csi: csi.NewBlockVolumeMapper failed to save volume info data: `+
 				"kubernetes.io/csi: failed to save volume data file /plugins/vol_data.json: open /plugins/vol_data.json: no space left on device", 0.1)
-		}), verdict: "in-flight staged", says: []string{"next to act: the kubelet of n1"}},
+		}), verdict: "in-flight staged", says: []string{"next to act: the node admin"}},
 	} {
 		t.Run(c.name, c.run)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/facts"
 	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/finding"
+	"github.com/volume-doctor/kubectl-volume-doctor/diagnose/kubeletwords"
 	"github.com/volume-doctor/kubectl-volume-doctor/reconcile"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot"
 	"github.com/volume-doctor/kubectl-volume-doctor/snapshot/trim"
@@ -393,10 +394,21 @@ func (t *tracer) notPulled(volumes []VolumeTrace) (VolumeTrace, bool) {
 				continue
 			}
 			v := &volumes[i]
-			*v.stage(StageMounted) = t.due(Stage{Stage: StageMounted, State: StageBlocked, On: "whoever provides image " + source.Image.Reference, reason: "ImagePull",
-				Detail: "the kubelet cannot pull the image of the volume for container " + c.Name, Ends: fmt.Sprintf("image %s can be pulled on %s; the kubelet tries again after at most 5m", source.Image.Reference, t.pod.Spec.NodeName),
+			ref := source.Image.Reference
+			stage := Stage{Stage: StageMounted, State: StageBlocked, On: "whoever provides image " + ref, reason: "ImagePull",
+				Detail: "the kubelet cannot pull the image of the volume for container " + c.Name, Ends: fmt.Sprintf("image %s can be pulled on %s; the kubelet tries again after at most 5m", ref, t.pod.Spec.NodeName),
 				Said: []Said{{By: fmt.Sprintf("the status of container %s (%s)", c.Name, w.Reason), Text: w.Message}},
-			}, waitsSince(t.pod), facts.MountFails)
+			}
+			switch w.Reason {
+			case "InvalidImageName":
+				stage.On, stage.Detail, stage.Ends = kubeletwords.WorkloadOwner, "the volume names an image in a form that no image has", "the pod is made again with the right name of the image"
+				stage.do = "{change} correct the reference of the image volume in the pod's template: the message shows what is wrong with " + ref
+				stage.permanent = true
+			case "ErrImageNeverPull":
+				stage.On, stage.Detail = fmt.Sprintf("whoever puts image %s on %s", ref, t.pod.Spec.NodeName), "the volume has the pull policy Never, and its image is not on the node"
+				stage.Ends = fmt.Sprintf("image %s is on %s, or the pod is made again with another pull policy: the kubelet pulls nothing", ref, t.pod.Spec.NodeName)
+			}
+			*v.stage(StageMounted) = t.due(stage, waitsSince(t.pod), facts.MountFails)
 			v.Broken = StageMounted
 			return *v, true
 		}

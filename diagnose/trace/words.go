@@ -15,19 +15,27 @@ func meaningOf(message string, table []kubeletwords.Word) string {
 	return w.Means
 }
 
-// mountMeans is the meaning of a failed mount of the volume: the driver's own message comes
-// before the code beside it.
+// mountMeans is the meaning of a failed mount of the volume: the message of the driver or of the
+// mount program comes before the code beside it.
 func (t *tracer) mountMeans(v *tracedVolume, f facts.MountFailure) string {
-	if word, found := kubeletwords.Find(kubeletwords.MountWords, f.Reason); found && strings.HasPrefix(word.Text, codeAlone) {
-		if entry, known := facts.DriverSays(v.Driver, f.Reason); known && entry.Layer.Sure() && !entry.Wrapper {
+	word, found := kubeletwords.Find(kubeletwords.MountWords, f.Reason)
+	if entry, known := facts.MountSays(kubeletwords.MountWords, f.Reason, t.Whose(t.pod, v.source, v.Driver)); known && found && !entry.Wrapper {
+		switch {
+		case strings.HasPrefix(word.Text, codeAlone):
 			return "the driver says that " + facts.WhatItSays(entry, 0)
+		case word.Text == exitAlone:
+			return "the mount program says that " + facts.WhatItSays(entry, 0)
 		}
 	}
 	return mountMeans(f, t.kubelet)
 }
 
-// codeAlone begins a kubelet's message that has only the code of a driver's answer.
-const codeAlone = "code = "
+// codeAlone begins a kubelet's message that has only the code of a driver's answer; exitAlone is one
+// that has only the code of the mount program.
+const (
+	codeAlone = "code = "
+	exitAlone = "exit status 32"
+)
 
 // mountMeans is the meaning of a failed mount in the kubelet's release.
 func mountMeans(w facts.MountFailure, k facts.KubeletRelease) string {

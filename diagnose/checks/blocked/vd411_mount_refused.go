@@ -75,6 +75,10 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 	if entry.Meaning == driverwords.NotRegistered {
 		grace = facts.RegistrationGrace
 	}
+	blame := facts.BlameFor(kubeletwords.MountWords, last.Reason, whose)
+	if whose.Inline && blame.Permanent { // VD412 reports it; for a PersistentVolume, this yields to it
+		return refusal{}, false
+	}
 	if !known || p.Age(since) <= grace || p.Age(snapshot.EventTime(last.Event)) > facts.MountRetries {
 		return refusal{}, false
 	}
@@ -83,7 +87,7 @@ func mountRefusal(p *facts.View, pod *corev1.Pod, v *corev1.Volume, failures []f
 		volume:   p.KubeletName(pod, v),
 		node:     facts.NodeOf(pod),
 		entry:    entry,
-		actor:    facts.BlameFor(kubeletwords.MountWords, last.Reason, whose).Actor,
+		actor:    blame.Actor,
 		pods:     []*corev1.Pod{pod},
 		since:    since,
 		said:     last.Reason,

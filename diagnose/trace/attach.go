@@ -360,6 +360,9 @@ func (t *tracer) listed(v *tracedVolume) Stage {
 		since = facts.Latest(since, va.CreationTimestamp)
 	}
 	if e := t.attachFailure(v); e != nil && t.AttachSucceeded(t.pod, v.specName()) == nil { // it may be in its back-off
+		if recorderPauses(t.View, t.pod) { // it may have failed as lately as another of the pod's volumes
+			e = t.lastEvent(facts.AttachFailedReason)
+		}
 		since, bound = facts.Latest(since, snapshot.EventTime(e)), facts.AttachGrace
 	}
 	if !t.knows(snapshot.Events, t.pod.Namespace) {

@@ -303,3 +303,25 @@ func TestListedAfterAnotherNode(t *testing.T) {
 		}
 	}
 }
+
+// TestListedAfterBurst: once the controller's recorder pauses, the attach of a volume may have failed as lately as
+// its last event about any volume of the pod.
+func TestListedAfterBurst(t *testing.T) {
+	for _, tt := range []struct {
+		count int32
+		want  finding.WaitState
+	}{{1, finding.Stuck}, {25, finding.InFlight}} {
+		w := testworld.New().Pending(9)
+		w.VolumeAttachments[0].CreationTimestamp = testworld.MinutesAgo(9)
+		w.Node.Status.VolumesAttached = nil
+		w.Event(facts.AttachFailedReason, `AttachVolume.Attach failed for volume "pv-data" : rpc error: code = Internal desc = busy`, 8)
+		w.Event(facts.AttachFailedReason, `AttachVolume.Attach failed for volume "pv-log" : rpc error: code = Internal desc = busy`, 1)
+		for _, e := range w.Events {
+			e.Source = corev1.EventSource{Component: "attachdetach-controller"}
+		}
+		w.Events[1].Count = tt.count
+		if v := traceOf(w).Verdict; v.State != tt.want || v.Stage != trace.StageInVolumesAttached {
+			t.Errorf("%d events: %s %s, want %s", tt.count, v.State, v.Stage, tt.want)
+		}
+	}
+}

@@ -373,8 +373,8 @@ func (j *judging) waiting(i int, w finding.Waiting) {
 	}
 	if i > 0 {
 		before := j.Looks[i-1]
-		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Stage == w.Stage && b.Actor == w.Actor && j.at(w.Pod, before.At) == j.at(w.Pod, l.At) && j.calm(before.At, l.ended()) {
-			j.false(judge, "", l, said, "it was stuck in that stage, with that actor, at the look before, and nobody has acted")
+		if b := before.Waiting(w.Pod); b != nil && b.Verdict == finding.Stuck && b.Volume == w.Volume && b.Stage == w.Stage && b.Actor == w.Actor && j.at(w.Pod, before.At) == j.at(w.Pod, l.At) && j.calm(before.At, l.ended()) {
+			j.false(judge, "", l, said, "it was stuck for the same volume in that stage, with that actor, at the look before, and nobody has acted")
 		}
 	}
 	for _, later := range j.Looks[i+1:] {

@@ -81,6 +81,10 @@ func TestJudges(t *testing.T) {
 		}
 		return w
 	}
+	ofVolume := func(volume string, w finding.Waiting) finding.Waiting {
+		w.Volume = volume
+		return w
+	}
 	hands := func(verdict finding.WaitState, due float64) finding.Waiting {
 		w := waits(verdict, due)
 		w.Actor = "the attacher"
@@ -164,6 +168,7 @@ func TestJudges(t *testing.T) {
 		"exit 0 when the node was lost before":      {Record{Pods: serves(0), Causes: []Cause{{Span: Span{From: at(4)}, Kind: "stop the kubelet", Node: "n2"}}, GivenUp: map[string][]time.Time{"n2": {at(4.7)}}, Looks: []Look{looksAt(5, never, on(waits(finding.Stuck, 0))), looksAt(6, nil, waits(finding.Unsure, 0))}}, "exit code "},
 		"stuck when its time has come":              {Record{Pods: serves(0), Looks: []Look{looksAt(5, nil, waits(finding.InFlight, 6)), looksAt(6.5, never, waits(finding.Stuck, 0))}}, ""},
 		"stuck, then in flight":                     {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.Stuck, 0)), looksAt(5.5, suspected, waits(finding.InFlight, 40))}}, "in flight "},
+		"stuck, then in flight for another volume":  {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, ofVolume("log", waits(finding.Stuck, 0))), looksAt(5.5, suspected, ofVolume("data", waits(finding.InFlight, 40)))}}, ""},
 		"in flight, and certain not to heal":        {Record{Pods: serves(0), Looks: []Look{looksAt(5, never, waits(finding.InFlight, 40))}}, "in flight VD413"},
 		"does not heal, and does":                   {Record{Pods: serves(20), Looks: []Look{looksAt(5, never)}}, "does not heal VD413"},
 		"does not heal, and does not":               {Record{Pods: serves(0), Looks: []Look{looksAt(5, never)}}, ""},

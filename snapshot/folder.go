@@ -38,6 +38,10 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 		case err != nil:
 			return fmt.Errorf("%s: %w", plain(path.Join(name, p)), pathError(err))
 		case d.IsDir() && hidden(p):
+			within, _ := fs.ReadDir(fsys, p)
+			for _, file := range within {
+				t.passed.noteHidden(path.Join(p, file.Name()))
+			}
 			return fs.SkipDir
 		}
 		if entries++; entries > t.limits.files {
@@ -48,6 +52,8 @@ func readFS(name string, fsys fs.FS, opts ReadOptions) (*Snapshot, []Warning, er
 		if d.IsDir() || !t.wanted(at) {
 			if isLink && !hidden(p) && !isFile(fsys, p) {
 				links = append(links, plain(p))
+			} else if d.Type().IsRegular() && hidden(p) {
+				t.passed.noteHidden(p)
 			} else if !d.IsDir() && !hidden(p) {
 				t.passed.note(p)
 				if d.Type().IsRegular() && t.looksInto(p) {

@@ -24,7 +24,9 @@ func (t *tree) archive(name string, archived archive.Files) error {
 		}
 		p := path.Clean(entry.Name)
 		if !t.wanted(p) {
-			if entry.Kind == archive.Regular && !hidden(p) {
+			if entry.Kind == archive.Regular && hidden(p) {
+				t.passed.noteHidden(p)
+			} else if entry.Kind == archive.Regular {
 				t.passed.note(p)
 				if t.looksInto(p) {
 					if err := t.passed.look(path.Join(name, p), entry.Text); err != nil {

@@ -22,6 +22,8 @@ type passed struct {
 	others  []string // the first files that are neither YAML nor JSON
 	more    int
 	packed  []string // archives
+	hidden  []string // YAML and JSON with a dot before their names or those of their folders
+	refused []string // what kubectl said in place of lists
 	foreign []string // YAML and JSON without Kubernetes objects
 	broken  []error
 	first   error
@@ -56,6 +58,16 @@ func (p *passed) note(name string) {
 	p.others = append(p.others, plain(name))
 }
 
+// noteHidden adds a file that is not read because its name, or that of its folder, begins with a dot. The
+// "._x.json" of macOS and what git keeps were never objects.
+func (p *passed) noteHidden(name string) {
+	base, _ := unzippedName(path.Base(name))
+	isYAMLOrJSON := slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(base)))
+	if isYAMLOrJSON && !strings.HasPrefix(base, "._") && !strings.Contains("/"+name, "/.git/") && len(p.hidden) < mostPassed {
+		p.hidden = append(p.hidden, plain(name))
+	}
+}
+
 // isArchive reports whether the name is that of an archive.
 func isArchive(name string) bool {
 	name, _ = unzippedName(strings.ToLower(name))
@@ -84,6 +96,9 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 		p.read = map[string]bool{}
 	}
 	p.read[name] = true
+	if err == nil && kinds.ended && saysNothing(kinds.head) {
+		p.foreign = append(p.foreign, plain(name))
+	}
 	if err == nil || !passable(err) || c.header != nil && c.headerAt.file == name {
 		return err
 	}
@@ -112,6 +127,31 @@ func (p *passed) text(c *collector, name string, in io.Reader) error {
 		p.foreign = append(p.foreign, plain(name))
 	}
 	return nil
+}
+
+// saysNothing reports whether the text has only comments and the marks of documents.
+func saysNothing(text []byte) bool {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && line[0] != '#' && !bytes.Equal(line, []byte("---")) && !bytes.Equal(line, []byte("...")) {
+			return false
+		}
+	}
+	return len(text) < mostHead
+}
+
+// refusalsOf returns the messages of kubectl about lists that an API server refused, if the text has nothing
+// else, as its standard error has.
+func refusalsOf(text []byte) (said []string) {
+	for line := range bytes.Lines(text) {
+		switch line = bytes.TrimSpace(line); {
+		case len(line) == 0:
+		case !refusals[0].Match(line) || !refusedResource.Match(line):
+			return nil
+		default:
+			said = append(said, string(line))
+		}
+	}
+	return said
 }
 
 // emptyFile returns the doubt about a file without any text.
@@ -151,6 +191,8 @@ func (p *passed) look(name string, in io.Reader) error {
 		if missing := kinds.missing(name, true); len(missing) > 0 {
 			p.doubts = append(p.doubts, doubt{name: name, kinds: missing, err: err})
 		}
+	case path.Ext(name) != ".log" && refusalsOf(text) != nil:
+		p.refused = append(p.refused, refusalsOf(text)...)
 	default:
 		if d := outputForPeople(name, text); d.err != nil && len(d.kinds) > 0 {
 			p.doubts = append(p.doubts, d)
@@ -265,12 +307,16 @@ func (p *passed) end(c *collector) error {
 			p.settle(c, doubt{name: name, kinds: Kinds(), err: errors.New(name + ": an archive, which is not opened within a folder or another archive: unpack it, read it alone, or leave it out")})
 		}
 	}
+	for _, said := range p.refused {
+		c.refuse(said, "", "")
+	}
 	say := func(names []string, more int, format string) {
 		if len(names) > 0 {
 			c.notes = append(c.notes, Warning(fmt.Sprintf(format, count(len(names)+more, "file"), some(names))))
 		}
 	}
 	say(p.foreign, 0, "passed over %s without Kubernetes objects: %s")
+	say(p.hidden, 0, "passed over %s, hidden by their names: %s")
 	say(p.others, p.more, "passed over %s, by their names neither YAML nor JSON: %s")
 	for i, err := range p.broken {
 		if i == maxIgnoredKinds {

@@ -107,7 +107,7 @@ func TestGapOfList(t *testing.T) {
 		"vd516-near-further-page": "further pages", "vd516-near-attached-alone": "lacks 1 of 2 volumes (such as pv-old)", "vd516-near-list-not-whole": "lacks 2 of 3 volumes",
 		"vd516-near-unattached-alone": "lacks 1 of 2 volumes", "vd516-near-reserved": "lacks 1 of 2 volumes",
 		"vd308-near-storage-ids-alone": "does not show to which node 1 of 1 volumes are attached", "vd308-near-storage-old": "older than the objects",
-		"vd516-not-in-list": "", "vd516-near-goes": "", "vd308-storage-states-alone": "", "vd308-near-storage-attaching": "",
+		"vd516-not-in-list": "", "vd516-near-goes": "", "vd516-near-deletion-failed": "lacks 1 of 2 volumes (such as pv-old)", "vd308-storage-states-alone": "", "vd308-near-storage-attaching": "",
 		"vd516-google-in-tree": "", "vd516-near-google-in-tree": "", "vd516-near-google-project": "lacks 1 of 2 volumes (such as pv-old)",
 		"vd308-near-longhorn-no-access": "does not show to which node 1 of 1 volumes are attached", "vd308-longhorn-elsewhere": "", "vd308-near-longhorn-here": "", "vd308-near-longhorn-share": "",
 	} {

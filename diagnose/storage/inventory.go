@@ -258,7 +258,7 @@ func Gaps(v *facts.View) []snapshot.Gap {
 
 // leavesOpen returns what a usable list leaves open: whether the disks of volumes exist that it lacks,
 // and to which node volumes are attached that it has. lost has the PersistentVolumes whose disks are
-// gone.
+// gone. The driver counts a disk that is gone as deleted, so that a deletion that failed leaves one.
 func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []string) {
 	type volume struct{ driver, name string }
 	all, found := 0, sets.New[string]() // drivers
@@ -276,7 +276,7 @@ func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []s
 			if e != nil && e.List == l && e.silent() {
 				silent = append(silent, volume{driver, pv.Name})
 			}
-		} else if partly := !l.Format.Inventory() && l.Format != backend.Text; e == nil && !partly && !lost.Has(pv.Name) && !goes(pv) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
+		} else if partly := !l.Format.Inventory() && l.Format != backend.Text; e == nil && !partly && !lost.Has(pv.Name) && !(goes(pv) && pv.Status.Phase != corev1.VolumeFailed) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
 			lacking = append(lacking, volume{driver, pv.Name})
 		}
 	}

@@ -147,7 +147,7 @@ func (f Format) Handle(handle string) string {
 
 // Machines are the names under which the list may have a node's machine: by the id from its
 // driver and the id of its provider, either of which may be "", and by its name, which only
-// Text uses. Without a name no machine in the list can be identified with the node's, or
+// CSI and Text use. Without a name no machine in the list can be identified with the node's, or
 // excluded.
 func (f Format) Machines(node, driverID, providerID string) []string {
 	var names []string
@@ -180,7 +180,10 @@ func (f Format) Machines(node, driverID, providerID string) []string {
 	case OpenStack, Hetzner:
 		add(driverID)
 		add(last)
-	case CSI, Longhorn, Trident, CStor, Jiva:
+	case CSI:
+		add(driverID)
+		add(node) // in place of its id, as in two columns of text
+	case Longhorn, Trident, CStor, Jiva:
 		add(driverID)
 	case LINSTOR:
 		add(strings.ToLower(driverID))

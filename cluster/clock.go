@@ -94,7 +94,7 @@ func (c *Cluster) setTakenAt(s *snapshot.Snapshot, now *clock) error {
 	return nil
 }
 
-// wrongClock adds the server to the error. The wrong clock may also be that of the node whose
+// wrongClock adds the server to the error. The wrong clock may also be on the node whose
 // kubelet wrote the object.
 func (c *Cluster) wrongClock(err error) error {
 	return fmt.Errorf("no age can be told: the API server at %s and an object disagree about the time: %w", c.server, err)

@@ -145,8 +145,7 @@ func podsOfUse(o Options, needs facts.PodNeeds) choice[*corev1.Pod] {
 	}
 }
 
-// keepLease reports whether the lease is that of a node, of the controller, or of an attacher or
-// a resizer.
+// keepLease reports whether the lease belongs to a node, the controller, an attacher or a resizer.
 func keepLease(l *coordinationv1.Lease) bool {
 	return l.Namespace == corev1.NamespaceNodeLease ||
 		l.Namespace == metav1.NamespaceSystem && l.Name == reconcile.ControllerManager ||

@@ -71,8 +71,8 @@ func whatIsUnread(t *trace.Trace) string {
 	return again + "; " + adviceIn(t)
 }
 
-// whatTheKubeletSays is where a kubelet tells about the stage: the one that has to act, which may be
-// that of the node that has the volume still. Its events are part of the trace.
+// whatTheKubeletSays is where the kubelet that has to act reports about the stage. It may be on
+// another node, which still has the volume. Its events are part of the trace.
 func whatTheKubeletSays(t *trace.Trace) string {
 	node := string(t.Node)
 	if other, acts := strings.CutPrefix(t.Verdict.Actor, "the kubelet of "); acts && !strings.Contains(other, " ") {

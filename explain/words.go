@@ -228,8 +228,8 @@ func diagnoseIt(w io.Writer) {
 	fmt.Fprintf(w, "  Now       %s\n\n", "kubectl volume-doctor diagnose pod/NAME -n NAMESPACE")
 }
 
-// whatItMeans are the entries for the words of the message, or else the meaning of its
-// numbers or its plain words.
+// whatItMeans returns the entries whose words are in the message. Without one of a driver, the
+// first entry is made from the message's numbers or plain words.
 func whatItMeans(message string) []driverwords.Entry {
 	entries := driverwords.FindAll(message)
 	if slices.ContainsFunc(entries, func(e driverwords.Entry) bool { return !e.Wrapper }) {

@@ -23,13 +23,7 @@ import (
 // Plan is the document of both worlds and of the first pass of a controller that has just started
 // with them. Its JSON is a contract, like that of finding.Report.
 type Plan struct {
-	APIVersion        string          `json:"apiVersion"`
-	Kind              string          `json:"kind"`
-	TakenAt           metav1.Time     `json:"takenAt"`
-	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
-	Source            snapshot.Source `json:"source"`
-	Complete          bool            `json:"complete"`
-	Gaps              []snapshot.Gap  `json:"gaps"`
+	finding.Head
 
 	Actual     []PlanActual     `json:"actual"`
 	Desired    []PlanDesired    `json:"desired"`
@@ -152,10 +146,7 @@ type PlanNodeStatus struct {
 func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nodes []types.NodeName) *Plan {
 	shown := func(n types.NodeName) bool { return len(nodes) == 0 || slices.Contains(nodes, n) }
 	p := &Plan{
-		APIVersion: finding.APIVersion, Kind: "Plan",
-		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
-		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Actual: []PlanActual{}, Desired: []PlanDesired{}, Skipped: []PlanSkipped{},
+		Head: finding.HeadOf("Plan", s), Actual: []PlanActual{}, Desired: []PlanDesired{}, Skipped: []PlanSkipped{},
 		Decisions: []PlanDecision{}, NodeStatus: []PlanNodeStatus{},
 	}
 	p.Controller = planController(w.Memory)
@@ -254,9 +245,9 @@ func NewPlan(s *snapshot.Snapshot, w *reconcile.World, plan *reconcile.Plan, nod
 	return p
 }
 
-// forceOverdue returns for how long a running controller should have detached the volume by force
-// for the pods that want it on other nodes; 0 if it may still wait, and where an object that was not read may show
-// another time.
+// forceOverdue returns how long ago a running controller should have detached the volume by force
+// for the pods that want it on other nodes. It is 0 if the controller may still wait, or if an
+// object that was not read may move that time.
 func forceOverdue(v *facts.View, d reconcile.Decision, wanting []*reconcile.VolumeToAttach) time.Duration {
 	s := v.Snapshot
 	i := slices.IndexFunc(d.Until, func(u reconcile.Until) bool { return u.Event == reconcile.MaxWaitForUnmount })

@@ -155,11 +155,11 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 	}
 	properties, _ := schema["properties"].(map[string]any)
 	var required, names, described []string
-	for i := range typ.NumField() {
-		if !typ.Field(i).IsExported() {
+	for _, field := range reflect.VisibleFields(typ) {
+		if !field.IsExported() || field.Anonymous { // the fields of an embedded struct come by themselves
 			continue
 		}
-		name, options, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
+		name, options, _ := strings.Cut(field.Tag.Get("json"), ",")
 		if name == "-" { // not part of the document
 			continue
 		}
@@ -168,7 +168,7 @@ func compare(t *testing.T, at string, root, schema map[string]any, typ reflect.T
 			required = append(required, name)
 		}
 		if property, ok := properties[name].(map[string]any); ok {
-			compare(t, at+"."+name, root, property, typ.Field(i).Type)
+			compare(t, at+"."+name, root, property, field.Type)
 		}
 	}
 	for name := range properties {

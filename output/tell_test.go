@@ -133,7 +133,7 @@ func TestPlanWithoutListsProvesNothing(t *testing.T) {
 	} {
 		for _, format := range []string{"table", "wide", "tree"} {
 			var b strings.Builder
-			if err := PlanFormats.Print(&b, format, &Plan{Gaps: c.gaps}, Options{}); err != nil {
+			if err := PlanFormats.Print(&b, format, &Plan{Head: finding.Head{Gaps: c.gaps}}, Options{}); err != nil {
 				t.Fatal(err)
 			}
 			text := words(b.String())

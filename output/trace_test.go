@@ -24,10 +24,10 @@ func someTrace() *trace.Trace {
 	since := metav1.NewTime(takenAt.Add(-20 * time.Minute))
 	name := strings.Repeat("a-long-name-", 12)
 	return &trace.Trace{
-		APIVersion: finding.APIVersion, Kind: "Trace", TakenAt: takenAt, Direction: trace.Up,
-		Gaps: []snapshot.Gap{{Kind: snapshot.Events, Namespace: name, Reason: snapshot.ReasonForbidden},
-			{Kind: trace.KubeletMetrics, Reason: snapshot.ReasonForbidden, Detail: "it takes the right to get nodes/proxy\x1b[2J"}},
-		Pod: finding.Object{Kind: "Pod", Namespace: "default", Name: name}, Node: "n1\x1b[31m",
+		Head: finding.Head{APIVersion: finding.APIVersion, Kind: "Trace", TakenAt: takenAt,
+			Gaps: []snapshot.Gap{{Kind: snapshot.Events, Namespace: name, Reason: snapshot.ReasonForbidden},
+				{Kind: trace.KubeletMetrics, Reason: snapshot.ReasonForbidden, Detail: "it takes the right to get nodes/proxy\x1b[2J"}}},
+		Direction: trace.Up, Pod: finding.Object{Kind: "Pod", Namespace: "default", Name: name}, Node: "n1\x1b[31m",
 		Verdict: trace.Verdict{State: finding.Stuck, Reason: "attached", Since: &since, UsualBound: "2m", Message: "Pod " + name + " waits"},
 		Volumes: []trace.VolumeTrace{
 			{Name: name, Type: "emptyDir", Referenced: true, Stages: []trace.Stage{{Stage: trace.StageMounted, State: trace.StageNotNeeded}}},

@@ -17,7 +17,7 @@ import (
 // rest on it, because the log also quotes whatever a driver says.
 type Memory struct {
 	*snapshot.Controller
-	// Leads reports whether the log is that of the leader and complete: it shows the start of
+	// Leads reports whether the log is complete and the leader's: it shows the start of
 	// the controller that holds the lease or, where leases could not be read, has the
 	// controller's own word that it leads. Only then does the absence of a line prove
 	// anything.
@@ -39,9 +39,8 @@ const (
 	stillWrites = 5 * time.Minute
 )
 
-// MemoryOf returns what the snapshot's log proves. It is nil without a log, where the log is
-// later than the objects, and where it is not that of the controller that holds the lease
-// now.
+// MemoryOf returns what the snapshot's log proves. It is nil without a log, if the log is
+// later than the objects, or if another controller holds the lease now.
 func MemoryOf(s *snapshot.Snapshot) *Memory {
 	if s.Controller == nil {
 		return nil

@@ -45,7 +45,7 @@ func (w *World) resolvePodVolumes() {
 // indexUsers fills in which pods reach which volume. w.Desired must be complete.
 func (w *World) indexUsers(podVolumes []podVolume) {
 	w.others = map[VolumeNode][]*corev1.Pod{}
-	pods := make([]*corev1.Pod, len(podVolumes)) // of which the users of nearly every pair are a part
+	pods := make([]*corev1.Pod, len(podVolumes)) // the users of nearly every pair are a part of this slice
 	names := sync.OnceValue(w.namesByPV)         // for pods that do not come to their volumes: mostly there is none
 	former := sync.OnceValue(func() map[types.NamespacedName][]corev1.UniqueVolumeName { return w.namesByClaim(names()) })
 	for i := range podVolumes {

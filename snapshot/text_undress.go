@@ -15,7 +15,7 @@ var (
 	// or bat, including the text after the number.
 	numbered = regexp.MustCompile(`^ *\d+(\t|(?:: ?|[ -]| ?[|│] )(?:apiVersion:|kind:|items:|---|- |[{\[]))`)
 	lineNo   = regexp.MustCompile(`^ *\d+(\t|:| ?[|│] ?| )?`)
-	// spaced matches the number where a colon and a blank follow it, and dashed that of grep's lines of context.
+	// spaced matches a number before a colon and a blank, and dashed a number before grep's lines of context.
 	spaced = regexp.MustCompile(`^ *\d+(: ?)?`)
 	dashed = regexp.MustCompile(`^ *\d+[-:]?`)
 	// addedLine matches the first line of a file in a diff that adds it.

@@ -32,7 +32,7 @@ type Relation struct {
 
 // Group merges the findings of a group of codes that have the same key: they share the cause.
 type Group struct {
-	// Name is that of finding.Groups.
+	// Name is the group's name in finding.Groups.
 	Name string
 	// Key is "" for a finding that shares its cause with no other.
 	Key func(p *facts.View, f finding.Finding) string

@@ -29,7 +29,7 @@ func WrongMode(pod *corev1.Pod, volume string, pv *corev1.PersistentVolume) stri
 	return ""
 }
 
-// VolumeMode is the volume's mode; the default is that of the API server.
+// VolumeMode is the volume's mode, with the API server's default.
 func VolumeMode(pv *corev1.PersistentVolume) corev1.PersistentVolumeMode {
 	return ptr.Deref(pv.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
 }

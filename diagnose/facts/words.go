@@ -251,7 +251,7 @@ type RefusedAttach struct {
 	Task
 	Pair reconcile.VolumeNode
 	Pods []*corev1.Pod
-	// Waits is when the first of the pods began to wait for it.
+	// Waits is when the first of the pods began to wait for the attach.
 	Waits metav1.Time
 }
 

@@ -22,6 +22,23 @@ import (
 // APIVersion is the apiVersion of every document that volume-doctor writes.
 const APIVersion = "volume-doctor/v1"
 
+// Head is the beginning of a document about one cluster.
+type Head struct {
+	APIVersion        string          `json:"apiVersion"`
+	Kind              string          `json:"kind"`
+	TakenAt           metav1.Time     `json:"takenAt"`
+	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
+	Source            snapshot.Source `json:"source"`
+	Complete          bool            `json:"complete"`
+	Gaps              []snapshot.Gap  `json:"gaps"`
+}
+
+// HeadOf returns the head of a document of the kind, with all gaps of the snapshot.
+func HeadOf(kind string, s *snapshot.Snapshot) Head {
+	return Head{APIVersion: APIVersion, Kind: kind, TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
+		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...)}
+}
+
 // Report is the input of every output format. Its JSON is a contract: fields are added, never
 // changed.
 type Report struct {
@@ -303,7 +320,7 @@ type Step struct {
 	Pods []string `json:"pods,omitempty"`
 	// Says is the sentence about the step.
 	Says string `json:"says"`
-	// Told marks a step whose sentence only repeats that of its action.
+	// Told marks a step whose sentence only repeats the action's sentence.
 	Told bool `json:"-"`
 }
 

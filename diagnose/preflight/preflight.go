@@ -23,13 +23,7 @@ import (
 // use them, if the node were drained or lost now. Its JSON is a contract, as
 // Report's is.
 type Preflight struct {
-	APIVersion        string          `json:"apiVersion"`
-	Kind              string          `json:"kind"`
-	TakenAt           metav1.Time     `json:"takenAt"`
-	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
-	Source            snapshot.Source `json:"source"`
-	Complete          bool            `json:"complete"`
-	Gaps              []snapshot.Gap  `json:"gaps"`
+	finding.Head
 
 	Node types.NodeName `json:"node"`
 	// Ready is the node's Ready condition; nil where the node was not read.
@@ -160,16 +154,14 @@ func OfNode(view *facts.View, name types.NodeName, settings reconcile.Options, r
 		f.lost = facts.NodeMonitorGraceBefore132
 	}
 	p := &Preflight{
-		APIVersion: finding.APIVersion, Kind: "Preflight",
-		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
-		Source: s.Source, Gaps: gapsOf(s, slices.Concat(preflightNeeds, []snapshot.Kind{snapshot.Events})),
-		Node: name, Ready: f.ready(), Lost: f.down() && f.silent(),
+		Head: finding.HeadOf("Preflight", s), Node: name, Ready: f.ready(), Lost: f.down() && f.silent(),
 		Drain: Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Loss:  Scenario{Waits: []Wait{}, Hangs: []Hang{}},
 		Room:  []Room{}, Stranded: []string{}, Timers: f.timers(),
 		Missing:     f.missing(),
 		NotExamined: []string{"PodDisruptionBudgets", "pod affinity and node selectors", "taints", "CPU and memory"},
 	}
+	p.Gaps = gapsOf(s, slices.Concat(preflightNeeds, []snapshot.Kind{snapshot.Events}))
 	p.Complete = len(p.Gaps) == 0
 	moving := f.moving()
 	p.Controllers = f.controllers()

@@ -33,8 +33,8 @@ type SELinuxConflict struct {
 	Volume           corev1.UniqueVolumeName `json:"volume"`
 	PersistentVolume string                  `json:"persistentVolume"`
 	Property         SELinuxProperty         `json:"property"`
-	// Sides are the two conflicting sides, of which at most one gets the volume on a node. For
-	// MultipleSELinuxLabels it is one, which never gets it.
+	// Sides are the two conflicting sides: at most one gets the volume on a node.
+	// MultipleSELinuxLabels has one side, which never gets it.
 	Sides []SELinuxSide `json:"sides"`
 }
 

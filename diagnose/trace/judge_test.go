@@ -39,7 +39,7 @@ func TestJudge(t *testing.T) {
 		"that is about another pod":  {finding.InFlight, nil, []finding.Finding{elsewhere}, finding.InFlight, 0},
 		"it does not wait":           {finding.NoWait, nil, []finding.Finding{wrong}, finding.NoWait, 0},
 	} {
-		trace := &Trace{TakenAt: now, Pod: finding.Object{Kind: "Pod", Namespace: "a", Name: "p"}, Volumes: tt.volumes, Verdict: Verdict{State: tt.was}}
+		trace := &Trace{Head: finding.Head{TakenAt: now}, Pod: finding.Object{Kind: "Pod", Namespace: "a", Name: "p"}, Volumes: tt.volumes, Verdict: Verdict{State: tt.was}}
 		trace.Judge(tt.findings)
 		if trace.Verdict.State != tt.want {
 			t.Errorf("%s: %s, want %s", name, trace.Verdict.State, tt.want)

@@ -21,13 +21,7 @@ import (
 // Trace follows the volumes of one pod from scheduling to mounted, or back once the pod ends.
 // Its JSON is a contract, like Report's.
 type Trace struct {
-	APIVersion        string          `json:"apiVersion"`
-	Kind              string          `json:"kind"`
-	TakenAt           metav1.Time     `json:"takenAt"`
-	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
-	Source            snapshot.Source `json:"source"`
-	Complete          bool            `json:"complete"`
-	Gaps              []snapshot.Gap  `json:"gaps"`
+	finding.Head
 
 	Pod            finding.Object `json:"pod"`
 	Node           types.NodeName `json:"node,omitempty"`
@@ -264,13 +258,10 @@ type tracer struct {
 // what no object shows; it is nil where the kubelet was not asked. The trace has no findings
 // yet: see AddFindings.
 func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
-	s := view.Snapshot
 	t := newTracer(view, pod, heard)
 	trace_ := &Trace{
-		APIVersion: finding.APIVersion, Kind: "Trace",
-		TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
-		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Pod: facts.PodObject(pod), Node: types.NodeName(pod.Spec.NodeName), KubeletVersion: kubeletVersion(t.node),
+		Head: finding.HeadOf("Trace", view.Snapshot),
+		Pod:  facts.PodObject(pod), Node: types.NodeName(pod.Spec.NodeName), KubeletVersion: kubeletVersion(t.node),
 		Direction: Up, Volumes: []VolumeTrace{}, Findings: []finding.Brief{}, SkippedChecks: []finding.SkippedCheck{},
 	}
 	if ends(pod) {
@@ -286,7 +277,7 @@ func OfPod(view *facts.View, pod *corev1.Pod, heard *KubeletView) *Trace {
 	}
 	trace_.withoutActors()
 	if heard != nil {
-		trace_.corroborate(s, heard)
+		trace_.corroborate(view.Snapshot, heard)
 		trace_.unheard = OfPod(view, pod, nil).Verdict.Actor
 	}
 	return trace_

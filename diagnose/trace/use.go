@@ -19,13 +19,7 @@ import (
 // VolumeUse is who uses a claim and its volume, where the volume is attached and mounted, and
 // what keeps either object. Its JSON is a contract, like Report's.
 type VolumeUse struct {
-	APIVersion        string          `json:"apiVersion"`
-	Kind              string          `json:"kind"`
-	TakenAt           metav1.Time     `json:"takenAt"`
-	KubernetesVersion string          `json:"kubernetesVersion,omitempty"`
-	Source            snapshot.Source `json:"source"`
-	Complete          bool            `json:"complete"`
-	Gaps              []snapshot.Gap  `json:"gaps"`
+	finding.Head
 
 	// Subject is the claim or the volume that was asked about.
 	Subject finding.Object `json:"subject"`
@@ -250,11 +244,8 @@ func OfVolume(view *facts.View, report *finding.Report, pv *corev1.PersistentVol
 }
 
 func newUseTracer(view *facts.View, report *finding.Report) *useTracer {
-	s := view.Snapshot
 	return &useTracer{report: report, VolumeUse: &VolumeUse{
-		APIVersion: finding.APIVersion, Kind: "VolumeUse", TakenAt: metav1.NewTime(s.TakenAt.UTC()), KubernetesVersion: s.Source.ServerVersion,
-		Source: s.Source, Complete: len(s.Gaps) == 0, Gaps: append([]snapshot.Gap{}, s.Gaps...),
-		Pods: []UsingPod{}, Nodes: []HavingNode{}, Kept: []Keeper{}, NotKnown: []NotKnown{}, Findings: []finding.Brief{},
+		Head: finding.HeadOf("VolumeUse", view.Snapshot), Pods: []UsingPod{}, Nodes: []HavingNode{}, Kept: []Keeper{}, NotKnown: []NotKnown{}, Findings: []finding.Brief{},
 		SkippedChecks: report.SkippedChecks,
 	}, tracer: newTracer(view, &corev1.Pod{}, nil)}
 }

@@ -83,7 +83,7 @@ func volumeAgain(p *facts.View, va *storagev1.VolumeAttachment, name string) (*c
 	}
 	pv := &corev1.PersistentVolume{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"}, ObjectMeta: metav1.ObjectMeta{Name: name}}
 	pv.Spec = corev1.PersistentVolumeSpec{
-		// The attacher reads neither; the API server requires both.
+		// The API server requires these two fields; the attacher reads neither.
 		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 

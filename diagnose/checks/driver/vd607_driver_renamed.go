@@ -43,9 +43,8 @@ func runDriverRenamed(p *check.Run) {
 	}
 }
 
-// driverMisspelt reports a driver that was never seen here and whose name is nearly that of an
-// installed one. It needs no grace: a driver that restarts or is upgraded does not look like
-// that.
+// driverMisspelt reports a driver that was never seen here and whose name differs little from
+// an installed one's. It needs no grace: a driver that restarts or is upgraded keeps its name.
 func driverMisspelt(p *check.Run, driver string) {
 	tasks, meant := p.Older(p.Tasks(driver), facts.ListsGrace), p.Mistyped(driver)
 	if len(tasks) == 0 || meant == "" {

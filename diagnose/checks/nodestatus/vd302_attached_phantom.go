@@ -112,7 +112,7 @@ func attachedPhantom(p *check.Run, node *corev1.Node, pair reconcile.VolumeNode)
 }
 
 // handedOver reports whether the volume moves to another node just now. A list of nodes that is
-// older than that of VolumeAttachments still has the entry.
+// older than the list of VolumeAttachments still has the entry.
 func handedOver(p *check.Run, pair reconcile.VolumeNode) bool {
 	return p.HasNewUser(pair) || slices.ContainsFunc(p.AttachmentsOf(pair.Volume), func(other facts.Attachment) bool {
 		return other.Node != pair.Node && !p.Lasted(other.CreationTimestamp, facts.ListsGrace)

@@ -27,6 +27,9 @@ func (t *tracer) verdictDown(volumes []VolumeTrace) Verdict {
 	default:
 		v := Verdict{State: finding.NoWait, Reason: cmp.Or(s.reason, "ContainersRunning"), UsualBound: s.UsualBound,
 			Headline: fmt.Sprintf("Pod %s is Terminating and waits for its containers to end, not for a volume", name)}
+		// what was not read may show another cause, or another actor
+		keeps := slices.ContainsFunc(volumes, func(v VolumeTrace) bool { return v.Volume != "" })
+		s.Overdue = s.Overdue && !t.partial() && t.knows(snapshot.VolumeAttachments, "") && t.knows(snapshot.Leases, corev1.NamespaceNodeLease) && (!keeps || t.Snapshot.Complete(snapshot.Pods))
 		v.Message = v.Headline + "; " + s.Detail
 		if s.Overdue {
 			v.Message = v.Headline + "; " + nextToAct + s.On

@@ -21,7 +21,7 @@ func (t *tracer) mountMeans(v *tracedVolume, f facts.MountFailure) string {
 	word, found := kubeletwords.Find(kubeletwords.MountWords, f.Reason)
 	if entry, known := facts.MountSays(kubeletwords.MountWords, f.Reason, t.Whose(t.pod, v.source, v.Driver)); known && found && !entry.Wrapper {
 		switch {
-		case strings.HasPrefix(word.Text, codeAlone):
+		case strings.HasPrefix(word.Text, codeAlone) && entry.Layer.Sure():
 			return "the driver says that " + facts.WhatItSays(entry, 0)
 		case word.Text == exitAlone:
 			return "the mount program says that " + facts.WhatItSays(entry, 0)

@@ -35,7 +35,9 @@ func (o *Objects) unbound() []Gap {
 // noPodsOf returns the gaps that something of another namespace suggests, which has or had pods.
 func (o *Objects) noPodsOf(namespace, what string) []Gap {
 	why := fmt.Sprintf("%s of namespace %s, of which no pod is there", what, plain(namespace))
-	return withoutMany([]Gap{notAll(Pods, namespacesOf(o.Pods), why), notAll(Events, namespacesOf(o.Events), why)})
+	pods := notAll(Pods, namespacesOf(o.Pods), why)
+	pods.Detail += " (if it has none: --whole " + string(Pods) + ")"
+	return withoutMany([]Gap{pods, notAll(Events, namespacesOf(o.Events), why)})
 }
 
 // attachedVolumes returns the names of the volumes that are attached to a node.

@@ -170,7 +170,7 @@ func notDetached(p *facts.View, va facts.Attachment, f *finding.Finding) string 
 		f.SelfHeals = finding.SelfHeals{Will: true, After: facts.Rounded(left), Because: fmt.Sprintf("%s detaches it by force %s after its start", reconcile.ControllerManager, facts.Rounded(d.After))}
 		return fmt.Sprintf("node %s is lost, and %s has just started", va.Node, reconcile.ControllerManager)
 	case d != nil && d.After > 0:
-		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("%s detaches it by force %s after it began to want that, which no object shows, unless node %s returns",
+		f.SelfHeals = finding.SelfHeals{Unknown: true, Because: fmt.Sprintf("%s detaches it by force %s after it wanted that; no object shows when that was, and node %s may return before",
 			reconcile.ControllerManager, facts.Rounded(d.After), va.Node)}
 		return fmt.Sprintf("node %s is not Ready, and its kubelet will not unmount it", va.Node)
 	case node != nil && p.InUse(node, va.Volume):

@@ -100,7 +100,7 @@ func hanging(b *strings.Builder, text, indent string, opts Options) {
 func Tell(w io.Writer, text string, opts Options) {
 	var b strings.Builder
 	hanging(&b, text, "", opts)
-	io.WriteString(w, b.String())
+	fmt.Fprint(w, b.String())
 }
 
 // listed writes the title and below it the text of each item; nothing if there are no items.

@@ -86,10 +86,10 @@ func (a *altered) gap(kind Kind) *Gap {
 		object, have = strings.ToLower(resourceOf(kind).Object), "has"
 	}
 	why := "no status or no uid, which an API server always shows: was it taken away (kubectl neat?), or written by hand?"
-	switch kind {
-	case Volumes:
-		why = "no status, no uid or no uid of its claim, which an API server always shows: was it taken away (kubectl neat?), or written by hand?"
-	case Leases, StorageClasses:
+	if kind == Volumes {
+		why = strings.Replace(why, " or no uid", ", no uid or no uid of its claim", 1)
+	}
+	if kind == Leases || kind == StorageClasses {
 		why = "no uid, or ends before its last field: was it cut off, or written by hand?"
 	}
 	return &Gap{Kind: kind, Reason: ReasonUndecodable, Detail: fmt.Sprintf("%s %s %s %s", object, some(names), have, why)}

@@ -276,7 +276,7 @@ func leavesOpen(v *facts.View, l *backend.List, lost sets.Set[string]) (open []s
 			if e != nil && e.List == l && e.silent() {
 				silent = append(silent, volume{driver, pv.Name})
 			}
-		} else if partly := !l.Format.Inventory() && l.Format != backend.Text; e == nil && !partly && !lost.Has(pv.Name) && !(goes(pv) && pv.Status.Phase != corev1.VolumeFailed) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
+		} else if partly := !l.Format.Inventory() && l.Format != backend.Text; e == nil && !partly && !lost.Has(pv.Name) && (!goes(pv) || pv.Status.Phase == corev1.VolumeFailed) && l.Taken.Sub(pv.CreationTimestamp.Time) >= snapshot.ClockTolerance {
 			lacking = append(lacking, volume{driver, pv.Name})
 		}
 	}

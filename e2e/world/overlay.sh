@@ -83,4 +83,4 @@ if [ $# -gt 0 ]; then
 	set -- "-ldflags=-X=github.com/volume-doctor/kubectl-volume-doctor/e2e/world/api.Version=$1"
 fi
 printf '{"Replace":{%s}}\n' "$replace" >"$world.json"
-echo "-modfile=$world.mod -overlay=$world.json $*"
+echo "-tags=overlay -modfile=$world.mod -overlay=$world.json $*"

@@ -57,8 +57,7 @@ func NewNodePlugin(ctx context.Context, d *driver.Driver, nodes []string) (*Node
 		p.mounters[node] = mount.NewFakeMounter(nil)
 	}
 	listener := bufconn.Listen(1 << 16)
-	csiplugin.Dial = func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) }
-	csiplugin.SetDriver(d.Name, "bubble")
+	serveWith(d.Name, func(ctx context.Context, _ string) (net.Conn, error) { return listener.DialContext(ctx) })
 	server := grpc.NewServer()
 	csi.RegisterNodeServer(server, p)
 	go func() { _ = server.Serve(listener) }() // it ends with the server

@@ -17,7 +17,7 @@ type Run struct {
 // Report records a finding of the check that runs.
 func (r *Run) Report(f finding.Finding) {
 	f.Code, f.Check = r.Check.Code, r.Check.Name
-	f.Severity = cmp.Or(f.Severity, r.Check.Severity)
+	f.Default(r.Check.Severity)
 	if f.Since != nil && f.Since.IsZero() {
 		f.Since = nil // the object has no creationTimestamp: hand-made files leave it out
 	}

@@ -363,6 +363,21 @@ func (f *Finding) Suspect(certain, otherwise string) {
 	}
 }
 
+// Default gives the finding the severity of its check where it has none of its own, also for when another
+// look settles it.
+func (f *Finding) Default(severity Severity) {
+	if f.Severity != "" {
+		return
+	}
+	f.Severity = severity
+	if f.Settles != nil && f.Settles.again != nil {
+		f.Settles.again.severity = severity
+	}
+	if f.Confidence == Suspected && severity.AtLeast(Error) {
+		f.Severity = Warning
+	}
+}
+
 // Until is when, and under which condition, the finding becomes certain.
 func (s *Settles) Until() string {
 	return fmt.Sprintf("at %s if %s", s.At.UTC().Format(time.RFC3339), s.If)

@@ -96,6 +96,7 @@ func TestOneNamespace(t *testing.T) {
 		"... or is of a machine that is no node":                     {claims + lease("b", "n1", "11:59:58") + pod("a") + pod("d"), nil},
 		"... by the name of a node, as on its network":               {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
 		"... which is there":                                         {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + attacher("d", "true"), nil},
+		"... or nobody holds it":                                     {claims + lease("b", `""`, "11:59:58") + inUse + pod("a") + pod("d"), nil},
 		"... or has another network":                                 {claims + lease("b", "n1", "11:59:58") + inUse + pod("a") + attacher("d", "false"), []Gap{{Kind: Pods, Namespace: "a,d"}}},
 		"... and is no sidecar":                                      {claims + held("l", "b", "n1", "11:59:58") + inUse + pod("a") + pod("d"), nil},
 		"... with the name of a Deployment's pod":                    {claims + held("l", "b", "c-5d5b9c-bcdfg", "11:59:58") + pod("a") + pod("d"), []Gap{{Kind: Pods, Namespace: "a,d"}}},

@@ -46,7 +46,10 @@ func HolderNames(node *corev1.Node) []string {
 		return nil
 	}
 	short, _, _ := strings.Cut(node.Name, ".")
-	names := []string{node.Name, short, node.Labels[corev1.LabelHostname]}
+	names := []string{node.Name, short}
+	if host := node.Labels[corev1.LabelHostname]; host != "" {
+		names = append(names, host)
+	}
 	for i, name := range names {
 		names[i] = strings.ReplaceAll(name, ".", "-")
 	}

@@ -136,7 +136,7 @@ func (f *flight) withController(w Wait, v flightVolume) Wait {
 	w.AtMost = ""
 	what := "but the driver's only attacher, pod %s, leaves the node, too: nothing is detached before its successor runs"
 	if !proven {
-		what = "but pod %s, which no lease tells from the driver's only attacher, leaves the node, too: if it is that, nothing is detached before its successor runs"
+		what = "but pod %s, which may be the driver's only attacher (no lease shows it), leaves the node, too: if it is that, nothing is detached before its successor runs"
 	}
 	w.Because += "; " + fmt.Sprintf(what, facts.PodName(pod))
 	return w

@@ -354,7 +354,7 @@ func TestPreflightAttacherWithoutLease(t *testing.T) {
 		return diagnose.PreflightNode(w.Snapshot(), "n1", diagnose.Options{})
 	}
 	alone := run("n1")
-	if len(alone.Controllers) != 1 || !alone.Controllers[0].Perhaps || !strings.Contains(preflightText(alone), "no lease tells from the driver's only attacher") {
+	if len(alone.Controllers) != 1 || !alone.Controllers[0].Perhaps || !strings.Contains(preflightText(alone), "may be the driver's only attacher (no lease shows it)") {
 		t.Errorf("%+v\n%s", alone.Controllers, preflightText(alone))
 	}
 	for _, nodes := range [][]string{{"n2"}, {"n1", "n2"}} {

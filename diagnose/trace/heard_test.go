@@ -338,6 +338,9 @@ func TestLoggedWithoutDriver(t *testing.T) {
 			if v.State != want || v.Said != f.Message || v.Actor != kubeletwords.NodeAdmin || len(doc.Findings) != len(before.Findings) {
 				t.Errorf("%s, %v minutes: it is %s by %s, want %s: %s; %d findings", name, minutes, v.State, v.Actor, want, v.Message, len(doc.Findings))
 			}
+			if doc.Outdated(finding.Finding{Code: finding.UnmountFails, Volume: testworld.Volume}) { // of another volume
+				t.Errorf("%s, %v minutes: what keeps it outdates a finding about a volume of a driver", name, minutes)
+			}
 			if without.State != v.State || v.UsualBound != without.UsualBound || !v.Since.Equal(without.Since) {
 				t.Errorf("%s, %v minutes: %s since %v, and %s since %v without the log", name, minutes, v.State, v.Since, without.State, without.Since)
 			}

@@ -419,7 +419,7 @@ func (t *Trace) naming(findings []finding.Finding) []finding.Finding {
 // fails for an unknown cause, that are not the driver's: what they name, the node plugin does not end.
 func (t *Trace) saysWhatHolds(f finding.Finding) bool {
 	return f.Code == finding.UnmountFails && slices.ContainsFunc(t.Volumes, func(v VolumeTrace) bool {
-		return v.PersistentVolume == f.PersistentVolume && slices.ContainsFunc(v.Stages, func(s Stage) bool {
+		return v.Volume != "" && v.Volume == f.Volume && slices.ContainsFunc(v.Stages, func(s Stage) bool {
 			return (s.Stage == StageUnmounted || s.Stage == StageUnstaged) && !s.unsaid() && strings.HasPrefix(s.Said[0].By, kubeletLog) &&
 				!facts.ContainsAny(s.Said[0].Text, kubeletwords.CallFailed, kubeletwords.DriverUnknown)
 		})
